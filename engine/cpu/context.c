@@ -8,7 +8,7 @@ struct state {
     const struct xt_op *op;
     const struct xt_context_op *is; /* the same */
     double *square;                 /* [n][groups] mean square that divides */
-    double *slope; /* [n][groups] sum of gradient times tap, over what the mean runs over */
+    double *slope; /* [n][groups] sum of gradient times tap, over the domain of the mean */
     double values[];
 };
 
@@ -31,8 +31,7 @@ static double *group_value(const struct state *context, double *values, int n, i
     return values + (size_t)n * (size_t)context->is->groups + (size_t)context->is->spec.group[tap];
 }
 
-/* What the mean runs over becomes the whole batch: every sample gets the sum over the samples that
- * matter. */
+/* Extends the mean to the whole batch: every sample gets the sum over the valid samples. */
 static enum xt_status over_batch(const struct state *context, double *values,
                                  struct xt_graph *graph, struct xt_err *err)
 {
@@ -72,7 +71,7 @@ static void sum_sample(const struct state *context, const struct xt_loops *loops
     }
 }
 
-/* What these sums become. */
+/* Scales the sums by the inverse mean squares. */
 static void scale_sample(const struct state *context, const struct xt_loops *loops, int n)
 {
     const struct xt_tensor *out = xt_op_out(context->op, 0);
@@ -84,7 +83,7 @@ static void scale_sample(const struct state *context, const struct xt_loops *loo
     }
 }
 
-/* What sums of squares become. */
+/* Turns sums of squares into mean squares. */
 static void finish_squares(const struct state *context, double mean_of, int n)
 {
     for (int g = 0; g < context->is->groups; g++) {
@@ -93,7 +92,7 @@ static void finish_squares(const struct state *context, double mean_of, int n)
     }
 }
 
-/* Of a mean over the sample. */
+/* With a mean over the sample. */
 static void forward_sample(const struct state *context, const struct xt_graph *graph, int n)
 {
     sum_sample(context, graph->loops, n);
@@ -189,7 +188,7 @@ static void write_grad(const struct state *context, double mean_of, int counted,
         double slope = *group_value(context, context->slope, n, i);
         double count = context->is->group_count[context->is->spec.group[i]] * mean_of;
         float direct = (float)(1 / (s * tap->h));
-        /* Padding reads the batch's mean square and is no part of it. */
+        /* Padding uses the batch's mean square but is not part of it. */
         bool in_mean = !context->is->spec.over_batch || n < counted;
         float through = in_mean ? (float)(-2 * slope / (count * s * s)) : 0;
         for (int y = 0; y < tap->h; y++)

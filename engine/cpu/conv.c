@@ -1,21 +1,21 @@
 /* A convolution: the ReLU's gradient with the sum of two readers' gradients in one pass, and the
  * weights' and the input's gradients by loops where they are faster than oneDNN's primitives
- * (docs/notes/performance.md); what winograd.c does not take over the program does. */
+ * (docs/notes/performance.md); the program runs what winograd.c does not. */
 #include "base/mem.h"
 #include "engine/cpu/cpu.h"
 
 struct state {
     struct xt_weight_grad job;
     struct xt_buffer *scratch;
-    xt_weight_grad_loop *loop; /* NULL: it is Winograd's */
+    xt_weight_grad_loop *loop; /* NULL: Winograd's loops */
     struct xt_data_grad data;
     const struct xt_buffer
-        *data_weights; /* NULL: a primitive makes the input's gradient, or none */
+        *data_weights; /* NULL: a primitive computes the input's gradient, if any */
     struct xt_cpu_winograd winograd;
 };
 
-/* The loops that make its weight gradient; NULL: oneDNN's primitive does, as it is the faster one
- * in float32 where there are many weights (docs/notes/performance.md). */
+/* The loops for its weight gradient; NULL: oneDNN's primitive, which is faster in float32 with many
+ * weights (docs/notes/performance.md). */
 static xt_weight_grad_loop *loop_for(const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
     enum { F32_WEIGHTS_MOST = 32768 };
@@ -53,8 +53,7 @@ static struct xt_weight_grad describe_job(const struct xt_conv_op *conv)
     };
 }
 
-/* Where a slice stays in a second-level cache, and weights and their sums do beside it; and where
- * every thread has something to do. */
+/* If a slice fits in L2 together with weights and their sums, and every thread has work. */
 static bool can_slice(const struct xt_op *op, const struct xt_graph *graph, bool backward)
 {
     enum { WEIGHTS_MOST = 640 << 10, INFERENCE_WEIGHTS_MOST = 1 << 20, SLICE_MOST = 2560 << 10 };
@@ -72,15 +71,15 @@ static bool can_slice(const struct xt_op *op, const struct xt_graph *graph, bool
     return !backward || (xt_op_learns(op, graph) && loop_for(conv, graph));
 }
 
-/* NULL: it is run in another way. */
+/* NULL: not run by Winograd's loops. */
 static const struct xt_cpu_winograd *winograd_of(const struct xt_op *op)
 {
     const struct state *state = op->own;
     return state && !state->loop ? &state->winograd : NULL;
 }
 
-/* Whether a loop makes the input's gradient: of a high kernel above a low output, as LPRNet's 13x1
- * is, for which alone it was measured. */
+/* Whether a loop computes the input's gradient: for a high kernel and a low output as in LPRNet's
+ * 13x1, the only case measured. */
 static bool loops_data_grad(const struct xt_conv_op *conv, struct xt_graph *graph,
                             xt_weight_grad_loop *loop)
 {
@@ -94,7 +93,7 @@ static bool loops_data_grad(const struct xt_conv_op *conv, struct xt_graph *grap
            xt_cpu_weights_are(conv, graph, conv->weight_grad_format);
 }
 
-/* Its weights are a copy that is made with those of oneDNN's kernels. */
+/* Its copy of the weights is written together with those of oneDNN's kernels. */
 static void prepare_data_grad(struct state *state, struct xt_conv_op *conv, struct xt_graph *graph)
 {
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
@@ -142,8 +141,8 @@ static void prepare_weight_grad(struct state *state, struct xt_conv_op *conv,
     op->own_name[1] = job->f32 ? "xtrain AVX-512" : "xtrain AMX";
 }
 
-/* oneDNN's data gradient of a 1x1 with strides takes twice as long as one without and writing the
- * zeros apart. */
+/* oneDNN's data gradient of a strided 1x1 takes twice as long as one without strides followed by
+ * zero-insertion. */
 static struct xt_buffer *read_grad_of(const struct xt_conv_op *conv, struct xt_graph *graph)
 {
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
@@ -191,7 +190,7 @@ static void relu_backward(const struct xt_tensor *out, const struct xt_graph *gr
                                 xt_tensor_count(out) / (size_t)out->n);
 }
 
-/* Where the run's memory is, but for the tensors'. */
+/* Sets the job's memory, except the tensors'. */
 static enum xt_status place_job(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
@@ -246,7 +245,7 @@ static void data_gradient(const struct xt_op *op, const struct xt_graph *graph, 
                             xt_graph_loop_scratch(graph));
 }
 
-/* The weights' gradient, and the input's where a loop makes it. */
+/* The weights' gradient, and the input's if a loop computes it. */
 static enum xt_status own_gradients(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     int n = xt_op_in(op, 0)->n;
@@ -316,7 +315,7 @@ static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, boo
     return winograd ? xt_cpu_winograd_bring_weights(winograd, op, graph, false, err) : XT_OK;
 }
 
-/* The workers' weight gradients become one; what the program does then is a change of format. */
+/* Sums the workers' weight gradients; the program then only changes the format. */
 static enum xt_status end_slices(struct xt_op *op, struct xt_graph *graph, bool backward,
                                  bool second, struct xt_err *err)
 {

@@ -1,4 +1,4 @@
-/* The back end of the CPU: what has no loops here is its program. */
+/* The back end of the CPU: ops without loops here run their program. */
 #include "engine/cpu/cpu.h"
 
 static const struct xt_override overrides[] = {
@@ -37,7 +37,7 @@ static const struct xt_override overrides[] = {
 
 const struct xt_backend xt_backend_programs = {.master_format = true};
 
-/* Its loops run whatever pass they are asked for. */
+/* Its loops support every kind of pass. */
 const struct xt_backend xt_backend_cpu = {
     .averages_in_f32 = true,
     .any_pass = true,

@@ -1,5 +1,5 @@
-/* What the CPU runs instead of some kinds' primitives: the project's own loops (loops.h), over the
- * samples in parallel, where they are faster. One file a kind; cpu.c lists them. */
+/* The CPU's overrides of primitives by the project's own loops (loops.h), parallel over samples,
+ * where they are faster. One file per kind; cpu.c lists them. */
 #ifndef XT_ENGINE_CPU_CPU_H
 #define XT_ENGINE_CPU_CPU_H
 
@@ -17,7 +17,7 @@ struct xt_cpu_winograd {
     struct xt_winograd output, input_grad;
     struct xt_winograd_grad weight_grad;
     struct xt_location master;            /* of the weights */
-    struct xt_buffer *forward, *backward; /* what is made of them for a pass */
+    struct xt_buffer *forward, *backward; /* their transforms for a pass */
     struct xt_buffer *sums;
 };
 /* Whether these loops can run it, and are faster than its primitives. */
@@ -31,11 +31,11 @@ enum xt_status xt_cpu_winograd_forward(const struct xt_cpu_winograd *winograd,
 enum xt_status xt_cpu_winograd_backward(const struct xt_cpu_winograd *winograd,
                                         const struct xt_op *op, const struct xt_graph *graph,
                                         struct xt_err *err);
-/* Brings the weights to the form that a pass wants; they are small beside its tensors. */
+/* Transforms the weights for a pass. */
 enum xt_status xt_cpu_winograd_bring_weights(const struct xt_cpu_winograd *winograd,
                                              const struct xt_op *op, const struct xt_graph *graph,
                                              bool backward, struct xt_err *err);
-/* One slice, in the caller's thread, once the weights are there. */
+/* One slice, in the caller's thread, after the weights are transformed. */
 void xt_cpu_winograd_forward_slice(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
                                    const struct xt_graph *graph, const struct xt_slice *slice);
 
@@ -45,8 +45,8 @@ enum xt_status xt_cpu_norm_backward(struct xt_op *op, struct xt_graph *graph, st
 bool xt_cpu_norm_can_recompute(const struct xt_op *op);
 void xt_cpu_norm_recompute(struct xt_op *op, struct xt_graph *graph);
 
-/* Whether its weights lie in the format in which its loops write their gradient, as a weight does
- * that is trained and has no values yet. */
+/* Whether its weights have the format in which its loops write their gradient, as trained weights
+ * without values do. */
 bool xt_cpu_weights_are(const struct xt_conv_op *conv, struct xt_graph *graph,
                         dnnl_format_tag_t format);
 enum xt_status xt_cpu_copy_weights(struct xt_graph *graph, struct xt_err *err);

@@ -8,7 +8,7 @@ int xt_data_grad_channels(const struct xt_data_grad *job)
     return (job->out_c + 1) / 2 * 2;
 }
 
-/* With as much behind the last channel as a whole tile may take too much. */
+/* Padded so that a whole tile may read past the last channel. */
 size_t xt_data_grad_row(const struct xt_data_grad *job)
 {
     size_t columns = (size_t)job->out_h * (size_t)xt_data_grad_channels(job);

@@ -1,9 +1,9 @@
-/* Dropout; the backward pass makes the mask again instead of keeping it. */
+/* Dropout; the backward pass recomputes the mask instead of storing it. */
 #include <string.h>
 
 #include "engine/cpu/cpu.h"
 
-/* Backward the gradients are in one memory. */
+/* Backward the gradients are in place. */
 static void drop_sample(const struct xt_op *op, const struct xt_graph *graph, bool backward, int n)
 {
     const struct xt_graph_pass *pass = &graph->pass;

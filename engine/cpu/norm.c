@@ -14,12 +14,12 @@ struct state {
     const struct xt_tensor *in, *residual, *full, *max, *average; /* NULL: none */
     struct xt_buffer *argmax;
     struct xt_buffer *forward_sums, *backward_sums; /* each sample's, double [n][2][c] */
-    float *mean;                                    /* [c] of the statistics used in this pass, */
-    float *invstd;                                  /* and so on */
+    float *mean;                                    /* [c] of the statistics used in this pass; */
+    float *invstd;                                  /* likewise */
     float *scale;
     float *shift;
     float *factors;  /* [3][c] of the backward's second pass */
-    bool far[2];     /* forward, backward: what is written has left the caches when it is read */
+    bool far[2];     /* forward, backward: the output has left the caches when it is read */
     double totals[]; /* [2][c] the batch's sums; the above follow */
 };
 
@@ -70,7 +70,7 @@ static struct state *create_state(struct xt_op *op, struct xt_graph *graph)
     return norm;
 }
 
-/* Whether what a pass writes has left the caches when it is read. */
+/* Whether a pass's output has left the caches when it is read. */
 static bool is_far(const struct state *norm, const struct xt_graph *graph, bool backward)
 {
     enum { NEAR_MOST = 8 << 20 };
@@ -91,7 +91,7 @@ void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph)
         norm->forward_sums = add_sums(norm, graph, xt_op_forward_time(op));
         norm->backward_sums = add_sums(norm, graph, xt_op_backward_time(graph, op));
     }
-    /* The pass backward makes y again from the input and the residual. */
+    /* The backward pass recomputes y from the input and the residual. */
     xt_norm_use((struct xt_norm_op *)op, graph, 3);
     if (xt_op_learns(op, graph) && norm->max)
         norm->argmax = xt_graph_kept(graph, op, "argmax", xt_tensor_count(norm->max));
@@ -120,7 +120,7 @@ static void total(struct state *norm, const struct xt_buffer *sums)
             norm->totals[i] += sum_of(norm, sums, n, 0)[i];
 }
 
-/* Elements of a channel that the statistics are of. */
+/* Elements per channel in the statistics. */
 static double elements(const struct state *norm, int samples)
 {
     return (double)samples * norm->in->h * norm->in->w;
@@ -132,8 +132,8 @@ static float element(const struct xt_tensor *tensor, const void *data, size_t i)
                                    : xt_bf16_to_float(((const uint16_t *)data)[i]);
 }
 
-/* A sample's sums for mean and variance. They are taken around its first pixel, so that a large
- * mean costs no digits, and moved to the running mean, which is the same for all samples. */
+/* A sample's sums for mean and variance. They are relative to its first pixel, so that a large mean
+ * costs no precision, then shifted to the running mean, which is common to all samples. */
 static void add_statistics(const struct state *norm, struct xt_graph *graph, int n)
 {
     const struct xt_tensor *in = norm->in;
@@ -196,7 +196,7 @@ static bool uses_batch(const struct state *norm, const struct xt_graph *graph)
     return graph->pass.training && !graph->pass.bn_frozen && !norm->is->op.frozen;
 }
 
-/* What z is multiplied by and what is added, channel by channel. */
+/* Per-channel scale and shift of z. */
 static enum xt_status scale_and_shift(struct state *norm, struct xt_graph *graph,
                                       struct xt_err *err)
 {
@@ -263,7 +263,7 @@ enum xt_status xt_cpu_norm_forward(struct xt_op *op, struct xt_graph *graph, str
     return XT_OK;
 }
 
-/* The loops go one way for y alone and another with pools: the same again gives the same bits. */
+/* The loops differ for y alone and with pools: recomputing by the same ones gives the same bits. */
 bool xt_cpu_norm_can_recompute(const struct xt_op *op)
 {
     const struct state *norm = op->own;
@@ -281,8 +281,8 @@ void xt_cpu_norm_recompute(struct xt_op *op, struct xt_graph *graph)
     }
 }
 
-/* The gradient before ReLU need not be kept where it is cheaply had again from the same inputs: not
- * where it is the residual's too, and not from a max pool or two readers, but by slices. */
+/* Whether the gradient before ReLU is stored. It is recomputed if cheap: not if it is also the
+ * residual's, nor, except by slices, from a max pool or two readers. */
 static bool keeps(const struct state *norm, const struct xt_graph *graph)
 {
     return norm->residual ||
@@ -328,7 +328,7 @@ static enum xt_status combine(struct state *norm, struct xt_graph *graph, struct
     size_t c = (size_t)norm->in->c;
     double m = elements(norm, xt_graph_samples(graph, norm->in->n));
     total(norm, norm->backward_sums);
-    /* The parameters' gradients of a team are added up with all others. */
+    /* With several ranks the parameters' gradients are all-reduced with all others. */
     for (size_t k = 0; k < c; k++) {
         dbeta[k] = (float)norm->totals[k];
         dgamma[k] = (float)(norm->totals[c + k] * (double)norm->invstd[k]);

@@ -27,7 +27,7 @@ static void run_rows(const struct xt_op *op, const struct xt_graph *graph, int n
                                        (float *)to + (size_t)oy * (size_t)out->w * (size_t)out->c);
 }
 
-/* A sample is a thread's, unless there are fewer samples than threads. */
+/* Parallel over samples, or over rows if there are fewer samples than threads. */
 enum xt_status xt_cpu_pool_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     const struct xt_tensor *out = xt_op_out(op, 0);

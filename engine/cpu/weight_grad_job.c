@@ -1,12 +1,11 @@
-/* How a weight gradient is shared out among threads, its scratch, and the sum of the parts. */
+/* How a weight gradient is divided among threads, its scratch, and the sum of the parts. */
 #include "engine/loops/weight_grad_job.h"
 
-/* Sums that one core's second-level cache holds beside the matrices; with more of them the channels
- * are shared out. */
+/* Sums that one core's L2 holds beside the matrices; with more of them the channels are divided. */
 static const size_t share_bytes = (size_t)768 << 10;
-/* With sums beyond any cache the matrices have to be longer for the same traffic. */
+/* With sums larger than any cache the matrices must be longer to limit traffic. */
 static const size_t large_bytes = (size_t)1536 << 10;
-/* Blocks of a chunk, so that two tiles' worth of both matrices is about the first-level cache. */
+/* Blocks of a chunk, so that two tiles' worth of both matrices is about the size of L1. */
 enum { BLOCKS = 12, FLAT_BLOCKS = 6 };
 
 static int divide_up(int a, int b)
@@ -64,12 +63,12 @@ static void plan_units(struct xt_weight_grad *job)
 
 static void plan_scratch(struct xt_weight_grad *job)
 {
-    /* Four sums of each channel, where they are taken along the rows of the left matrix. */
+    /* Four sums per channel, when summed along the rows of the left matrix. */
     size_t bias = (size_t)tiles_of(job->out_c) * XT_TILE_CHANNELS * 4 * sizeof(float);
     job->part_bytes = aligned(bias);
     if (job->f32)
         return;
-    /* An odd number of cache lines, so that a tile's rows do not meet in one place of the cache. */
+    /* An odd number of cache lines, so that a tile's rows do not map to the same cache set. */
     job->left_stride = (job->chunk_units * job->unit_pixels / XT_TILE_PIXELS | 1) * XT_TILE_PIXELS;
     int first = 0;
     int left = 0;
@@ -98,8 +97,8 @@ void xt_weight_grad_plan(struct xt_weight_grad *job, int threads)
     job->taps = job->kernel_h * job->kernel_w;
     job->flat =
         job->taps == 1 && job->stride_h == 1 && job->stride_w == 1 && !job->pad_h && !job->pad_w;
-    /* Turning takes longer than pairing, so the matrix of fewer channels is turned; of several taps
-     * it is the one that they move over. */
+    /* Transposing is slower than pairing, so the matrix with fewer channels is transposed; with
+     * several taps, the one that they shift over. */
     job->turned = !job->f32 && job->taps == 1 && out_tiles < in_tiles;
     job->left_tiles = job->turned ? out_tiles : in_tiles;
     job->right_tiles = job->turned ? in_tiles : out_tiles;
@@ -177,7 +176,7 @@ int xt_weight_grad_share(const struct xt_weight_grad *job, int share, bool left,
     return (end < tiles ? end : tiles) - *first;
 }
 
-/* Every share has the whole bias's sums, or those of its own channels. */
+/* Every share has the sums of the whole bias, or of its own channels. */
 static void add_up_bias(const struct xt_weight_grad *job)
 {
     bool shared = job->turned == job->shares_left;

@@ -1,4 +1,4 @@
-/* The weights' copies for bf16 kernels: all that are made of one weight while it is in the cache.
+/* The weights' copies for bf16 kernels: all copies of one weight while it is in cache.
  */
 #include "engine/cpu/cpu.h"
 

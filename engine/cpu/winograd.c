@@ -2,8 +2,8 @@
  * weights' gradient. */
 #include "engine/cpu/cpu.h"
 
-/* Tiles that reach over the end are products for nothing: of 7 by 7 pixels a quarter. With few of
- * them nothing pays for bringing the weights to another form. */
+/* Tiles that reach over the end waste products: a quarter for 7 by 7 pixels. With few tiles the
+ * transform of the weights does not pay. */
 static bool is_worth_it(const struct xt_tensor *in, const struct xt_tensor *out)
 {
     enum { CHANNELS = 64, TILES = 128 };
@@ -95,7 +95,7 @@ enum xt_status xt_cpu_winograd_forward(const struct xt_cpu_winograd *winograd,
     return XT_OK;
 }
 
-/* The sums of all parts become one. */
+/* Adds up the sums of all parts. */
 static void learn(const struct xt_winograd_grad *job, const struct xt_graph *graph)
 {
 #pragma omp parallel

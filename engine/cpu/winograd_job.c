@@ -1,4 +1,4 @@
-/* How Winograd convolutions are cut into tiles and shared out among threads, and their scratch. */
+/* How Winograd convolutions are divided into tiles and among threads, and their scratch. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -26,7 +26,7 @@ size_t xt_winograd_grad_sums(const struct xt_winograd_grad *job)
     return (size_t)job->groups * XT_WINOGRAD_PLACES * (size_t)job->in_c * (size_t)job->out_c;
 }
 
-/* Whether twice as many shares of `panels` leave at most an eighth of the threads without a part.
+/* Whether twice as many shares of `panels` leave at most an eighth of the threads idle.
  */
 static bool can_share(int threads, int shares, int panels)
 {
@@ -49,7 +49,7 @@ void xt_winograd_plan(struct xt_winograd *job, int threads)
 
 void xt_winograd_grad_plan(struct xt_winograd_grad *job, int threads)
 {
-    /* Sums that one core's second-level cache holds beside the tiles. */
+    /* Sums that one core's L2 holds beside the tiles. */
     const size_t most = (size_t)1 << 20;
     size_t bytes = XT_WINOGRAD_PLACES * (size_t)job->in_c * (size_t)job->out_c * sizeof(float);
     int panels = job->out_c / XT_WINOGRAD_WIDE;

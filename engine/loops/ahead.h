@@ -1,5 +1,5 @@
-/* Fetching what the next chunk of a weight gradient will read, a line now and then while this one
- * is worked on. For the files of this folder that are built for AVX-512. */
+/* Software prefetch of the next chunk of a weight gradient, interleaved with the work on this one.
+ * For the files of this folder that are built for AVX-512. */
 #ifndef XT_ENGINE_LOOPS_AHEAD_H
 #define XT_ENGINE_LOOPS_AHEAD_H
 
@@ -8,7 +8,7 @@
 #include "engine/loops/element.h"
 #include "engine/loops/weight_grad_job.h"
 
-/* Two segments of memory, one after the other; `rate` lines of each turn, times 256. */
+/* Two ranges of memory, one after the other; `rate` lines per turn, times 256. */
 struct xt_ahead {
     const char *at[2], *end[2];
     size_t rate, due;
@@ -28,7 +28,7 @@ XT_INLINE void fetch(struct xt_ahead *ahead)
     }
 }
 
-/* Units [unit, end), over so many turns. */
+/* Units [unit, end), over `turns` turns. */
 static inline void look_ahead(struct xt_ahead *ahead, const struct xt_weight_grad *job, int unit,
                               int end, size_t turns)
 {

@@ -1,4 +1,4 @@
-/* The input's gradient by AMX; data_grad_job.h says of which matrices. */
+/* The input's gradient by AMX; data_grad_job.h defines the matrices. */
 #include "engine/loops/table.h"
 
 #ifdef __AMX_BF16__
@@ -8,17 +8,17 @@
 #include "engine/loops/tiles.h"
 
 enum {
-    DEEP = 32, /* of either matrix in a tile */
+    DEEP = 32, /* elements of a tile's row, in either matrix */
     WIDE = XT_DATA_GRAD_WIDE,
     TILE = DEEP * WIDE,
     LINE = 64 /* bytes of a tile's row */
 };
 
-/* Samples whose rows of the left matrix are there at a time. */
+/* Samples whose rows of the left matrix are in scratch at a time. */
 struct chunk {
     const struct xt_data_grad *job;
     int rows;      /* of theirs */
-    int tile_rows; /* of the left matrix's tiles, which go by twos */
+    int tile_rows; /* of the left matrix's tiles, which are used in pairs */
     int blocks;
     size_t row; /* elements of a row */
     uint16_t *left;
@@ -35,7 +35,7 @@ struct block {
     size_t left_column, right_pair;
 };
 
-/* Where a block's rows belong, one after the other. */
+/* The destinations of a block's rows, in order. */
 struct rows {
     uint16_t *to;
     int x, count;
@@ -62,7 +62,7 @@ static void gather(const struct chunk *chunk, const uint16_t *out_grad)
            rest * chunk->row * sizeof *chunk->left);
 }
 
-/* Those of the same channels follow each other, so that these weights stay in the cache. */
+/* Blocks of the same channels follow each other, so that their weights stay in cache. */
 static struct block block_of(const struct chunk *chunk, int number)
 {
     const struct xt_data_grad *job = chunk->job;
@@ -100,7 +100,7 @@ XT_INLINE void next_row(struct rows *rows, const struct xt_data_grad *job)
     rows->count--;
 }
 
-/* Lines that the next block will write: it would wait for them. */
+/* Prefetches lines that the next block will write. */
 XT_INLINE void fetch(struct rows *rows, const struct xt_data_grad *job)
 {
     enum { LINES = 3 };

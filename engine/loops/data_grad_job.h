@@ -2,12 +2,12 @@
  * column wide and the output a few rows high: LPRNet's 13x1.
  *
  * The left matrix has a row for each column of each sample, all its output rows side by side, the
- * last one first; the right one has the weights, tap behind tap. So what the input's row y gets is
+ * last one first; the right one has the weights, tap after tap. So the gradient of input row y is
  * one product: of the left columns of the output rows that reach it, and of their taps, which lie
- * in the same order. A segment of either is counted in pairs of channels and taken in whole tiles;
- * what is too much of it meets zeros, behind the left matrix's rows or behind the right one's.
+ * in the same order. A segment of either is counted in pairs of channels and read in whole tiles;
+ * the excess is multiplied by zeros, past the left matrix's rows or the right one's.
  *
- * A sample's gradient depends on this sample alone.
+ * A sample's gradient depends only on this sample.
  */
 #ifndef XT_ENGINE_LOOPS_DATA_GRAD_JOB_H
 #define XT_ENGINE_LOOPS_DATA_GRAD_JOB_H
@@ -17,7 +17,7 @@
 
 enum {
     XT_DATA_GRAD_WIDE = 16,  /* channels of the input in a tile: a copy's `wide` */
-    XT_DATA_GRAD_SPARE = 15, /* rows of a copy that a whole tile may take too much */
+    XT_DATA_GRAD_SPARE = 15, /* rows of a copy that a whole tile may read past the end */
     XT_DATA_GRAD_ROWS = 72   /* of the left matrix at a time, or those of one sample */
 };
 

@@ -84,21 +84,22 @@ XT_INLINE void narrow(const float *in, size_t count, void *out, enum xt_dtype dt
         store(out, i, in[i], dtype);
 }
 
-/* In segments of whole vectors and of whole pixels, so that a channel has its place in each. */
+/* In segments of whole vectors and whole pixels, so that each has the channels at the same
+ * positions. */
 XT_INLINE void normalise(const uint8_t *in, size_t count, const float mean[3], const float scale[3],
                          void *out, enum xt_dtype dtype)
 {
-    enum { STRETCH = 48 };
-    float means[STRETCH];
-    float scales[STRETCH];
-    for (size_t k = 0; k < STRETCH; k++) {
+    enum { SEGMENT = 48 };
+    float means[SEGMENT];
+    float scales[SEGMENT];
+    for (size_t k = 0; k < SEGMENT; k++) {
         means[k] = mean[k % 3];
         scales[k] = scale[k % 3];
     }
-    size_t whole = count - count % STRETCH;
-    for (size_t i = 0; i < whole; i += STRETCH) {
+    size_t whole = count - count % SEGMENT;
+    for (size_t i = 0; i < whole; i += SEGMENT) {
 #pragma omp simd
-        for (size_t k = 0; k < STRETCH; k++)
+        for (size_t k = 0; k < SEGMENT; k++)
             store(out, i + k, ((float)in[i + k] - means[k]) * scales[k], dtype);
     }
     for (size_t i = whole; i < count; i++)
@@ -140,7 +141,7 @@ void XT_LOOPS_NAME(centre)(const uint8_t *in, size_t count, int8_t *out)
 float XT_LOOPS_NAME(largest)(const float *in, size_t count)
 {
     float most = 0;
-    float nothing = 0; /* but not-a-number where one is infinite or not a number */
+    float nothing = 0; /* NaN if any value is infinite or NaN */
 #pragma omp simd reduction(max : most) reduction(+ : nothing)
     for (size_t i = 0; i < count; i++) {
         float size = in[i] < 0 ? -in[i] : in[i];

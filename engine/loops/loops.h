@@ -3,8 +3,9 @@
  *
  * Every source in this folder is compiled once for each instruction set (base, AVX2, AVX-512, AMX);
  * xt_loops_get picks the widest that the CPU has. All tensors are dense N, H, W, C; a function
- * works on one sample or one segment of it, so the callers thread over samples. Sums go up from
- * float32 rows to double, in an order that does not depend on threads. Thread-safe.
+ * works on one sample or one segment of it, so callers parallelise over samples. Sums are
+ * accumulated from float32 rows in double, in an order that does not depend on threads.
+ * Thread-safe.
  */
 #ifndef XT_ENGINE_LOOPS_LOOPS_H
 #define XT_ENGINE_LOOPS_LOOPS_H
@@ -18,7 +19,7 @@
 #include "engine/loops/weight_grad_job.h"
 #include "engine/loops/winograd_job.h"
 
-/* A pool's window. Padding rows and columns never win a max and count nothing in an average. */
+/* A pool's window. Padding never is a maximum, and counts as zero in an average. */
 struct xt_window {
     int kernel_h, kernel_w;
     int stride_h, stride_w;
@@ -51,11 +52,11 @@ static inline size_t xt_weight_copy_panel(const struct xt_weight_copy *copy)
            (size_t)copy->wide;
 }
 
-/* What a pass of the gradient does with the gradient before ReLU: sums it up and keeps it; sums it
- * up alone; makes the input's gradient of it, from the same inputs. */
+/* What a backward pass does with the gradient before ReLU: sums and stores it; only sums it;
+ * computes the input's gradient from it, with the same inputs. */
 enum xt_norm_pass { XT_NORM_SUM_AND_KEEP, XT_NORM_SUM, XT_NORM_APPLY };
 
-/* One sample of BN + ReLU + pools. Pointers that are NULL are left out. */
+/* One sample of BN + ReLU + pools. NULL pointers are skipped. */
 struct xt_norm_sample {
     enum xt_dtype dtype; /* of z, residual, y, pooled and their gradients */
     int h, w, c;
@@ -84,8 +85,8 @@ struct xt_norm_sample {
     double *sum_da;         /* [c] */
     double *sum_da_z;       /* [c] */
     float *scratch;         /* xt_norm_scratch floats, this thread's */
-    bool far;               /* y is not read before it has left the caches: it is written past them,
-                               which saves fetching first what is overwritten */
+    bool far; /* y leaves the caches before it is read: non-temporal stores save fetching the
+                 overwritten lines */
 };
 
 /* Floats of scratch that a sample needs. */
@@ -98,7 +99,7 @@ struct xt_loops {
     void (*statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c, const float *pivot,
                        double *sums, double *squares, float *scratch);
     void (*norm_forward)(const struct xt_norm_sample *sample);
-    /* Writes da and its sums, or what the pass says. */
+    /* Writes da and its sums, or what `pass` selects. */
     void (*norm_backward)(const struct xt_norm_sample *sample);
     /* dz = a * da + b * z + d, channel by channel, of factors [3][c]: a, b, d. dz may be da, where
      * it is not far. */
@@ -111,7 +112,7 @@ struct xt_loops {
      * first + i. */
     void (*dropout)(enum xt_dtype dtype, const void *in, void *out, size_t count, uint32_t key,
                     uint32_t first, uint32_t threshold, float factor);
-    /* The same mask: 1 where an element is kept, else 0. */
+    /* The same mask: 1 for a retained element, else 0. */
     void (*keep)(uint8_t *out, size_t count, uint32_t key, uint32_t first, uint32_t threshold);
     /* Rows [rows[0], rows[1]) of a 3x3 max pool over one sample [h][w][c] of numbers that are not
      * negative; padding is at most 1. scratch: w * c floats. `out` is where row 0 begins. */
@@ -130,7 +131,7 @@ struct xt_loops {
     /* Output channels [16 * row, 16 * row + 16). */
     void (*copy_weights)(const struct xt_weight_copy *copy, int row);
     /* out = (in - mean) * scale from bytes, of three channels in turn; rounded for s8, whose range
-     * it must not leave. */
+     * it must not exceed. */
     void (*normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count, const float mean[3],
                       const float scale[3], void *out);
     /* out = in - 128. */
@@ -139,7 +140,7 @@ struct xt_loops {
      * tensor of size[0] by size[1], whose others become 0. */
     void (*zero_insert)(const void *pixels, size_t bytes, const int size[2], const int strides[2],
                         void *to);
-    /* The largest magnitude of `count` numbers; not-a-number where one of them is not finite. */
+    /* The largest magnitude of `count` numbers; NaN if one of them is not finite. */
     float (*largest)(const float *in, size_t count);
     /* One part of a convolution's weight gradient; NULL where the build has no matrix tiles. Asks
      * for xt_device_cpu_has_tiles. */

@@ -1,9 +1,8 @@
 /* Batch normalisation, ReLU and the pools that read it.
  *
- * A sample is taken row by row: a row is activated into float32 scratch that stays in the
- * first-level cache, and everything that reads it follows at once. Four pixels are taken together,
- * so that what belongs to a channel (scale, shift, sums) is read and written once for the four.
- * What norm_wide.c can do, it does.
+ * A sample is taken row by row: a row is activated into float32 scratch that stays in L1, and its
+ * readers follow at once. Four pixels are processed together, so that a channel's scale, shift and
+ * sums are read and written once for the four. norm_wide.c handles what it supports.
  */
 #ifdef __AVX512F__
 #include <immintrin.h>
@@ -14,7 +13,7 @@
 
 enum { PIXELS = 4, KERNEL = 3 };
 
-/* Where the pieces of a thread's scratch lie. */
+/* The parts of a thread's scratch. */
 struct rows {
     float *row;     /* [w][c] activated, in the tensor's type; or its gradient */
     float *column;  /* [w][c] sums down a window of the average pool, or its gradient spread over a
@@ -37,7 +36,7 @@ static struct rows split(const struct xt_norm_sample *s)
     return r;
 }
 
-/* ---- past the caches ---- */
+/* ---- non-temporal stores ---- */
 
 #ifdef __AVX512F__
 enum { VECTOR = 16, AHEAD = 2048 };
@@ -53,7 +52,7 @@ XT_INLINE __m512 load_ahead(const float *from)
     return _mm512_loadu_ps(from);
 }
 
-/* These round as the loops below do. y in float32; not-a-number stays one. */
+/* These round as the loops below do. y in float32; NaN is preserved. */
 XT_INLINE void activate_past(const struct xt_norm_sample *s, bool residual)
 {
     size_t c = (size_t)s->c;
@@ -87,7 +86,7 @@ static void apply_past(const float *da, const float *z, size_t pixels, size_t c,
 /* ---- forward ---- */
 
 /* Pixels [first, first + pixels) as normalised and activated float32, in bf16 already rounded to
- * what y holds; added to what is there, or in its place. */
+ * what y holds; added to the destination, or overwriting it. */
 XT_INLINE void activate(const struct xt_norm_sample *s, size_t first, size_t pixels, float *out,
                         enum xt_dtype dtype, bool relu, bool residual, bool add)
 {
@@ -101,7 +100,7 @@ XT_INLINE void activate(const struct xt_norm_sample *s, size_t first, size_t pix
             float v = load(s->z, base + k, dtype) * scale[k] + shift[k];
             if (residual)
                 v += load(s->residual, base + k, dtype);
-            v = relu && v < 0 ? 0 : v; /* not-a-number stays one */
+            v = relu && v < 0 ? 0 : v; /* NaN is preserved */
             v = dtype == XT_F32 ? v : xt_float_of_bits(xt_bf16_round(v) & 0xFFFF0000u);
             out[x * c + k] = add ? out[x * c + k] + v : v;
         }
@@ -129,7 +128,8 @@ XT_INLINE void activate_as_is(const struct xt_norm_sample *s, size_t first, size
 }
 
 /* The maximum of three numbers, the first of which is the window's column `from`, and its place.
- * Bits of bf16 numbers that are not negative order like integers. The first place wins a tie. */
+ * Bits of bf16 numbers that are not negative order like integers. On a tie the first place is
+ * used. */
 #define ACROSS(name, type, code)                                                                   \
     XT_INLINE void name(const type *in, size_t c, size_t n, int from, int count, type *best,       \
                         code *place)                                                               \
@@ -309,7 +309,7 @@ XT_INLINE void average_row(const struct xt_norm_sample *s, const struct rows *r,
         average_across(s, column, oy);
 }
 
-/* Where nothing else reads the rows, they become sums at once. */
+/* Without other readers the rows are summed directly. */
 XT_INLINE void average_alone(const struct xt_norm_sample *s, enum xt_dtype dtype, bool relu,
                              bool residual)
 {
@@ -389,7 +389,7 @@ void XT_LOOPS_NAME(norm_forward)(const struct xt_norm_sample *s)
 
 /* ---- backward ---- */
 
-/* The max pool's windows that hold a pixel, and what the argmax of each has to be for it. */
+/* The max pool's windows that hold a pixel, and the argmax value that selects it in each. */
 struct windows {
     int count;
     size_t first[KERNEL * KERNEL]; /* elements from the pool's begin */
@@ -471,7 +471,7 @@ XT_INLINE void gather_row(const struct xt_norm_sample *s, int y, float *row, enu
         }
 }
 
-/* Once for all passes, which are made many times over. */
+/* Out of line: shared by all instantiations of the passes. */
 __attribute__((noinline)) static void gather_max(const struct xt_norm_sample *s, int y, float *row)
 {
     bool two = s->dpooled[1] != NULL;
@@ -503,8 +503,8 @@ static void spread_average(const struct xt_norm_sample *s, int oy, float *column
     }
 }
 
-/* The row's gradient from y's readers and from the average pool; zero where there is neither. Where
- * the average pool is all there is, its row stands for every one of its window. */
+/* The row's gradient from y's readers and from the average pool; zero where there is neither. If
+ * the average pool is the only reader, one row serves its whole window. */
 XT_INLINE const float *begin_row(const struct xt_norm_sample *s, int y, const struct rows *r,
                                  enum xt_dtype dtype)
 {
@@ -529,17 +529,18 @@ XT_INLINE const float *begin_row(const struct xt_norm_sample *s, int y, const st
     return r->row;
 }
 
-/* What `pixels` pixels from `first` on are masked with, where their gradient comes from, and how
- * they are compiled. */
+/* The mask of `pixels` pixels from `first` on, the source of their gradient, and compile-time
+ * cases. */
 struct masking {
     enum xt_dtype dtype;
     bool relu;
     bool residual;
-    int readers; /* of y: 1 or 2 where the gradient is read from dy, 0 where it stands in the row */
+    int readers; /* of y: 1 or 2 where the gradient is read from dy, 0 if it is in the row */
     enum xt_norm_pass pass;
 };
 
-/* Masks the gradient by the ReLU, and adds it to the channel's sums or makes the input's of it. */
+/* Masks the gradient by the ReLU, and adds it to the channel's sums or computes the input's from
+ * it. */
 XT_INLINE void finish(const struct xt_norm_sample *s, size_t first, const float *row,
                       const struct rows *r, int pixels, struct masking m)
 {
@@ -580,8 +581,8 @@ XT_INLINE void finish(const struct xt_norm_sample *s, size_t first, const float 
     }
 }
 
-/* The pixels after those that are worked on, which the CPU does not fetch ahead over the end of a
- * page. Fetching what nobody reads does no harm. */
+/* Prefetches the next pixels, since the hardware prefetcher stops at the end of a page. Excess
+ * prefetches are harmless. */
 XT_INLINE void fetch(const void *tensor, size_t first, size_t count, enum xt_dtype dtype)
 {
     enum { LINE = 64 };
@@ -640,8 +641,8 @@ XT_INLINE void backward(const struct xt_norm_sample *s, struct masking m)
     }
 }
 
-/* The cases are spelled out because only a constant residual and reader count make loops without a
- * test inside. */
+/* The cases are written out because only a constant residual and reader count give loops without
+ * branches. */
 XT_INLINE void backward_of(const struct xt_norm_sample *s, enum xt_dtype dtype)
 {
     bool only_y = s->dy[0] && !s->dpooled[0] && !s->daveraged;
@@ -704,7 +705,7 @@ void XT_LOOPS_NAME(norm_backward_apply)(enum xt_dtype dtype, const void *da, con
                                         size_t pixels, int c, const float *factors, void *dz,
                                         bool far)
 {
-    (void)far; /* only where there are instructions for it */
+    (void)far; /* used only where non-temporal stores exist */
 #ifdef __AVX512F__
     if (far && dtype == XT_F32 && is_aligned(dz, c)) {
         apply_past(da, z, pixels, (size_t)c, factors, dz);
@@ -740,17 +741,17 @@ XT_INLINE void add_pixels(const void *z, size_t first, size_t c, const float *pi
     }
 }
 
-/* Float32 sums over a segment of pixels short enough to lose no digits go into doubles. */
+/* Float32 sums over a segment short enough to retain precision are added to doubles. */
 XT_INLINE void sums(const void *z, size_t pixels, size_t c, const float *pivot, double *total,
                     double *squares, float *scratch, enum xt_dtype dtype)
 {
-    enum { STRETCH = 96 };
+    enum { SEGMENT = 96 };
     float *sum = scratch;
     float *square = scratch + c;
     memset(total, 0, c * sizeof *total);
     memset(squares, 0, c * sizeof *squares);
-    for (size_t first = 0; first < pixels; first += STRETCH) {
-        size_t end = first + STRETCH < pixels ? first + STRETCH : pixels;
+    for (size_t first = 0; first < pixels; first += SEGMENT) {
+        size_t end = first + SEGMENT < pixels ? first + SEGMENT : pixels;
         memset(scratch, 0, 2 * c * sizeof *scratch);
         size_t x = first;
         for (; x + PIXELS <= end; x += PIXELS) {

@@ -1,9 +1,9 @@
-/* Batch normalisation, ReLU and the pools that read it, of bf16 by AVX-512: what norm.c does for
- * any type and instruction set.
+/* Batch normalisation, ReLU and the pools that read it, of bf16 by AVX-512; norm.c is the version
+ * for any type and instruction set.
  *
- * A strip of 32 channels, one vector of bf16, goes from pixel to pixel; what belongs to its
- * channels stays in registers. As float32 it is a pair: the channels of even places are the bf16s
- * shifted up, those of odd ones are masked, which costs one instruction each.
+ * A strip of 32 channels, one vector of bf16, goes from pixel to pixel; its channels' constants
+ * stay in registers. As float32 it is a pair: the channels of even places are the bf16s shifted up,
+ * those of odd ones are masked, which costs one instruction each.
  */
 #include "engine/loops/element.h"
 #include "engine/loops/table.h"
@@ -119,8 +119,8 @@ static void add_to_doubles(double *to, struct pair v)
     }
 }
 
-/* Where the pieces of a thread's scratch lie. Columns count from the first of the padding. They
- * take no more than norm.c's do of 32 channels or more. */
+/* The parts of a thread's scratch. Columns count from the first of the padding. Not larger than
+ * norm.c's for 32 channels or more. */
 struct rows {
     size_t columns;
     uint16_t *active; /* [columns][STRIP] a row of a strip, activated */
@@ -133,7 +133,7 @@ struct rows {
     float *sums;      /* [c / STRIP][2] pairs: of da and of da * (z - pivot) */
 };
 
-/* Those of the first stand alone in the forward pass; the pivot is in the place of A. */
+/* The forward pass uses only the first two; the pivot is in the place of A. */
 enum { SCALE, SHIFT, A, B, D, FACTORS, PIVOT = A };
 
 XT_INLINE struct pair factor(const struct rows *r, size_t k, int which)
@@ -167,9 +167,8 @@ static struct rows split(const struct xt_norm_sample *s)
     return r;
 }
 
-/* Memory is read fastest from one end to the other. So strips take turns after few pixels, and
- * after a row where that has to be; what the next turn reads is fetched ahead in the order of
- * memory. */
+/* Memory is read fastest sequentially. So strips alternate after a few pixels, or after a row where
+ * required; the next turn's data is prefetched in memory order. */
 enum { TURN_ELEMENTS = 1024 };
 
 static size_t turn(size_t c, size_t first, size_t pixels)
@@ -178,7 +177,7 @@ static size_t turn(size_t c, size_t first, size_t pixels)
     return pixels - first < most ? pixels - first : most;
 }
 
-/* Of [pixels][c] from `base` on, what lies behind them in the place of pixel x of a strip. */
+/* Of [pixels][c] from `base` on, the offset to prefetch for pixel x of a strip. */
 XT_INLINE size_t ahead(size_t base, size_t c, size_t k, size_t pixels, size_t x)
 {
     return base + (c + k) * pixels + x * STRIP;
@@ -189,7 +188,7 @@ XT_INLINE void fetch(const void *tensor, size_t i)
     _mm_prefetch((const char *)tensor + i * 2, _MM_HINT_T0);
 }
 
-/* Fetches what will be written, as fetch() does. */
+/* Prefetches lines that will be written, as fetch() does. */
 XT_INLINE void fetch_out(const void *tensor, size_t i)
 {
     __builtin_prefetch((const char *)tensor + i * 2, 1);
@@ -202,7 +201,7 @@ XT_INLINE bool can_write_past(const void *to)
 
 /* ---- forward ---- */
 
-/* `pixels` pixels of a strip, which goes where pixels are `step` apart; not-a-number stays one. */
+/* `pixels` pixels of a strip, which goes where pixels are `step` apart; NaN is preserved. */
 XT_INLINE void activate_pixels(const struct xt_norm_sample *s, const struct rows *r, size_t first,
                                size_t k, size_t pixels, uint16_t *to, size_t step, bool residual,
                                bool far)
@@ -313,7 +312,7 @@ static void average_row(const struct xt_norm_sample *s, const uint16_t *row, siz
     }
 }
 
-/* The larger one, and where it is; the first wins a tie. Bits of bf16 numbers that are not negative
+/* The larger one and its place; the first on a tie. Bits of bf16 numbers that are not negative
  * order like integers. */
 XT_INLINE void larger(__m512i *best, __m256i *place, __m512i other, __m256i other_place)
 {
@@ -322,8 +321,8 @@ XT_INLINE void larger(__m512i *best, __m256i *place, __m512i other, __m256i othe
     *place = _mm256_mask_mov_epi8(*place, wins, other_place);
 }
 
-/* The maxima across an activated row, which take the place of those of two rows before; with them
- * both, where a window ends here, a row of the pool. */
+/* The maxima across an activated row, which replace those of two rows before; if a window ends
+ * here, also a row of the pool. */
 XT_INLINE void max_row(const struct xt_norm_sample *s, const struct rows *r, size_t k, int y,
                        uint16_t *pooled, uint8_t *argmax)
 {
@@ -360,7 +359,7 @@ XT_INLINE void max_row(const struct xt_norm_sample *s, const struct rows *r, siz
     }
 }
 
-/* Row y of a strip of the max pool's input, which stands in the scratch; the padding has rows too.
+/* Row y of a strip of the max pool's input, which is in the scratch; the padding has rows too.
  */
 static void max_pool(const struct xt_norm_sample *s, const struct rows *r, size_t k, int y)
 {
@@ -378,7 +377,7 @@ static void max_pool(const struct xt_norm_sample *s, const struct rows *r, size_
         max_row(s, r, k, y, NULL, NULL);
 }
 
-/* The padding, which no window takes. */
+/* The padding, which never is a maximum. */
 static void fill_row(uint16_t *row, size_t columns)
 {
     for (size_t x = 0; x < columns; x++)
@@ -440,7 +439,8 @@ bool XT_LOOPS_NAME(norm_wide_forward)(const struct xt_norm_sample *s)
 
 /* ---- backward ---- */
 
-/* The rows of the max pool whose windows hold a row, and the bit of their argmax that says it. */
+/* The rows of the max pool whose windows hold a row, and the bit of their argmax that selects
+ * it. */
 struct reach {
     int count;
     size_t first[KERNEL]; /* elements from the pool's begin */
@@ -462,7 +462,7 @@ static struct reach rows_over(const struct xt_norm_sample *s, int y)
     return reach;
 }
 
-/* What comes to a row from the windows of one column, which all have the same place in it. */
+/* The gradients of a row from the windows of one column, all at the same place. */
 struct landed {
     struct pair grad;
     __m512i place; /* 16 bits each: bit kx */
@@ -508,8 +508,8 @@ XT_INLINE struct pair take(struct pair sum, const struct landed *from, int kx)
     return sum;
 }
 
-/* Adds to `column` what the max pool's gradient brings to a row, in windows that move one column
- * on; gives how many columns are done. */
+/* Adds the max pool's gradient of a row to `column`, for windows with stride one; returns the
+ * number of columns done. */
 XT_INLINE size_t gather_each(const struct xt_norm_sample *s, const struct reach *reach, int count,
                              size_t k, bool two, const float *column, float *grad)
 {
@@ -527,7 +527,7 @@ XT_INLINE size_t gather_each(const struct xt_norm_sample *s, const struct reach 
     return out_w + 2;
 }
 
-/* The same where they move two on. */
+/* The same for stride two. */
 XT_INLINE size_t gather_second(const struct xt_norm_sample *s, const struct reach *reach, int count,
                                size_t k, bool two, const float *column, float *grad)
 {
@@ -602,8 +602,8 @@ struct masking {
     enum xt_norm_pass pass;
 };
 
-/* Masks a strip's gradient by the ReLU, and adds it to the channels' sums or makes the input's of
- * it. */
+/* Masks a strip's gradient by the ReLU, and adds it to the channels' sums or computes the input's
+ * from it. */
 XT_INLINE void finish(const struct xt_norm_sample *s, const struct rows *r, size_t first, size_t k,
                       size_t pixels, const float *row, struct masking m)
 {
@@ -667,10 +667,10 @@ static void flush(const struct xt_norm_sample *s, const struct rows *r)
 XT_INLINE void backward_from_readers(const struct xt_norm_sample *s, const struct rows *r,
                                      struct masking m)
 {
-    enum { STRETCH = 64 };
+    enum { SEGMENT = 64 };
     size_t c = (size_t)s->c;
     size_t pixels = (size_t)s->h * (size_t)s->w;
-    size_t due = STRETCH;
+    size_t due = SEGMENT;
     for (size_t first = 0, count = 0; first < pixels; first += count) {
         count = turn(c, first, pixels);
         for (size_t k = 0; k < c; k += STRIP)
@@ -678,11 +678,11 @@ XT_INLINE void backward_from_readers(const struct xt_norm_sample *s, const struc
         if (m.pass == XT_NORM_APPLY || (first + count < due && first + count < pixels))
             continue;
         flush(s, r);
-        due += STRETCH;
+        due += SEGMENT;
     }
 }
 
-/* The gradients of y join those of the pools. */
+/* Adds the gradients of y to those of the pools. */
 static void add_readers(const struct xt_norm_sample *s, size_t first, size_t k, float *row)
 {
     size_t c = (size_t)s->c;
@@ -730,7 +730,7 @@ XT_INLINE void backward(const struct xt_norm_sample *s, struct masking m)
         backward_from_pools(s, &r, m);
 }
 
-/* The cases are spelled out because only constants make loops without a test inside. */
+/* The cases are written out because only constants give loops without branches. */
 XT_INLINE void backward_of(const struct xt_norm_sample *s, enum xt_norm_pass pass, int readers)
 {
     if (s->residual)
@@ -791,18 +791,18 @@ bool XT_LOOPS_NAME(norm_wide_statistics)(enum xt_dtype dtype, const void *z, siz
                                          int channels, const float *pivot, double *total,
                                          double *squares)
 {
-    enum { STRETCH = 64 };
+    enum { SEGMENT = 64 };
     size_t c = (size_t)channels;
     if (dtype != XT_BF16 || c % STRIP != 0)
         return false;
     memset(total, 0, c * sizeof *total);
     memset(squares, 0, c * sizeof *squares);
-    for (size_t first = 0; first < pixels; first += STRETCH)
+    for (size_t first = 0; first < pixels; first += SEGMENT)
         for (size_t k = 0; k < c; k += STRIP) {
             struct pair around = load_ordered(pivot + k);
             struct pair sum = all(0);
             struct pair square = all(0);
-            size_t count = pixels - first < STRETCH ? pixels - first : STRETCH;
+            size_t count = pixels - first < SEGMENT ? pixels - first : SEGMENT;
             for (size_t x = 0; x < count; x++) {
                 fetch(z, ahead(first * c, c, k, count, x));
                 struct pair v = sub(load_bf16(z, (first + x) * c + k), around);

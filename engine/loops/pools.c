@@ -1,5 +1,5 @@
-/* Pools by themselves, and the sums that LPRNet's context is made of: for inference, where the
- * norms before them are part of convolutions.
+/* Separate pools and the sums of LPRNet's context: for inference, where the preceding norms are
+ * folded into convolutions.
  */
 #include "engine/loops/element.h"
 #include "engine/loops/table.h"
@@ -51,8 +51,8 @@ struct max_pool {
     char *out;
 };
 
-/* Output columns [left, right) of row `oy`. A place in the padding takes its neighbour in the image
- * instead, which is in the window anyhow and so changes no maximum. `down` has room for the input's
+/* Output columns [left, right) of row `oy`. A place in the padding reads its neighbour in the
+ * image, which is in the window too and so changes no maximum. `down` has room for the input's
  * columns. */
 static void max_of_stripe(const struct max_pool *p, int oy, int left, int right, char *down)
 {
@@ -81,7 +81,7 @@ static void max_of_stripe(const struct max_pool *p, int oy, int left, int right,
     }
 }
 
-/* Stripe by stripe, so that a row stays in the first-level cache for the three that read it. */
+/* Stripe by stripe, so that a row stays in L1 for its three readers. */
 void XT_LOOPS_NAME(max_pool)(enum xt_dtype dtype, const void *in, int h, int w, int c,
                              const struct xt_window *window, const int rows[2], float *scratch,
                              void *out)
@@ -263,7 +263,7 @@ XT_INLINE void widen_one_type(const void *in, size_t n, float factor, float *out
         out[i] = load_any(in, i, dtype) * factor;
 }
 
-/* A pool of single numbers. */
+/* A 1x1 pool. */
 static void widen(enum xt_dtype dtype, const void *in, size_t n, float factor, float *out)
 {
     if (dtype == XT_F32)

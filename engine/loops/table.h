@@ -43,7 +43,8 @@ float XT_LOOPS_NAME(largest)(const float *in, size_t count);
 extern const struct xt_loops XT_LOOPS_NAME(table);
 
 #ifdef __AVX512BW__
-/* Those of the same names, for what this can do; otherwise they do nothing and give false. */
+/* Faster versions of the functions of the same names; false, doing nothing, if the case is not
+ * supported. */
 bool XT_LOOPS_NAME(norm_wide_forward)(const struct xt_norm_sample *sample);
 bool XT_LOOPS_NAME(norm_wide_backward)(const struct xt_norm_sample *sample);
 bool XT_LOOPS_NAME(norm_wide_apply)(enum xt_dtype dtype, const void *da, const void *z,

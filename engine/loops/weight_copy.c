@@ -1,6 +1,6 @@
 /* Weights to the formats in which kernels of matrix tiles read them: 16 by 16 numbers at a time, of
- * which each row of pairs is a cache line there. Lines are written past the cache: it would fetch
- * them first, and a copy is read only when all others have been made. */
+ * which each row of pairs is a cache line there. Stores are non-temporal: a copy is read only after
+ * all others have been written. */
 #include <string.h>
 #ifdef __AVX512F__
 #include <immintrin.h>

@@ -14,7 +14,7 @@ enum {
     SUMS = CHANNELS * CHANNELS
 };
 
-/* One part at work. */
+/* A part in progress. */
 struct part {
     const struct xt_weight_grad *job;
     int share;
@@ -24,14 +24,14 @@ struct part {
     uint16_t *left, *right;
     const uint16_t **pointers;
     const uint16_t *zeros;
-    float *bias; /* NULL: another part takes the sums, or nobody wants them */
+    float *bias; /* NULL: another part computes the sums, or they are not needed */
     float *sums;
     struct xt_ahead ahead;
     bool first;      /* nothing has been added to the sums yet */
     int unit, units; /* of this chunk */
 };
 
-/* ---- where pixels lie ---- */
+/* ---- pixel addresses ---- */
 
 /* `count` pixels of a row, every `step`-th from column `first` on; `row` NULL: the image has no
  * such row. */

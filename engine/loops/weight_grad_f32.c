@@ -1,6 +1,6 @@
 /* One part of a convolution's weight gradient in float32 by AVX-512; weight_grad_job.h says how it
  * is divided. A tile of the gradient, some input channels by some sixteens of output channels,
- * stays in registers while a chunk's pixels go by, of which nothing is copied. */
+ * stays in registers over a chunk's pixels, which are not copied. */
 #include "engine/loops/table.h"
 
 #ifdef __AVX512F__
@@ -25,7 +25,7 @@ struct part {
     int in_first, in_end;       /* channels */
     int tile_first, tile_count; /* sixteens of output channels */
     float *sums;
-    float *bias; /* NULL: another part takes it, or nobody wants it */
+    float *bias; /* NULL: another part computes it, or it is not needed */
     struct segment segments[SEGMENTS];
     int count;
     struct xt_ahead ahead;
@@ -70,7 +70,7 @@ XT_INLINE void add_tile(struct part *part, int i, int o, float *const *to, __mma
 }
 
 /* The input channels of one tap and `wide` tiles of output channels from `tile` on. As many rows as
- * fill the registers; none crosses a sixteen. */
+ * fill the registers, within one sixteen. */
 XT_INLINE void add_tap(struct part *part, int tap, int tile, int wide)
 {
     const struct xt_weight_grad *job = part->job;

@@ -1,14 +1,14 @@
 /* The weight gradient of a convolution: of bf16 by matrix tiles (AMX), of float32 by AVX-512.
  *
  * In bf16 dW[tap][o][i] is a product over pixels, of the output's gradient and of the input moved
- * by the tap. One of the two is the left matrix, turned so that a row is a channel's pixels, of
- * which a tap takes those from some place on; the other is the right matrix, pairs of pixels side
- * by side. The output's pixels are counted in rows of `pitch`, wider than an image's by what the
- * kernel reaches over its end, so that a tap's place is a number of pixels.
+ * by the tap. One of the two is the left matrix, transposed so that a row is a channel's pixels,
+ * which a tap reads from an offset on; the other is the right matrix, pairs of pixels side by side.
+ * The output's pixels are counted in rows of `pitch`, wider than an image's by the kernel's
+ * overhang, so that a tap is an offset in pixels.
  *
  * Work is divided into parts, one a thread: groups of samples (of pixels, for 1x1), each with sums
- * of its own that are added up in their order; and where there are many weights, shares of the
- * channels. So the result depends on the number of parts and on nothing else.
+ * of its own that are added up in their order; and with many weights, shares of the channels. So
+ * the result depends only on the number of parts.
  *
  * The gradient has the format OIhw16i16o, or OIhw16o16i where `turned`; channels that are padding
  * get zeros.
@@ -20,7 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Work is counted in blocks of pixels; float32 takes so many at a time at most, or one row. */
+/* Work is counted in blocks of pixels; float32 processes up to XT_F32_BLOCKS at a time, or one
+ * row. */
 enum { XT_TILE_CHANNELS = 16, XT_TILE_PIXELS = 32, XT_F32_BLOCKS = 3 };
 
 struct xt_weight_grad {
@@ -39,7 +40,7 @@ struct xt_weight_grad {
     bool adds; /* to the sums of the worker's slice before */
     bool more; /* slices of the worker follow */
 
-    /* What xt_weight_grad_plan makes of it. */
+    /* Set by xt_weight_grad_plan. */
     bool turned; /* the output's gradient is the left matrix; else the input is */
     bool flat;   /* 1x1 without stride or padding: one row of all pixels */
     int left_tiles, right_tiles;
@@ -52,7 +53,7 @@ struct xt_weight_grad {
     int chunk_units;            /* worked on at a time */
     int left_stride;            /* elements from one channel of the left matrix to the next */
     int groups, shares;         /* parts are groups times shares */
-    bool shares_left;           /* which matrix's tiles are shared out */
+    bool shares_left;           /* which matrix's tiles are divided */
     size_t weights;             /* floats of the gradient */
     size_t part_bytes;          /* scratch of a part */
     size_t right_at, pointers_at, zeros_at, bias_at; /* in it; the left matrix is at 0 */
@@ -61,7 +62,7 @@ struct xt_weight_grad {
     const void *in;       /* [n][h][w][in_c] */
     const void *out_grad; /* [n][out_h][out_w][out_c] */
     float *grad;          /* [weights] */
-    float *bias_grad;     /* [out_c]; NULL: not wanted */
+    float *bias_grad;     /* [out_c]; NULL: not needed */
     void *scratch;        /* xt_weight_grad_scratch bytes, aligned to 64 */
 };
 
@@ -70,10 +71,10 @@ typedef void xt_weight_grad_loop(const struct xt_weight_grad *job, int part);
 
 /* Divides the work among at most `threads` parts. */
 void xt_weight_grad_plan(struct xt_weight_grad *job, int threads);
-/* Of `workers` workers that go through slices of n samples. */
+/* For `workers` workers that run slices of n samples. */
 void xt_weight_grad_plan_workers(struct xt_weight_grad *job, int workers);
 int xt_weight_grad_parts(const struct xt_weight_grad *job);
-/* The units that a part takes: from *first up to what is given. */
+/* The units of a part: from *first up to the returned end. */
 int xt_weight_grad_units(const struct xt_weight_grad *job, int part, int *first);
 size_t xt_weight_grad_scratch(const struct xt_weight_grad *job);
 

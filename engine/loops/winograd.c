@@ -1,5 +1,5 @@
-/* Winograd's convolutions by AVX-512; winograd_job.h says what they are. A chunk of tiles goes by
- * at a time, so that its sums stay in a second-level cache. */
+/* Winograd convolutions by AVX-512, defined in winograd_job.h. Works on a chunk of tiles at a time,
+ * so that its sums stay in L2. */
 #include "engine/loops/table.h"
 
 #ifdef __AVX512F__
@@ -11,18 +11,17 @@ enum {
     PLACES = XT_WINOGRAD_PLACES,
     WIDE = XT_WINOGRAD_WIDE,
     CHUNK = XT_WINOGRAD_CHUNK,
-    LANES = 16,
+    VECTOR = 16,
     SIDE = 4,  /* of a tile's input */
     ROWS = 12, /* of a product, in registers */
     FEW_ROWS = 4,
     GRAD_ROWS = 8,
     TAPS = 9,
-    BLOCK = LANES * LANES /* of weights, of one tap */
+    BLOCK = VECTOR * VECTOR /* of weights, of one tap */
 };
 
 /* From one tile's numbers to the next one's, and from one place's to the next one's. A row is a
- * cache line longer than its channels, or those of many tiles would meet in a few places of the
- * first-level cache. */
+ * cache line longer than its channels, so that many tiles' rows do not map to the same L1 sets. */
 XT_INLINE size_t row_of(int channels)
 {
     return (size_t)channels + XT_WINOGRAD_SPARE;
@@ -62,7 +61,7 @@ XT_INLINE const float *pixel(const struct chunk *chunk, const float *tensor, int
            (((size_t)n * (size_t)chunk->h + (size_t)y) * (size_t)chunk->w + (size_t)x) * (size_t)c;
 }
 
-/* One dimension of the input's sums. */
+/* One dimension of the input transform. */
 XT_INLINE void transform_input(const __m512 from[SIDE], __m512 to[SIDE])
 {
     to[0] = _mm512_sub_ps(from[0], from[2]);
@@ -80,7 +79,7 @@ static void transform_inputs(const struct chunk *chunk, const float *in, int c, 
         const float *from[PLACES];
         for (int p = 0; p < PLACES; p++)
             from[p] = pixel(chunk, in, c, at.n, at.y + p / SIDE - 1, at.x + p % SIDE - 1, zeros);
-        for (int k = 0; k < c; k += LANES) {
+        for (int k = 0; k < c; k += VECTOR) {
             __m512 columns[SIDE][SIDE];
             __m512 rows[SIDE];
             for (int x = 0; x < SIDE; x++) {
@@ -111,7 +110,7 @@ XT_INLINE void multiply(const float *rows, int in_c, const float *weights, float
         sums[r][0] = sums[r][1] = _mm512_setzero_ps();
     for (int i = 0; i < in_c; i++) {
         __m512 left = _mm512_load_ps(weights + (size_t)i * WIDE);
-        __m512 right = _mm512_load_ps(weights + (size_t)i * WIDE + LANES);
+        __m512 right = _mm512_load_ps(weights + (size_t)i * WIDE + VECTOR);
         for (int r = 0; r < count; r++) {
             __m512 one = _mm512_set1_ps(rows[(size_t)r * row_of(in_c) + (size_t)i]);
             sums[r][0] = _mm512_fmadd_ps(one, left, sums[r][0]);
@@ -120,11 +119,11 @@ XT_INLINE void multiply(const float *rows, int in_c, const float *weights, float
     }
     for (int r = 0; r < count; r++) {
         _mm512_store_ps(to + (size_t)r * row_of(WIDE), sums[r][0]);
-        _mm512_store_ps(to + (size_t)r * row_of(WIDE) + LANES, sums[r][1]);
+        _mm512_store_ps(to + (size_t)r * row_of(WIDE) + VECTOR, sums[r][1]);
     }
 }
 
-/* Up to three rows behind the last tile are multiplied, too: nobody reads what comes of them. */
+/* Up to three rows behind the last tile are multiplied, too: their results are not read. */
 static void multiply_place(const float *tiles, int in_c, const float *weights, float *to, int count)
 {
     int r = 0;
@@ -136,7 +135,7 @@ static void multiply_place(const float *tiles, int in_c, const float *weights, f
                  FEW_ROWS);
 }
 
-/* One dimension of the outputs of the places' products. */
+/* One dimension of the output transform. */
 XT_INLINE void gather_output(const __m512 from[SIDE], __m512 to[2])
 {
     to[0] = _mm512_add_ps(from[0], _mm512_add_ps(from[1], from[2]));
@@ -152,8 +151,8 @@ static void gather_outputs(const struct chunk *chunk, const float *products, int
         int high = at.y + 1 < chunk->h ? 2 : 1;
         int wide = at.x + 1 < chunk->w ? 2 : 1;
         float *to = out + (pixel(chunk, out, c, at.n, at.y, at.x, NULL) - out) + k;
-        for (int worker = 0; worker < WIDE; worker += LANES) {
-            const float *from = products + (size_t)i * row_of(WIDE) + worker;
+        for (int channel = 0; channel < WIDE; channel += VECTOR) {
+            const float *from = products + (size_t)i * row_of(WIDE) + channel;
             __m512 columns[2][SIDE];
             __m512 two[2];
             for (int x = 0; x < SIDE; x++) {
@@ -167,7 +166,7 @@ static void gather_outputs(const struct chunk *chunk, const float *products, int
             for (int y = 0; y < high; y++) {
                 gather_output(columns[y], two);
                 for (int x = 0; x < wide; x++)
-                    _mm512_store_ps(to + (size_t)(y * chunk->w + x) * (size_t)c + worker, two[x]);
+                    _mm512_store_ps(to + (size_t)(y * chunk->w + x) * (size_t)c + channel, two[x]);
             }
         }
     }
@@ -201,7 +200,7 @@ void XT_LOOPS_NAME(winograd)(const struct xt_winograd *job, int part, float *scr
 
 /* ---- the weight gradient ---- */
 
-/* One dimension of what a tile's gradients become. */
+/* One dimension of the gradient transform. */
 XT_INLINE void transform_gradient(const __m512 from[2], __m512 to[SIDE])
 {
     to[0] = from[0];
@@ -221,17 +220,17 @@ static void transform_gradients(const struct chunk *chunk, const float *grad, in
             const float *some = pixel(chunk, grad, c, at.n, at.y + p / 2, at.x + p % 2, NULL);
             from[p / 2][p % 2] = some ? some + k : zeros;
         }
-        for (int worker = 0; worker < WIDE; worker += LANES) {
+        for (int channel = 0; channel < WIDE; channel += VECTOR) {
             __m512 columns[SIDE][2];
             __m512 four[SIDE];
             for (int x = 0; x < 2; x++) {
-                transform_gradient((__m512[2]){_mm512_load_ps(from[0][x] + worker),
-                                               _mm512_load_ps(from[1][x] + worker)},
+                transform_gradient((__m512[2]){_mm512_load_ps(from[0][x] + channel),
+                                               _mm512_load_ps(from[1][x] + channel)},
                                    four);
                 for (int y = 0; y < SIDE; y++)
                     columns[y][x] = four[y];
             }
-            float *to = sums + (size_t)i * row_of(WIDE) + worker;
+            float *to = sums + (size_t)i * row_of(WIDE) + channel;
             for (int y = 0; y < SIDE; y++) {
                 transform_gradient(columns[y], four);
                 for (int x = 0; x < SIDE; x++)
@@ -241,18 +240,18 @@ static void transform_gradients(const struct chunk *chunk, const float *grad, in
     }
 }
 
-/* Over `count` tiles, the products of GRAD_ROWS input channels with WIDE gradients; added to what
- * is there, or instead of it. */
+/* Over `count` tiles, the products of GRAD_ROWS input channels with WIDE gradients; added to the
+ * destination, or overwriting it. */
 XT_INLINE void add_products(const float *inputs, int in_c, const float *grads, int count, bool add,
                             float *to)
 {
     __m512 sums[GRAD_ROWS][2];
     for (int r = 0; r < GRAD_ROWS; r++)
         for (int v = 0; v < 2; v++)
-            sums[r][v] = add ? _mm512_load_ps(to + r * WIDE + v * LANES) : _mm512_setzero_ps();
+            sums[r][v] = add ? _mm512_load_ps(to + r * WIDE + v * VECTOR) : _mm512_setzero_ps();
     for (int t = 0; t < count; t++) {
         __m512 left = _mm512_load_ps(grads + (size_t)t * row_of(WIDE));
-        __m512 right = _mm512_load_ps(grads + (size_t)t * row_of(WIDE) + LANES);
+        __m512 right = _mm512_load_ps(grads + (size_t)t * row_of(WIDE) + VECTOR);
         for (int r = 0; r < GRAD_ROWS; r++) {
             __m512 one = _mm512_set1_ps(inputs[(size_t)t * row_of(in_c) + (size_t)r]);
             sums[r][0] = _mm512_fmadd_ps(one, left, sums[r][0]);
@@ -261,7 +260,7 @@ XT_INLINE void add_products(const float *inputs, int in_c, const float *grads, i
     }
     for (int r = 0; r < GRAD_ROWS; r++)
         for (int v = 0; v < 2; v++)
-            _mm512_store_ps(to + r * WIDE + v * LANES, sums[r][v]);
+            _mm512_store_ps(to + r * WIDE + v * VECTOR, sums[r][v]);
 }
 
 /* Channels [k, end) of one group's tiles. */
@@ -294,7 +293,7 @@ static void add_panels(const struct xt_winograd_grad *job, int group, int k, int
 
 void XT_LOOPS_NAME(winograd_grad)(const struct xt_winograd_grad *job, int part, float *scratch)
 {
-    /* As many channels at a time as leave their sums in a second-level cache. */
+    /* As many channels at a time as have their sums fit in L2. */
     enum { SUMS_MOST = 1 << 20, PANEL_BYTES = PLACES * WIDE * (int)sizeof(float) };
     int at_once = SUMS_MOST / (PANEL_BYTES * job->in_c) > 1
                       ? SUMS_MOST / (PANEL_BYTES * job->in_c) * WIDE
@@ -306,7 +305,7 @@ void XT_LOOPS_NAME(winograd_grad)(const struct xt_winograd_grad *job, int part, 
         add_panels(job, part / job->shares, k, k + at_once < end ? k + at_once : end, scratch);
 }
 
-/* One dimension of the taps' gradients of the places'. */
+/* One dimension of the inverse transform to the taps' gradients. */
 XT_INLINE void gather_gradient(const __m512 from[SIDE], __m512 to[3])
 {
     __m512 half = _mm512_set1_ps(0.5F);
@@ -319,9 +318,9 @@ XT_INLINE void gather_gradient(const __m512 from[SIDE], __m512 to[3])
 /* Where block `block` begins at the first place, in [out / 32][places][in][32]. */
 static size_t within_panels(size_t block, size_t in_c)
 {
-    size_t row = block / (in_c / LANES);
-    size_t column = block % (in_c / LANES);
-    return (row / 2 * PLACES * in_c + column * LANES) * WIDE + row % 2 * LANES;
+    size_t row = block / (in_c / VECTOR);
+    size_t column = block % (in_c / VECTOR);
+    return (row / 2 * PLACES * in_c + column * VECTOR) * WIDE + row % 2 * VECTOR;
 }
 
 void XT_LOOPS_NAME(winograd_output_transform)(const struct xt_winograd_grad *job, int block)
@@ -330,7 +329,7 @@ void XT_LOOPS_NAME(winograd_output_transform)(const struct xt_winograd_grad *job
     size_t group = (size_t)job->out_c * PLACES * in_c;
     const float *sums = job->sums + within_panels((size_t)block, in_c);
     float *grad = job->grad + (size_t)block * TAPS * BLOCK;
-    for (size_t i = 0; i < LANES; i++) {
+    for (size_t i = 0; i < VECTOR; i++) {
         __m512 columns[3][SIDE];
         __m512 three[3];
         for (size_t x = 0; x < SIDE; x++) {
@@ -348,14 +347,14 @@ void XT_LOOPS_NAME(winograd_output_transform)(const struct xt_winograd_grad *job
         for (size_t y = 0; y < 3; y++) {
             gather_gradient(columns[y], three);
             for (size_t x = 0; x < 3; x++)
-                _mm512_store_ps(grad + (3 * y + x) * BLOCK + i * LANES, three[x]);
+                _mm512_store_ps(grad + (3 * y + x) * BLOCK + i * VECTOR, three[x]);
         }
     }
 }
 
 /* ---- the weights ---- */
 
-/* One dimension of the weights' sums. */
+/* One dimension of the weight transform. */
 XT_INLINE void transform_weight(const __m512 from[3], __m512 to[SIDE])
 {
     __m512 half = _mm512_set1_ps(0.5F);
@@ -366,17 +365,17 @@ XT_INLINE void transform_weight(const __m512 from[3], __m512 to[SIDE])
     to[3] = from[2];
 }
 
-/* A block's sums, at places a step apart. */
+/* The transform of a block, with places a step apart. */
 XT_INLINE void transform_weights(const float *from, bool turned, float *to, size_t step)
 {
-    for (size_t i = 0; i < LANES; i++) {
+    for (size_t i = 0; i < VECTOR; i++) {
         __m512 columns[SIDE][3];
         __m512 four[SIDE];
         for (size_t x = 0; x < 3; x++) {
             __m512 taps[3];
             for (size_t y = 0; y < 3; y++) {
                 size_t tap = turned ? 8 - 3 * y - x : 3 * y + x;
-                taps[y] = _mm512_load_ps(from + tap * BLOCK + i * LANES);
+                taps[y] = _mm512_load_ps(from + tap * BLOCK + i * VECTOR);
             }
             transform_weight(taps, four);
             for (int y = 0; y < SIDE; y++)
@@ -390,19 +389,19 @@ XT_INLINE void transform_weights(const float *from, bool turned, float *to, size
     }
 }
 
-typedef float worker_t __attribute__((vector_size(LANES * sizeof(float))));
+typedef float vector_t __attribute__((vector_size(VECTOR * sizeof(float))));
 
-/* Rows become columns: each round sorts by one more bit of the column. */
+/* Transposes: each round sorts by one more bit of the column. */
 static void turn(const float *from, float *to)
 {
-    enum { ROUNDS = 4, HALF = LANES / 2 };
-    worker_t rows[LANES];
-    worker_t sorted[LANES];
+    enum { ROUNDS = 4, HALF = VECTOR / 2 };
+    vector_t rows[VECTOR];
+    vector_t sorted[VECTOR];
     memcpy(rows, from, sizeof rows);
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < HALF; i++) {
-            worker_t a = rows[i];
-            worker_t b = rows[i + HALF];
+            vector_t a = rows[i];
+            vector_t b = rows[i + HALF];
             sorted[2 * i] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21,
                                                     6, 22, 7, 23);
             sorted[2 * i + 1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28,
@@ -418,8 +417,8 @@ void XT_LOOPS_NAME(winograd_weights)(const struct xt_winograd_weights *weights, 
     _Alignas(64) float turned[TAPS * BLOCK];
     size_t in = (size_t)weights->in;
     size_t out = (size_t)weights->out;
-    size_t row = (size_t)block / (in / LANES);
-    size_t column = (size_t)block % (in / LANES);
+    size_t row = (size_t)block / (in / VECTOR);
+    size_t column = (size_t)block % (in / VECTOR);
     const float *from = weights->from + (size_t)block * TAPS * BLOCK;
     if (weights->forward)
         transform_weights(from, false, weights->forward + within_panels((size_t)block, in),
@@ -429,7 +428,7 @@ void XT_LOOPS_NAME(winograd_weights)(const struct xt_winograd_weights *weights, 
     for (size_t tap = 0; tap < TAPS; tap++)
         turn(from + tap * BLOCK, turned + tap * BLOCK);
     transform_weights(turned, true,
-                      weights->backward + within_panels(column * (out / LANES) + row, out),
+                      weights->backward + within_panels(column * (out / VECTOR) + row, out),
                       out * WIDE);
 }
 

@@ -1,11 +1,11 @@
 /* 3x3 convolutions of float32 with stride 1 and padding 1 by Winograd's F(2x2, 3x3) (Lavin & Gray
  * 2015, arXiv:1509.09308): a tile of 2x2 outputs takes 16 products instead of 36.
  *
- * A tile's input, 4x4 pixels, becomes 16 sums, one a place; so do the weights of a pair of
- * channels; at each place the product is one of matrices, [tiles][in_c] by [in_c][out_c]; 16 places
- * become the tile's outputs. The data gradient is the same with the weights turned round. The
- * weight gradient multiplies the inputs' sums with those that a tile's gradients become, over
- * tiles. A result depends on its own tile alone, and a weight's gradient on the number of groups.
+ * A tile's input, 4x4 pixels, is transformed to 16 places; so are the weights of a pair of
+ * channels; each place is a matrix product, [tiles][in_c] by [in_c][out_c]; the output transform of
+ * 16 places gives the tile's outputs. The data gradient is the same with the weights rotated. The
+ * weight gradient multiplies the transformed inputs and gradients, summed over tiles. A result
+ * depends only on its own tile, a weight's gradient also on the number of groups.
  *
  * Tensors are dense N, H, W, C; channels are multiples of 32, pointers aligned to 64 bytes.
  */
@@ -44,14 +44,14 @@ struct xt_winograd_grad {
 struct xt_winograd_weights {
     const float *from;
     int out, in;
-    float *forward;  /* [out / 32][places][in][32]; NULL: not wanted */
-    float *backward; /* [in / 32][places][out][32], turned round; NULL: not wanted */
+    float *forward;  /* [out / 32][places][in][32]; NULL: not needed */
+    float *backward; /* [in / 32][places][out][32], rotated; NULL: not needed */
 };
 
 /* One part's work; the sums of one part. */
 typedef void xt_winograd_loop(const struct xt_winograd *job, int part, float *scratch);
 typedef void xt_winograd_grad_loop(const struct xt_winograd_grad *job, int part, float *scratch);
-/* Once all parts are there, the gradients of one block of weights, 16 output by 16 input channels:
+/* Once all parts have run, the gradients of one block of weights, 16 output by 16 input channels:
  * blocks lie one behind the other in OIhw16i16o. */
 typedef void xt_winograd_output_transform_loop(const struct xt_winograd_grad *job, int block);
 /* The weights of one block. */
@@ -65,7 +65,7 @@ size_t xt_winograd_grad_sums(const struct xt_winograd_grad *job); /* floats */
 /* Divide the work among at most `threads`. */
 void xt_winograd_plan(struct xt_winograd *job, int threads);
 void xt_winograd_grad_plan(struct xt_winograd_grad *job, int threads);
-/* Part `part` of `parts` of so many: from *first up to what is given. */
+/* Part `part` of `parts` of `count`: from *first up to the returned end. */
 int xt_winograd_part(int count, int part, int parts, int *first);
 
 #endif

@@ -1,5 +1,5 @@
-/* Pixels spread among zeros. They are written past the caches where whole lines are: nobody reads
- * them soon, and what is overwritten is not fetched first. */
+/* Zero-insertion (the adjoint of a stride). Whole lines use non-temporal stores: they are not read
+ * soon, and need not be fetched before. */
 #include <stdbool.h>
 #include <string.h>
 #ifdef __AVX512F__

@@ -1,6 +1,5 @@
-/* The network whose answers are known before a run begins: one op of each kind that training cannot
- * do without, with channels as the networks have them, and small otherwise. The comments give
- * h x w x c. */
+/* The network that is checked before a run begins: one op of each kind that training needs, with
+ * realistic channels, and small otherwise. The comments give h x w x c. */
 #include "engine/selftest/selftest.h"
 
 enum { SIDE = XT_SELFTEST_KNOWN_SIDE, CHANNELS = 64, CLASSES = 10, BATCH = 2 };

@@ -14,13 +14,13 @@
 #include "engine/ops/ops.h"
 #include "engine/ranges.h"
 
-/* Multiplications that the plain loops spend on one part of an op. */
+/* Most multiplications of the reference loops on one part of an op. */
 #define WORK_MAX 2e7
 #define DROPOUT 0.4
 
 enum { SEED = 11, STEP = 5 };
 
-/* What has been noted of one pass of an op. */
+/* Results of one pass of an op. */
 struct seen {
     bool counted, wrong;
 };
@@ -36,8 +36,8 @@ struct walk {
     struct seen seen[XT_OPS_MAX][2];
     uint8_t *pixels;
     const struct xt_op *op;
-    struct xt_reference_op reference; /* of the op at hand */
-    uint64_t stream;                  /* goes up with every array of random numbers */
+    struct xt_reference_op reference; /* of the current op */
+    uint64_t stream;                  /* incremented with every array of random numbers */
     /* Of each running statistic, once its op has run: what it becomes at the pass's end. */
     double *statistics[XT_PARAMS_MAX];
     struct xt_bound bounds[XT_PARAMS_MAX];
@@ -70,7 +70,7 @@ static struct xt_selftest_row *row_of(struct xt_selftest *out, const struct xt_o
 
 /* Largest differences while a tensor is gone through. */
 struct comparison {
-    double error;   /* absolute; infinite where something is not a number */
+    double error;   /* absolute; infinite if a value is NaN */
     double largest; /* of what is wanted */
 };
 
@@ -113,7 +113,7 @@ static enum xt_status note(struct walk *walk, enum xt_selftest_pass pass, const 
 
 /* ---- numbers in and out ---- */
 
-/* What a held number stands for. */
+/* The value that a stored number represents. */
 static double meaning_of(const struct xt_tensor *tensor, float held)
 {
     return ((double)held + (double)tensor->offset) * (double)tensor->scale;
@@ -208,8 +208,8 @@ static uint64_t param_key(const struct xt_param *param)
     return key;
 }
 
-/* What a parameter is in this test: a function of its name and element. Weights are such that sums
- * of products with numbers up to 1 stay near 1. */
+/* A parameter's value in this test: a function of its name and element. Weights are scaled so that
+ * sums of products with numbers up to 1 stay near 1. */
 static float param_value(const struct xt_param *param, uint64_t key, size_t file_element)
 {
     float u = (float)(xt_rng_mix(key ^ file_element) >> 40) * 0x1p-23f - 1;
@@ -303,16 +303,15 @@ static double terms_of(const struct walk *walk, enum xt_part part, int which)
     return kind->terms ? kind->terms(&walk->reference, part, which) : 1;
 }
 
-/* How many of `count` elements, each of so many terms, are looked at; the k-th is k * count /
- * looked. */
+/* The number of `count` elements, of `terms` terms each, that are compared. */
 static size_t looked_at(size_t count, double terms)
 {
     double most = WORK_MAX / terms;
     return most < 64 ? (count < 64 ? count : 64) : (double)count < most ? count : (size_t)most;
 }
 
-/* The k-th of those: evenly spread, the offset within each segment varying, the first and the last
- * among them. */
+/* The k-th of those: one per segment of equal length, at varying offsets, including the first and
+ * the last. */
 static size_t element(size_t k, size_t looked, size_t count)
 {
     if (looked == count || k == 0)
@@ -323,8 +322,8 @@ static size_t element(size_t k, size_t looked, size_t count)
     return k * count / looked + (size_t)(xt_rng_at(SEED, count, k) % (segment ? segment : 1));
 }
 
-/* What came out of a part beside what the op is: `wanted`, or, where the kind makes it element by
- * element, some of it. */
+/* Compares a part's output with the reference: with `wanted`, or, if the kind computes single
+ * elements, with some of them. */
 static struct comparison compare(const struct walk *walk, enum xt_part part, int which,
                                  const double *got, const double *wanted, size_t count)
 {
@@ -366,7 +365,7 @@ static enum xt_status run(struct walk *walk, bool backward, struct xt_err *err)
     return xt_graph_run_op(walk->graph, walk->op->index, backward, err);
 }
 
-/* Inputs become random numbers; what a ReLU made is not negative. */
+/* Fills inputs with random numbers, not negative after a ReLU. */
 static enum xt_status give_inputs(struct walk *walk, struct xt_err *err)
 {
     const struct xt_op *op = walk->op;
@@ -385,7 +384,7 @@ static enum xt_status give_inputs(struct walk *walk, struct xt_err *err)
     return XT_OK;
 }
 
-/* Room for what comes out. */
+/* Allocates the outputs. */
 static enum xt_status take_outputs(struct walk *walk, struct xt_err *err)
 {
     const struct xt_op *op = walk->op;
@@ -425,7 +424,7 @@ static enum xt_status check_forward(struct walk *walk, struct xt_err *err)
     return status;
 }
 
-/* What a running statistic becomes is looked at when the pass ends: some devices move all at once.
+/* Running statistics are compared when the pass ends: some devices update all at once.
  */
 static enum xt_status remember_statistics(struct walk *walk, struct xt_err *err)
 {
@@ -445,8 +444,8 @@ static enum xt_status remember_statistics(struct walk *walk, struct xt_err *err)
     return XT_OK;
 }
 
-/* The gradients that an output's readers hand back become random numbers, but for those of which
- * rounding may decide what becomes of them. */
+/* Fills the gradients from an output's readers with random numbers, except where rounding may
+ * decide the result. */
 static enum xt_status give_grads(struct walk *walk, int o, struct xt_err *err)
 {
     struct xt_reference_op *reference = &walk->reference;
@@ -472,7 +471,7 @@ static enum xt_status give_grads(struct walk *walk, int o, struct xt_err *err)
     return XT_OK;
 }
 
-/* Room for the gradients that come of it. */
+/* Allocates the resulting gradients. */
 static enum xt_status take_grads(struct walk *walk, struct xt_err *err)
 {
     const struct xt_op *op = walk->op;
@@ -579,7 +578,7 @@ static enum xt_status check_statistics(struct walk *walk, struct xt_err *err)
     return status;
 }
 
-/* Such that some outputs are cut off, and each tensor has another step than those beside it. */
+/* Chosen so that some outputs are clipped, and neighbouring tensors have different steps. */
 static void make_up_ranges(struct xt_ranges *ranges)
 {
     for (int i = 0; i < XT_TENSORS_MAX; i++)
@@ -679,7 +678,7 @@ enum xt_status xt_selftest_run(struct xt_selftest *out, const struct xt_selftest
     return status ? status : walk_graph(out, options, false, false, true, err);
 }
 
-/* The mean of some passes; the device has ended them all. */
+/* The mean of `passes` passes, including the wait for the device. */
 static enum xt_status time_passes(struct xt_graph *graph, int passes, double *seconds,
                                   struct xt_err *err)
 {

@@ -1,13 +1,12 @@
-/* Holds each op of a network against plain loops in double precision (the ops' own, plain.h), one
- * op alone at a time, forward and backward, on the device and in the data type that a run would
- * use.
+/* Compares each op of a network with reference loops in double precision (ops/reference.h), one op
+ * at a time, forward and backward, on the device and in the data type of a run.
  *
  * An op reads random numbers of its own type, so a difference is the op's own; gradients are left
- * at 0 where rounding may decide (beside a ReLU's corner, between near equals of a max pool).
- * Where a convolution has more arithmetic than is worth while, evenly spread elements are looked
- * at. Errors are relative to the largest number of their tensor, bounds follow from the type's
- * rounding and the length of the sums. What int8 makes of the weights is part of the plain loops:
- * the bound is half a step of the output. Not thread-safe.
+ * at 0 where rounding may decide (beside a ReLU's corner, between near equals of a max pool). For
+ * expensive convolutions a sample of the elements is compared. Errors are relative to the largest
+ * number of their tensor, bounds follow from the type's rounding and the length of the sums. The
+ * reference loops quantise the weights as int8 does: the bound is half a step of the output. Not
+ * thread-safe.
  */
 #ifndef XT_ENGINE_SELFTEST_SELFTEST_H
 #define XT_ENGINE_SELFTEST_SELFTEST_H
@@ -30,7 +29,7 @@ struct xt_selftest_row {
     enum xt_selftest_pass pass;
     int ops;
     int wrong;    /* ops with a comparison beyond its bound */
-    double error; /* of the tensor's largest number; infinite where something is not a number */
+    double error; /* of the tensor's largest number; infinite if a value is NaN */
     double bound;
     char where[128]; /* "layer1.0.conv1: gradient of the weights" */
 };
@@ -41,8 +40,8 @@ struct xt_selftest {
     int wrong; /* ops, over all rows */
 };
 
-/* A network that is looked at: adds itself to a fresh graph. Returns its logits; NULL where that
- * failed, with the failure in the graph. */
+/* A network to check: adds itself to a fresh graph. Returns its logits; NULL on failure, with the
+ * error in the graph. */
 struct xt_selftest_network {
     struct xt_tensor *(*describe)(struct xt_graph *graph, const void *context);
     const void *context;
@@ -54,10 +53,10 @@ struct xt_selftest_options {
     int batch;
     const struct xt_backend *backend; /* NULL: the device's */
     enum xt_dtype dtype;
-    bool int8;     /* the fused graph alone, with its convolutions in int8 */
+    bool int8;     /* only the fused graph, with its convolutions in int8 */
     bool thorough; /* also frozen statistics, and inference without fusing */
     bool training_alone;
-    /* Told before each op runs; NULL: nobody. */
+    /* Called before each op runs; may be NULL. */
     void (*before)(void *context, struct xt_graph *graph, const struct xt_op *op, bool backward);
     void *context;
 };
@@ -67,33 +66,32 @@ struct xt_selftest_options {
 extern const struct xt_selftest_network xt_selftest_small;
 extern const struct xt_selftest_network xt_selftest_small_over_batch;
 
-/* A smaller one, of the ops that training cannot do without, with channels as the networks have
- * them (known.c). */
+/* A smaller one, of the ops that training needs, with realistic channels (known.c). */
 enum { XT_SELFTEST_KNOWN_SIDE = 16 }; /* height and width of its images */
 extern const struct xt_selftest_network xt_selftest_known;
 
-/* That one in training, before a run begins on a device: XT_ERR_DEVICE where it computes wrongly,
- * or nothing. */
+/* Checks that one in training, before a run begins on a device: XT_ERR_DEVICE if it computes wrong
+ * results, or none. */
 enum xt_status xt_selftest_device(struct xt_device *device, enum xt_dtype dtype,
                                   struct xt_err *err);
-/* Makes that network's kernels and runs none. */
+/* Creates that network's kernels without running them. */
 enum xt_status xt_selftest_prepare_device(struct xt_device *device, enum xt_dtype dtype,
                                           struct xt_err *err);
-/* What one of its training passes, forward and backward, takes: *seconds. */
+/* Times one of its training passes, forward and backward. */
 enum xt_status xt_selftest_time_device(struct xt_device *device, enum xt_dtype dtype,
                                        double *seconds, struct xt_err *err);
 
-/* Adds what it finds to `out`, which starts as zeros. An op that is off is no failure, one that
+/* Adds the findings to `out`, which is zeroed initially. A wrong op is not an error, one that
  * cannot run is. XT_INTERRUPTED or XT_STOPPED where a signal asked to stop. */
 enum xt_status xt_selftest_run(struct xt_selftest *out, const struct xt_selftest_options *options,
                                struct xt_err *err);
 
-/* Builds options->network for training and times its passes: the mean of `passes` of them, in the
- * best of a few turns; with `passes` 0 it is built alone. */
+/* Builds options->network for training and times its passes: the mean of `passes` of them, the best
+ * of a few repetitions; with `passes` 0 it is only built. */
 enum xt_status xt_selftest_time(const struct xt_selftest_options *options, int passes,
                                 double *seconds, struct xt_err *err);
 
-/* XT_ERR_RUN where an op was off; the sentence names the first kind of them. `device` is for the
+/* XT_ERR_RUN if an op was wrong; the sentence names the first kind of them. `device` is for the
  * sentence. */
 enum xt_status xt_selftest_verdict(const struct xt_selftest *result, const char *device,
                                    struct xt_err *err);

@@ -18,13 +18,13 @@ static struct xt_norm_outputs norm(struct xt_graph *graph, struct xt_tensor *in,
     return xt_graph_norm(graph, in, &spec);
 }
 
-/* What the second half reads. */
+/* Inputs of the second half. */
 struct half {
     struct xt_tensor *fork;
     struct xt_norm_outputs stem, block, shortcut;
 };
 
-/* As LPRNet begins: a block of 1x1, 3x1, 1x3 and 1x1 convolutions; and a way past it. */
+/* As LPRNet begins: a block of 1x1, 3x1, 1x3 and 1x1 convolutions; and a bypass. */
 static struct half add_first_half(struct xt_graph *graph)
 {
     struct half half = {0};
@@ -110,7 +110,7 @@ static struct xt_tensor *add_groups(struct xt_graph *graph, struct xt_tensor *in
                                    .groups = 24,
                                    .bias = true,
                                    .relu = true});
-    /* padded on one side alone, and with gaps in the kernel */
+    /* padded on one side only, and with gaps in the kernel */
     x = conv(graph, x,
              (struct xt_conv_spec){.name = "uneven",
                                    .channels = 16,
@@ -160,7 +160,7 @@ static struct xt_tensor *add_fan_out(struct xt_graph *graph, struct xt_tensor *i
     return x;
 }
 
-/* Each element-wise function, with numbers that random inputs are on both sides of. */
+/* Each element-wise function, with thresholds within the range of random inputs. */
 static struct xt_tensor *add_activations(struct xt_graph *graph, struct xt_tensor *x)
 {
     static const struct xt_activation all[] = {
@@ -193,7 +193,7 @@ static struct xt_tensor *concat(struct xt_graph *graph, struct xt_tensor *a, str
     return xt_graph_concat(graph, (struct xt_tensor *[]){a, b}, 2, axis, name);
 }
 
-/* Parameters put before, behind and below each sample: 5x3x2 becomes 6x4x6. */
+/* Parameters concatenated before, after and below each sample: 5x3x2 becomes 6x4x6. */
 static struct xt_tensor *add_parameters(struct xt_graph *graph, struct xt_tensor *x)
 {
     const struct xt_parameter_spec before = {.name = "before", .h = 5, .w = 3, .c = 4};
@@ -243,7 +243,7 @@ static struct xt_tensor *slice(struct xt_graph *graph, struct xt_tensor *in, enu
     return xt_graph_slice(graph, in, &spec);
 }
 
-/* What transformers are made of: position embedding, layer norm, attention of six heads on four
+/* The parts of a transformer: position embedding, layer norm, attention of six heads on four
  * tokens, layer scale. 6x4x6 becomes 6x4x6. */
 static struct xt_tensor *add_attention(struct xt_graph *graph, struct xt_tensor *x)
 {
@@ -262,7 +262,7 @@ static struct xt_tensor *add_attention(struct xt_graph *graph, struct xt_tensor 
     return xt_graph_mul(graph, xt_graph_parameter(graph, &scale), x, "mul.scale");
 }
 
-/* A gate on channels, stochastic depth, and two that are as long as their product in one axis each.
+/* A gate on channels, stochastic depth, and a broadcast product along one axis of each factor.
  */
 static struct xt_tensor *add_gates(struct xt_graph *graph, struct xt_tensor *in)
 {
@@ -278,8 +278,8 @@ static struct xt_tensor *add_gates(struct xt_graph *graph, struct xt_tensor *in)
     return xt_graph_add(graph, cross, x, "add.cross");
 }
 
-/* Pools by themselves, with windows that overlap, reach beyond the image on one side, count their
- * padding or do not, take all; then as many rows and columns again. 6x4x6 becomes 6x4x6. */
+/* Separate pools, with windows that overlap, reach beyond the image on one side, count their
+ * padding or do not, take all; then back to as many rows and columns. 6x4x6 becomes 6x4x6. */
 static struct xt_tensor *add_pools(struct xt_graph *graph, struct xt_tensor *x)
 {
     const struct xt_pool_spec pools[] = {
@@ -331,7 +331,7 @@ static struct xt_tensor *add_pools(struct xt_graph *graph, struct xt_tensor *x)
     return xt_graph_mul(graph, xt_graph_parameter(graph, &spread), x, "mul.spread");
 }
 
-/* As ResNet goes on, with a residual read by two; then groups, and LPRNet's end. */
+/* As in ResNet, with a residual read by two; then groups, and LPRNet's end. */
 static struct xt_tensor *describe(struct xt_graph *graph, const void *over_batch)
 {
     struct half half = add_first_half(graph);

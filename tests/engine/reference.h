@@ -1,4 +1,4 @@
-/* A network described once and run twice: as a graph, and by plain loops in double precision.
+/* A network described once and run twice: as a graph, and by reference loops in double precision.
  *
  * A test describes its network with net_conv, net_norm and net_context, which pass each layer on to
  * the graph and note it. check_net then holds the graph's logits, running statistics and gradients
@@ -586,7 +586,8 @@ static inline void net_check_logits(struct net *net, double tolerance)
     for (size_t i = 0; i < count; i++) {
         double got = (double)xt_graph_logits(net->graph)[i];
         if (!(fabs(got - wanted[i]) <= tolerance * largest))
-            fail_msg("logit %zu is %g, by plain loops %g (largest %g)", i, got, wanted[i], largest);
+            fail_msg("logit %zu is %g, by reference loops %g (largest %g)", i, got, wanted[i],
+                     largest);
     }
 }
 

@@ -246,7 +246,8 @@ static void compare(const char *isa, const char *what, enum xt_dtype precision,
     for (size_t i = 0; i < got->count; i++) {
         double allowed = unit(precision) * (fabs(wanted[i]) + slack);
         if (!(fabs(get(got, i) - wanted[i]) <= allowed))
-            fail_msg("%s: %s[%zu] is %g, by plain loops %g", isa, what, i, get(got, i), wanted[i]);
+            fail_msg("%s: %s[%zu] is %g, by reference loops %g", isa, what, i, get(got, i),
+                     wanted[i]);
     }
 }
 
@@ -257,7 +258,7 @@ static void compare_sums(const char *isa, const char *what, const struct sample 
     double allowed = unit(s->dtype) * 10 * (double)s->h * s->w;
     for (int k = 0; k < s->c; k++)
         if (!(fabs(got[k] - wanted[k]) <= allowed))
-            fail_msg("%s: %s[%d] is %g, by plain loops %g", isa, what, k, got[k], wanted[k]);
+            fail_msg("%s: %s[%d] is %g, by reference loops %g", isa, what, k, got[k], wanted[k]);
 }
 
 /* What a pass of the loops writes. */

@@ -9,8 +9,6 @@ shared=${XTRAIN_SHARED:-../shared}
 shared=$(cd "$shared" && pwd)/data here=$PWD
 export XTRAIN_PYTHON=$python
 cd "$tree"
-# Modules of these names in the current folder are somebody else's: they must not run.
-for module in numpy onnxruntime sys; do echo 'open("planted-module-ran", "w")' >$module.py; done
 
 # answers WEIGHTS IMAGES OPTION...: a list of path, label, answer on standard output.
 answers() {
@@ -132,4 +130,8 @@ answers resnet.safetensors classes >classes.txt
 # What it tells apart is too fine for int8, whose logits are looked at alone.
 "$python" "$here/tests/cli/onnx_models.py" classes.txt 0 f32.onnx int8.onnx || fail 'classes'
 
+# Modules of these names in the current folder are somebody else's: they must not run.
+mkdir planted && cd planted
+for module in numpy onnxruntime sys; do echo "open('planted-module-ran', 'w')" >$module.py; done
+expect 0 'checked by onnxruntime' "$xtrain" export "$tree/resnet.safetensors" f32.onnx --threads 1 --check "$tree/classes"
 [ ! -e planted-module-ran ] || fail 'a module of the current folder ran'

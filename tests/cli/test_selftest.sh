@@ -10,5 +10,5 @@ said=$("$xtrain" selftest --model lprnet --batch 1 --amp off --json 2>/dev/null)
 expect 0 'all within their bounds' "$xtrain" selftest --small
 [ "$(grep -c "^\(small shapes\|known, 16x16\), batch " <<<"$said")" = 2 ] && [ "$(grep -c ", batch " <<<"$said")" = 2 ] || fail 'with --small there are the small shapes alone' "$said"
 expect 4 'does not train in fp16' "$xtrain" selftest --amp fp16
-expect 2 'reads images of 94x24 alone' "$xtrain" selftest --model lprnet --image-size 64
+expect 2 'reads images of 94x24 only' "$xtrain" selftest --model lprnet --image-size 64
 expect 2 '--lr belongs to train' "$xtrain" selftest --lr 1

@@ -26,7 +26,7 @@ done
 expect 0 'lists/val.txt' "$xtrain" data split ccpd:ccpd --out lists --val-part 0.5
 expect 0 'of CCPD' "$xtrain" data check ccpd:lists/val.txt --sheet s.png
 expect 2 'is a mixture' "$xtrain" data split mix.yaml --out lists
-expect 3 'is no file' "$xtrain" data split x-0.tar --out lists
+expect 3 'is not a file' "$xtrain" data split x-0.tar --out lists
 
 # A shard that is cut short: one bad image, and with --strict-data the end.
 truncate -s 3000 x-1.tar

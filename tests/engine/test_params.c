@@ -371,9 +371,9 @@ static void numbers_that_no_training_leaves_behind_are_refused(void **state)
         float value;
         const char *said;
     } cases[] = {
-        {0, 7, NAN, "some.pth: whole.weight[1, 0, 0, 1] is nan, which is no number"},
-        {1, 3, INFINITY, "some.pth: whole.bias[3] is inf, which is no number"},
-        {5, 4, -INFINITY, "some.pth: norm.running_mean[4] is -inf, which is no number"},
+        {0, 7, NAN, "some.pth: whole.weight[1, 0, 0, 1] is nan, which is not finite"},
+        {1, 3, INFINITY, "some.pth: whole.bias[3] is inf, which is not finite"},
+        {5, 4, -INFINITY, "some.pth: norm.running_mean[4] is -inf, which is not finite"},
         {6, 2, -0.25F, "some.pth: norm.running_var[2] is -0.25, and a variance is not below 0"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -488,9 +488,9 @@ static inline int grey_of(const uint8_t *pixel, int red)
 static uint64_t sum_grey_from(const uint8_t *pixels, size_t count, int red)
 {
     uint64_t all = 0;
-    enum { STRETCH = 1 << 16 };
-    for (size_t from = 0; from < count; from += STRETCH) {
-        size_t end = count - from < STRETCH ? count : from + STRETCH;
+    enum { BLOCK = 1 << 16 };
+    for (size_t from = 0; from < count; from += BLOCK) {
+        size_t end = count - from < BLOCK ? count : from + BLOCK;
         uint32_t sum = 0;
         for (size_t i = from; i < end; i++)
             sum += (uint32_t)grey_of(pixels + 3 * i, red);

@@ -15,7 +15,7 @@ static const char *mean_square(struct xt_exporter *exporter, const struct xt_op 
         &(struct xt_onnx_node){
             .type = "ReduceMean",
             .inputs = {squares},
-            .attributes = {{"axes", over_batch ? axes : axes + 1, over_batch ? 4 : 3, 0}}});
+            .attributes = {{"axes", over_batch ? axes : axes + 1, over_batch ? 4 : 3, 0, NULL}}});
 }
 
 /* The divisor of one group: the mean over its tensors plus epsilon. */
@@ -52,10 +52,11 @@ void xt_export_context(struct xt_exporter *exporter, const struct xt_op *op)
         const struct xt_tensor *t = xt_op_in(op, i);
         const char *x = xt_export_in(exporter, t, XT_F32);
         if (t->h > 1)
-            x = xt_export_node(exporter, op,
-                               &(struct xt_onnx_node){.type = "ReduceMean",
-                                                      .inputs = {x},
-                                                      .attributes = {{"axes", height, 1, 0}}});
+            x = xt_export_node(
+                exporter, op,
+                &(struct xt_onnx_node){.type = "ReduceMean",
+                                       .inputs = {x},
+                                       .attributes = {{"axes", height, 1, 0, NULL}}});
         concat.inputs[i] = xt_export_node(
             exporter, op,
             &(struct xt_onnx_node){.type = "Div", .inputs = {x, divisors[context->spec.group[i]]}});

@@ -138,11 +138,11 @@ void xt_export_conv(struct xt_exporter *exporter, const struct xt_op *op)
     struct xt_onnx_node node = {
         .type = "Conv",
         .inputs = {xt_export_in(exporter, xt_op_in(op, 0), dtype)},
-        .attributes = {{"kernel_shape", conv->kernel, 2, 0},
-                       {"strides", conv->strides, 2, 0},
-                       {"pads", pads, 4, 0},
-                       {"dilations", dilations, 2, 0},
-                       {"group", NULL, 0, conv->groups}},
+        .attributes = {{"kernel_shape", conv->kernel, 2, 0, NULL},
+                       {"strides", conv->strides, 2, 0, NULL},
+                       {"pads", pads, 4, 0, NULL},
+                       {"dilations", dilations, 2, 0, NULL},
+                       {"group", NULL, 0, conv->groups, NULL}},
     };
     if (make_numbers(exporter, conv, &numbers, &err))
         xt_onnx_refuse(exporter->onnx, err.status, "%s", err.text);

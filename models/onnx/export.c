@@ -63,7 +63,7 @@ static void write_logits(struct xt_exporter *exporter, const struct xt_tensor *l
     xt_onnx_add_last(onnx, "logits",
                      &(struct xt_onnx_node){.type = "Transpose",
                                             .inputs = {x},
-                                            .attributes = {{"perm", classes_last, 3, 0}}});
+                                            .attributes = {{"perm", classes_last, 3, 0, NULL}}});
     xt_onnx_output(onnx, "logits",
                    &(struct xt_onnx_shape){XT_F32, 3, {exporter->batch, logits->w, logits->c}});
 }

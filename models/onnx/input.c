@@ -11,11 +11,11 @@ static const char *normalised(struct xt_exporter *exporter, const struct xt_op *
     const struct xt_normalise *by = &((const struct xt_input_op *)op)->normalise;
     xt_onnx_input(exporter->onnx, "images",
                   &(struct xt_onnx_shape){XT_U8, 4, {exporter->batch, out->h, out->w, out->c}});
-    const char *x =
-        xt_export_node(exporter, op,
-                       &(struct xt_onnx_node){.type = "Transpose",
-                                              .inputs = {"images"},
-                                              .attributes = {{"perm", to_channels_first, 4, 0}}});
+    const char *x = xt_export_node(
+        exporter, op,
+        &(struct xt_onnx_node){.type = "Transpose",
+                               .inputs = {"images"},
+                               .attributes = {{"perm", to_channels_first, 4, 0, NULL}}});
     x = xt_export_node(exporter, op,
                        &(struct xt_onnx_node){.type = "Cast",
                                               .inputs = {x},

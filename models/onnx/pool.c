@@ -18,12 +18,13 @@ const char *xt_export_pool(struct xt_exporter *exporter, const struct xt_op *op,
     if (is_copy)
         return value;
     /* Padding is not counted in either, ONNX's default. */
-    return xt_export_node(exporter, op,
-                          &(struct xt_onnx_node){.type = average ? "AveragePool" : "MaxPool",
-                                                 .inputs = {value},
-                                                 .attributes = {{"kernel_shape", kernel, 2, 0},
-                                                                {"strides", strides, 2, 0},
-                                                                {"pads", pads, 4, 0}}});
+    return xt_export_node(
+        exporter, op,
+        &(struct xt_onnx_node){.type = average ? "AveragePool" : "MaxPool",
+                               .inputs = {value},
+                               .attributes = {{"kernel_shape", kernel, 2, 0, NULL},
+                                              {"strides", strides, 2, 0, NULL},
+                                              {"pads", pads, 4, 0, NULL}}});
 }
 
 void xt_export_pool_op(struct xt_exporter *exporter, const struct xt_op *op)

@@ -139,7 +139,8 @@ static bool optional_bias(struct xt_reader *reader, struct xt_read_node *node, i
     struct xt_read_value *value = xt_read_input(node, i);
     struct xt_read_constant *computed = value ? xt_read_constant_of(reader, value) : NULL;
     /* Exporters write a bias of zeros, computed by the weight's shape, where there is none. */
-    if (!value || (computed && !computed->tensor && xt_read_number(reader, value, &none) && !none))
+    if (!value ||
+        (computed && !computed->tensor && xt_read_number(reader, value, &none) && none == 0))
         return true;
     *out = weight_of(reader, node, i, 1);
     return *out && ((*out)->dims[0] == channels ||

@@ -28,11 +28,13 @@ static long fail_at;
 
 static int watch(struct dl_phdr_info *info, size_t size, void *context)
 {
-    static const char *const names[] = {"libyaml", "libpng", "libjpeg", "libarchive"};
+    static const char *const names[] = {"libyaml", "libpng", "libarchive", "libjpeg"};
+    /* libjpeg allocates for each image, which a count of a run's own would drown in. */
+    size_t count = sizeof names / sizeof *names - (fail_at ? 0 : 1);
     (void)size;
     int wanted = *(int *)context == 0; /* the program itself comes first */
     ++*(int *)context;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    for (size_t i = 0; i < count; i++)
         wanted = wanted || strstr(info->dlpi_name, names[i]);
     for (int i = 0; wanted && i < info->dlpi_phnum && watched_count < 64; i++) {
         const ElfW(Phdr) *part = &info->dlpi_phdr[i];

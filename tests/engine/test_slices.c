@@ -56,8 +56,6 @@ static void describe(struct network *net, const struct pass *pass)
         of_model.normalise.mean[k] = 127.5f;
         of_model.normalise.scale[k] = 1 / 128.0f;
     }
-    if (pass->dtype == XT_BF16 && !xt_device_cpu_has_bf16())
-        support_skip("this CPU has no bf16");
     ok(net, xt_graph_create(&net->graph, &options, &net->err));
     ok(net, xt_graph_build(net->graph, xt_model_describe(model, net->graph, &of_model), &net->err));
     ok(net, xt_params_initialise(&net->params, &net->device, 1, model->initial_bias, &net->err));
@@ -113,6 +111,8 @@ static void look_at_pieces(struct pass *pass, const struct xt_graph *graph)
 static void run(struct pass *pass)
 {
     struct network net = {.graph = NULL};
+    if (pass->dtype == XT_BF16 && !xt_device_cpu_has_bf16())
+        support_skip("this CPU has no bf16");
     ok(&net, xt_device_open(&net.device, "cpu", pass->threads, &net.err));
     describe(&net, pass);
     struct xt_rng rng = xt_rng_begin(7, 0);

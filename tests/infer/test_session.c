@@ -177,6 +177,7 @@ static void test_a_full_queue_refuses_and_a_flush_empties_it(void **state)
     /* Freed answers give up their places; an invalid picture takes none. */
     for (int i = 0; i < 10; i++) {
         image.bytes = "no picture";
+        image.size = strlen("no picture");
         image.width = 0;
         assert_int_equal(xtrain_send(network, &image, &answers[0], &error), XTRAIN_DATA);
         assert_null(answers[0]);

@@ -31,6 +31,9 @@ FACTS
 "$xtrain" report ended >/dev/null
 cp -r ended gone && sed -i 's/"state":"[^"]*"/"state":"running","written":1e9/' gone/report.json
 "$xtrain" report gone >/dev/null
+grep -q '"killed":true' gone/report.html || fail 'nobody uses the run, and it is not killed'
+# The page as the run left it, which nobody has drawn anew since.
+sed -i 's/"killed":true/"killed":false/' gone/report.html
 
 chromium() { timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$tree/profile" "$@" 2>/dev/null; }
 

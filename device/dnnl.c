@@ -340,7 +340,7 @@ static enum xt_status failed(dnnl_status_t failure, const char *what, struct xt_
             : xt_err_set(err, XT_ERR_DEVICE, "oneDNN failed in %s (status %d)", what, (int)failure);
     xt_guard_last_op(op, sizeof op);
     if (err && xt_guard_is_lost() && *op && !strstr(op, what))
-        xt_str_append_to(err->text, sizeof err->text, "; the last op it was given: %s", op);
+        xt_str_append_to(err->text, sizeof err->text, "; the last op submitted: %s", op);
     return status;
 }
 

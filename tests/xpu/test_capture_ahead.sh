@@ -21,7 +21,7 @@ grep -q 'for an Arc A770 (0x56a0), and no GPU has run them' "$work/said" || fail
 made=$(find "$work/made" -name '*_cache' | wc -l)
 [ "$made" -ge 4 ] || fail "only $made kernels"
 "$xtrain" cache list >"$work/said"
-grep -q 'made ahead of time, in capture mode; run never on a GPU' "$work/said" || fail 'cache list'
+grep -q 'created ahead of time, in capture mode; run never on a GPU' "$work/said" || fail 'cache list'
 "$xtrain" cache export "$work/kernels.tar.gz" >/dev/null || fail 'export'
 
 # As on the GPU, in an empty cache.

@@ -125,7 +125,7 @@ static enum xt_status verify(const struct xt_cache_stores *stores, enum xt_repor
     xt_report_add(report, "fine", "",
                   fine == 1 ? "%zu kernel matches its record" : "%zu kernels match their record",
                   fine);
-    xt_report_add(report, "bad", "", bad == 1 ? ", %zu is not" : ", %zu are not", bad);
+    xt_report_add(report, "bad", "", bad == 1 ? ", %zu does not" : ", %zu do not", bad);
     enum xt_status status = xt_report_end(report, form, stdout, err);
     if (status)
         return status;

@@ -11,5 +11,5 @@ done
 mkdir bin
 printf '#!/bin/sh\necho ------- >&2\necho >&2\necho "mpirun has detected an attempt to run as root." >&2\nexit 1\n' >bin/mpirun
 chmod +x bin/mpirun
-PATH=$PWD/bin:$PATH expect 1 'the run by 2 ranks failed: mpirun has detected an attempt to run as root.' \
+PATH=$PWD/bin:$PATH expect 1 'the run with 2 ranks failed: mpirun has detected an attempt to run as root.' \
   "$xtrain" bench scale --model lprnet --batch 8 --steps 4 --threads 1 --quiet

@@ -78,9 +78,8 @@ static enum xt_status read_entry(struct reader *reader, struct xt_err *err)
         status = read_sequence(reader, err);
         break;
     default:
-        return xt_yaml_refuse(&reader->yaml,
-                              "the settings are one flat list of `key: value`, none inside another",
-                              err);
+        return xt_yaml_refuse(
+            &reader->yaml, "the settings are one flat list of `key: value`, without nesting", err);
     }
     if (!status)
         status = xt_str_append(&reader->text, "", 0, err);

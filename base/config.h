@@ -1,7 +1,7 @@
-/* The config file: one flat YAML mapping of options to values, read with libyaml and a strict eye.
+/* The config file: one flat YAML mapping of options to values, parsed strictly, with libyaml.
  *
- * The reader hands each entry on as text and knows nothing of options. It refuses, with file and
- * line: more than 1 MB, bytes that are not UTF-8, control characters, tabs in the indentation,
+ * The reader passes each entry to a callback as text and knows no options. It refuses, with file
+ * and line: more than 1 MB, bytes that are not UTF-8, control characters, tabs in the indentation,
  * anchors, aliases, tags, nested mappings, sequences within sequences, block scalars, and a second
  * document. An empty file is a config without entries. Errors are XT_ERR_USAGE. Stateless,
  * thread-safe.
@@ -29,12 +29,12 @@ struct xt_config_entry {
     int line; /* 1-based */
 };
 
-/* Called for each entry in the file's order; the entry lives as long as the call. A failure ends
- * the reading. */
+/* Called for each entry in the file's order; the entry is valid during the call. A failure stops
+ * the parsing. */
 typedef enum xt_status xt_config_take(void *context, const struct xt_config_entry *entry,
                                       struct xt_err *err);
 
-/* `name` is what errors call the file. */
+/* `name` stands for the file in errors. */
 enum xt_status xt_config_parse(const char *name, const uint8_t *bytes, size_t size,
                                xt_config_take *take, void *context, struct xt_err *err);
 enum xt_status xt_config_read(const char *path, xt_config_take *take, void *context,

@@ -1,5 +1,5 @@
-/* The types of a tensor's numbers, and all that is said of them: what users, files and libraries
- * call them, and their size. Stateless. */
+/* Data types of tensors: their names for users, in files and in oneDNN, and their sizes.
+ * Stateless. */
 #ifndef XT_BASE_DTYPE_H
 #define XT_BASE_DTYPE_H
 
@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Networks compute in the first five; s8 and u8 are an int8 network's, signed, and unsigned where
- * nothing is negative. Files hold the others too. */
+/* Networks compute in the first five; s8 and u8 are those of an int8 network, u8 for tensors
+ * without negative values. Files also hold the others. */
 enum xt_dtype {
     XT_F32,
     XT_BF16,
@@ -23,10 +23,11 @@ enum xt_dtype {
     XT_DTYPE_COUNT,
 };
 
-/* Text, not pointers to it, so that loops that are compiled once a type know the sizes. */
+/* Arrays, not pointers, so that the sizes are constants in loops that are compiled once per
+ * type. */
 static const struct {
-    char name[5];        /* as options, reports and logs write it */
-    char safetensors[5]; /* as a safetensors file does */
+    char name[5];        /* in options, reports and logs */
+    char safetensors[5]; /* in safetensors files */
     unsigned char size;  /* bytes */
     bool is_float;
 } xt_dtypes[XT_DTYPE_COUNT] = {
@@ -47,7 +48,7 @@ static inline const char *xt_dtype_name(enum xt_dtype dtype)
     return xt_dtypes[dtype].name;
 }
 
-/* "F32": the name in safetensors, and in what is said of weight files. */
+/* "F32": the name in safetensors, and in messages on weight files. */
 static inline const char *xt_dtype_file_name(enum xt_dtype dtype)
 {
     return xt_dtypes[dtype].safetensors;

@@ -43,6 +43,6 @@ enum xt_status xt_err_prefix(struct xt_err *err, const char *format, ...)
 
 enum xt_status xt_err_no_memory(struct xt_err *err, const char *what, size_t bytes)
 {
-    return xt_err_set(err, XT_ERR_MEMORY, "out of memory: %.1f MB for %s could not be had",
+    return xt_err_set(err, XT_ERR_MEMORY, "out of memory: cannot allocate %.1f MB for %s",
                       (double)bytes / 1e6, what);
 }

@@ -1,8 +1,8 @@
-/* Errors: what failed, in one sentence for the person who reads it, and the exit code it leads to.
+/* Errors: one sentence for the user on what failed, and the exit code.
  *
  * Every function that can fail returns `enum xt_status` and takes a caller-owned `struct xt_err *`.
- * On success the error is left untouched; on failure it holds the sentence. A `struct xt_err` owns
- * nothing and needs no clean-up. Not thread-safe: one error per thread.
+ * On success the error is unchanged; on failure it holds the sentence. A `struct xt_err` owns no
+ * memory and needs no clean-up. Not thread-safe: one error per thread.
  */
 #ifndef XT_BASE_ERR_H
 #define XT_BASE_ERR_H
@@ -12,12 +12,12 @@
 /* The values are the program's exit codes. */
 enum xt_status {
     XT_OK = 0,
-    XT_ERR_RUN = 1,    /* the run failed: disk, a loss that is not a number, a failed comparison */
-    XT_ERR_USAGE = 2,  /* a command line or configuration that cannot be meant */
-    XT_ERR_DATA = 3,   /* images, labels, weights or checkpoints that cannot be used */
-    XT_ERR_DEVICE = 4, /* no such device, no library for it, or it failed */
-    XT_ERR_MEMORY = 5, /* out of memory, on the host or the device */
-    XT_STOPPED = 75,   /* stopped and saved, to be started again (EX_TEMPFAIL) */
+    XT_ERR_RUN = 1,       /* the run failed: disk, a NaN loss, a failed comparison */
+    XT_ERR_USAGE = 2,     /* an invalid command line or configuration */
+    XT_ERR_DATA = 3,      /* invalid images, labels, weights or checkpoints */
+    XT_ERR_DEVICE = 4,    /* a missing or failed device, or its library */
+    XT_ERR_MEMORY = 5,    /* out of memory, on the host or the device */
+    XT_STOPPED = 75,      /* stopped and saved, to be resumed (EX_TEMPFAIL) */
     XT_INTERRUPTED = 130, /* interrupted and saved */
 };
 
@@ -26,18 +26,17 @@ struct xt_err {
     char text[1024];
 };
 
-/* Stores the sentence and returns `status`, so that a caller can write `return xt_err_set(...)`.
- * Too long a text is cut and ends in "...". `err` may be NULL where the caller only needs the
- * status. */
+/* Stores the sentence and returns `status`, so that a caller can write `return xt_err_set(...)`. A
+ * text that is too long is truncated and ends in "...". `err` may be NULL if only the status is
+ * needed. */
 enum xt_status xt_err_set(struct xt_err *err, enum xt_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Puts context before the stored sentence ("reading a.png: " + text); returns the stored status. */
+/* Prepends context to the stored sentence ("reading a.png: " + text); returns the stored status. */
 enum xt_status xt_err_prefix(struct xt_err *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The sentence for a failed allocation: `what` names the thing, `bytes` its size. Returns
- * XT_ERR_MEMORY. */
+/* The sentence for a failed allocation of `bytes` for `what`. Returns XT_ERR_MEMORY. */
 enum xt_status xt_err_no_memory(struct xt_err *err, const char *what, size_t bytes);
 
 #endif

@@ -82,7 +82,7 @@ enum xt_status xt_file_open_own(const char *path, int flags, int *fd, struct xt_
     *fd = open(path, flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     if (*fd < 0 && errno == ELOOP)
         return xt_err_set(err, XT_ERR_RUN,
-                          "%s is a symbolic link, and what it leads to is not written; remove it, "
+                          "%s is a symbolic link, whose target is not written; remove it, "
                           "or give the file itself",
                           path);
     if (*fd >= 0 && fstat(*fd, &st) == 0 && !S_ISFIFO(st.st_mode))
@@ -124,7 +124,7 @@ static int open_folder_of(char *path)
     return fd;
 }
 
-/* Under a name that nobody can have taken before: it is never a link to elsewhere. */
+/* An unpredictable name with O_EXCL: it can never be somebody's link to another place. */
 static int open_temporary(const struct xt_file_writer *writer)
 {
     return openat(writer->folder, xt_file_name(writer->temporary),
@@ -198,7 +198,7 @@ enum xt_status xt_file_commit(struct xt_file_writer *writer, struct xt_err *err)
         status = fail(err, XT_ERR_RUN, "cannot write", writer->path);
     if (status)
         unlinkat(writer->folder, xt_file_name(writer->temporary), 0);
-    /* Some network file systems cannot sync a folder and say EINVAL: the rename is all they offer.
+    /* Some network file systems cannot sync a folder (EINVAL); then only the rename is guaranteed.
      */
     else if (fsync(writer->folder) && errno != EINVAL)
         status = fail(err, XT_ERR_RUN, "cannot sync the folder of", writer->path);
@@ -242,7 +242,7 @@ enum xt_status xt_file_append(int fd, const char *path, const void *bytes, size_
     if (write_all(fd, bytes, count))
         return XT_OK;
     int why = errno;
-    /* Best effort: whoever opens the file again looks for a torn end. */
+    /* Best effort: a later open checks for a torn end. */
     if (before >= 0 && ftruncate(fd, before))
         xt_log_warn("%s may end in half a line: %s", path, strerror(errno));
     errno = why;
@@ -292,20 +292,20 @@ bool xt_file_is_same(const char *a, const char *b)
            one.st_ino == other.st_ino;
 }
 
-/* A tree that is being walked. */
+/* State of a walk. */
 struct walk {
     struct xt_file_tree *tree;
     void *entered;             /* of struct entered, for tsearch */
-    struct xt_file_list links; /* to folders, still to be followed */
+    struct xt_file_list links; /* to folders, not followed yet */
 };
 
 struct entered {
     dev_t device;
     ino_t inode;
-    const char *path; /* the tree's */
+    const char *path; /* the caller's */
 };
 
-/* Takes over `path`. */
+/* Takes ownership of `path`. */
 static enum xt_status add_path(struct xt_file_list *list, char *path, struct xt_err *err)
 {
     enum xt_status status = xt_mem_grow(&list->paths, &list->capacity, list->count + 1,
@@ -317,7 +317,7 @@ static enum xt_status add_path(struct xt_file_list *list, char *path, struct xt_
     return status;
 }
 
-/* Puts the entry among the files, the folders `below` or the links, by what it is. */
+/* Adds the entry to the files, the folders `below` or the links, by its kind. */
 static enum xt_status walk_entry(struct walk *walk, const char *folder, const struct dirent *entry,
                                  struct xt_file_list *below, struct xt_err *err)
 {
@@ -326,12 +326,12 @@ static enum xt_status walk_entry(struct walk *walk, const char *folder, const st
     if (status)
         return status;
     struct stat st;
-    /* Most file systems tell at once what it is. */
+    /* Most file systems fill in d_type, which saves a stat. */
     unsigned type = entry->d_type;
     if (type == DT_UNKNOWN)
         type = lstat(path, &st) ? DT_REG : IFTODT(st.st_mode);
     bool link = type == DT_LNK;
-    /* A link to nothing stays in the list: the reader names it as a file that cannot be opened. */
+    /* A dangling link stays in the list: opening it reports it by name. */
     if (link)
         type = stat(path, &st) ? DT_REG : IFTODT(st.st_mode);
     if (type == DT_REG)
@@ -389,7 +389,7 @@ static int compare_entered(const void *a, const void *b)
     return one->inode < other->inode ? -1 : one->inode > other->inode;
 }
 
-/* Takes the folder into the tree, or, where it is there under another name, this name. */
+/* Adds the folder to the tree or, if it was entered by another path, this path as an alias. */
 static enum xt_status enter(struct walk *walk, const char *path, const struct stat *st, bool *first,
                             struct xt_err *err)
 {
@@ -412,7 +412,7 @@ static enum xt_status enter(struct walk *walk, const char *path, const struct st
     return status;
 }
 
-/* Files, folders and their other names all begin with a path. */
+/* Files, folders and aliases all begin with a path. */
 static int compare_paths(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
@@ -426,7 +426,7 @@ static void sort_paths(void *items, size_t count, size_t size)
 
 static enum xt_status walk_folder(struct walk *walk, const char *folder, struct xt_err *err);
 
-/* Walks the folders in the order of their names, and clears the list. */
+/* Walks the folders in order of their names, and clears the list. */
 static enum xt_status walk_all(struct walk *walk, struct xt_file_list *folders, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
@@ -550,7 +550,7 @@ enum xt_status xt_file_folder_of(char **out, const char *path, struct xt_err *er
 {
     const char *name = xt_file_is_folder(path) ? path + strlen(path) : xt_file_name(path);
     size_t length = (size_t)(name - path);
-    /* The slash at the end goes, but not that of the root. */
+    /* Drops the trailing slash, except the root's. */
     while (length > 1 && path[length - 1] == '/')
         length--;
     *out = length ? strndup(path, length) : strdup(".");
@@ -565,7 +565,7 @@ enum xt_status xt_file_working_folder(char **out, struct xt_err *err)
     if (wrote >= 0)
         return XT_OK;
     *out = NULL;
-    return xt_err_set(err, XT_ERR_RUN, "cannot tell the working directory: %s", strerror(errno));
+    return xt_err_set(err, XT_ERR_RUN, "cannot find the working directory: %s", strerror(errno));
 }
 
 const char *xt_file_name(const char *path)

@@ -16,22 +16,22 @@
 
 #include "base/str.h"
 
-/* What is longer is cut. */
+/* Longer messages are truncated. */
 enum { MESSAGE_ROOM = 8192, LINE_ROOM = 512, STAMP_ROOM = 32 };
 
-/* CHANGING: some line stands there, but which is not certain. */
+/* CHANGING: the live line is being rewritten. */
 enum line { NO_LINE, CHANGING, STANDS };
 
-/* One of the program's three pieces of global state. The live line is here because there is one
- * standard error: whoever writes a message, on whatever thread, has to know what stands there. */
+/* One of the program's three pieces of global state. The live line is part of it because there is
+ * one standard error: every thread that writes a message must first erase the line. */
 static struct {
     enum xt_log_level level;
-    bool time;                   /* messages begin with it */
-    pthread_mutex_t lock;        /* one message or line at a time */
-    volatile sig_atomic_t state; /* enum line; a signal's handler reads it without the lock */
+    bool time;                   /* prefix of messages */
+    pthread_mutex_t lock;        /* serialises messages and lines */
+    volatile sig_atomic_t state; /* enum line; a signal handler reads it without the lock */
     char line[LINE_ROOM];
     volatile sig_atomic_t ending; /* a signal asked to stop */
-    int signal_fd;                /* where a handler writes; -1: nowhere */
+    int signal_fd;                /* for signal handlers; -1: none */
     xt_log_listener *listener;    /* NULL: standard error */
     void *context;                /* the listener's */
 } log_state = {.level = XT_LOG_NORMAL, .lock = PTHREAD_MUTEX_INITIALIZER, .signal_fd = -1};
@@ -48,8 +48,8 @@ enum xt_log_level xt_log_level(void)
     return log_state.level;
 }
 
-/* Whether a pipe takes PIPE_BUF bytes. Waits for that, but not for long once the program is to
- * end: a reader that takes nothing must not keep it. */
+/* Waits until a pipe takes PIPE_BUF bytes; after a request to stop only briefly, so that a reader
+ * that does not read cannot delay the exit. */
 static bool takes_some(void)
 {
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -60,7 +60,7 @@ static bool takes_some(void)
     return true;
 }
 
-/* Where standard error cannot be written there is nobody to tell. */
+/* A failure to write standard error cannot be reported. */
 static void put(const char *text)
 {
     size_t left = strlen(text);
@@ -80,7 +80,7 @@ void xt_log_set_time(bool on)
     log_state.time = on;
 }
 
-/* "2026-11-22T09:15:02+0100 ", or nothing. */
+/* "2026-11-22T09:15:02+0100 ", or "". */
 static void stamp(char out[STAMP_ROOM])
 {
     time_t now = time(NULL);
@@ -119,7 +119,7 @@ void xt_log_hush(void)
     pthread_mutex_unlock(&log_state.lock);
 }
 
-/* In one piece, so that what others write to the same terminal comes before or after it. */
+/* One write, so that other processes' output on the terminal cannot come in between. */
 static void say(const char *prefix, const char *format, va_list args)
 {
     char message[MESSAGE_ROOM];
@@ -245,7 +245,7 @@ void xt_log_prepare_signal(void)
         log_state.signal_fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
-/* What does not fit is lost. */
+/* A longer text is truncated. */
 static void try_to_put(const char *text)
 {
     if (log_state.signal_fd >= 0 && write(log_state.signal_fd, text, strlen(text)) < 0)

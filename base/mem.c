@@ -22,8 +22,8 @@ enum xt_status xt_mem_calloc(void *out, size_t count, size_t size, const char *w
                                 size && count > SIZE_MAX / size ? SIZE_MAX : count * size);
 }
 
-/* Large arrays go on huge pages where the system has them on request: fewer misses of the address
- * cache, a tenth more speed in training. */
+/* Large arrays use transparent huge pages (madvise): fewer TLB misses, training about 10 %
+ * faster. */
 enum { HUGE_PAGE = 2 << 20 };
 
 enum xt_status xt_mem_aligned(void *out, size_t count, size_t size, const char *what,
@@ -47,7 +47,7 @@ enum xt_status xt_mem_aligned(void *out, size_t count, size_t size, const char *
     return XT_OK;
 }
 
-/* What is mapped: whole huge pages. 0 where that is more than there is. */
+/* The mapped size: whole huge pages. 0 on overflow. */
 static size_t mapped(size_t bytes)
 {
     return bytes > SIZE_MAX - 2 * (size_t)HUGE_PAGE
@@ -64,7 +64,7 @@ enum xt_status xt_mem_map(void *out, size_t bytes, const char *what, struct xt_e
                      : MAP_FAILED;
     if (p == MAP_FAILED)
         return xt_err_no_memory(err, what, bytes);
-    /* What is left of a page before and behind it goes back. */
+    /* Unmaps the partial huge pages at both ends. */
     size_t before = (HUGE_PAGE - (uintptr_t)p % HUGE_PAGE) % HUGE_PAGE;
     if (before)
         munmap(p, before);
@@ -80,7 +80,7 @@ void xt_mem_unmap(void *memory, size_t bytes)
         munmap(memory, mapped(bytes ? bytes : 1));
 }
 
-/* Where the system does not tell, all of it is taken for touched. */
+/* If mincore fails, all pages count as touched. */
 size_t xt_mem_untouched(const void *memory, size_t bytes)
 {
     enum { PAGES = 512 };
@@ -88,7 +88,7 @@ size_t xt_mem_untouched(const void *memory, size_t bytes)
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t before = (page - (uintptr_t)memory % page) % page;
     size_t pages = bytes > before ? (bytes - before) / page : 0;
-    char *from = (char *)memory + before; /* which mincore reads nothing of */
+    char *from = (char *)memory + before; /* mincore does not read through it */
     size_t untouched = 0;
     for (size_t i = 0; i < pages; i += PAGES) {
         size_t some = pages - i < PAGES ? pages - i : PAGES;

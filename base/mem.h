@@ -1,5 +1,5 @@
-/* Heap memory: sizes are checked for overflow before anything is asked for, and a failed allocation
- * is an error like any other. All but xt_mem_map's is released with free(). Thread-safe.
+/* Heap memory: sizes are checked for overflow, and a failed allocation is an ordinary error.
+ * Release with free(), except xt_mem_map's. Thread-safe.
  */
 #ifndef XT_BASE_MEM_H
 #define XT_BASE_MEM_H
@@ -18,16 +18,15 @@ enum xt_status xt_mem_calloc(void *out, size_t count, size_t size, const char *w
 enum xt_status xt_mem_aligned(void *out, size_t count, size_t size, const char *what,
                               struct xt_err *err);
 
-/* Zeroed bytes straight from the system, on huge pages where it has them on request: a page costs
- * its time when it is first touched, in the thread that touches it. For arrays of many megabytes,
- * which a start would otherwise wait for. */
+/* Zeroed pages from the system, huge pages where available. Each page is faulted in by the thread
+ * that first touches it, so that large arrays do not delay the start. */
 enum xt_status xt_mem_map(void *out, size_t bytes, const char *what, struct xt_err *err);
-void xt_mem_unmap(void *memory, size_t bytes); /* NULL: nothing */
-/* How much of it nobody has touched yet, in whole pages: the process does not occupy that. */
+void xt_mem_unmap(void *memory, size_t bytes); /* NULL: no mapping */
+/* Bytes of whole pages that were never touched, and so are not resident. */
 size_t xt_mem_untouched(const void *memory, size_t bytes);
 
-/* Grows *array (of elements of `size` bytes, *capacity of them) so that it holds at least `need`.
- * Contents stay. */
+/* Grows *array (*capacity elements of `size` bytes) to at least `need` elements, as realloc
+ * does. */
 enum xt_status xt_mem_grow(void *array, size_t *capacity, size_t need, size_t size,
                            const char *what, struct xt_err *err);
 

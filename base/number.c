@@ -10,7 +10,7 @@ static uint16_t to_bf16(float value)
                                    : xt_bf16_round(value) >> 16);
 }
 
-/* What is no number becomes the lower end. */
+/* NaN becomes the lowest value. */
 static float to_whole(float value, float least, float most)
 {
     return value > least ? rintf(value < most ? value : most) : least;
@@ -39,11 +39,11 @@ void xt_number_from_float(enum xt_dtype dtype, const float *from, size_t count, 
             ((uint8_t *)to)[i] = (uint8_t)to_whole(from[i], 0, UINT8_MAX);
         break;
     default:
-        assert(false); /* no type that networks compute in */
+        assert(false); /* not a compute type */
     }
 }
 
-/* A file's numbers lie at any address: each is copied out. */
+/* Numbers in a file may be unaligned: each is copied. */
 static uint16_t half_at(const void *from, size_t i)
 {
     uint16_t half;

@@ -1,9 +1,9 @@
-/* Numbers between float32 and a tensor's type, on the host. Rounds to nearest, ties to even; beyond
- * fp16's range is infinity (IEEE 754), beyond an 8-bit type's its end. Thread-safe.
+/* Conversions between float32 and other data types on the host. Rounds to nearest, ties to even;
+ * overflow is infinity in fp16 (IEEE 754) and saturates in 8-bit types. Thread-safe.
  *
- * Those of one number are plain arithmetic on bits without a branch, so that loops over them become
- * vector code in every instruction set. They are exact for fp16's smallest numbers too, wherever
- * the CPU counts float32's own smallest ones as zero: none of those is met on the way.
+ * Conversions of one number are branch-free bit arithmetic, so that loops over them vectorise in
+ * every instruction set. fp16 denormals are exact even if the CPU flushes float32 denormals to
+ * zero, since no float32 denormal occurs on the way.
  */
 #ifndef XT_BASE_NUMBER_H
 #define XT_BASE_NUMBER_H
@@ -33,8 +33,8 @@ static inline float xt_bf16_to_float(uint16_t half)
     return xt_float_of_bits((uint32_t)half << 16);
 }
 
-/* The nearest bf16 in the upper half; the lower half is not cleared. What is not a number stays so
- * as arithmetic makes it, but may not with every upper bit of its fraction set. */
+/* The nearest bf16 in the upper half; the lower half is not cleared. A NaN from arithmetic stays a
+ * NaN, one whose upper fraction bits are all set may not. */
 static inline uint32_t xt_bf16_round(float value)
 {
     uint32_t bits = xt_float_bits(value);
@@ -57,7 +57,7 @@ static inline uint16_t xt_fp16_from_float(float value)
 {
     uint32_t bits = xt_float_bits(value);
     uint32_t size = bits & 0x7FFFFFFFu;
-    /* A float32 of 0.5 and more has steps of 2^-24: adding rounds to one. */
+    /* float32 from 0.5 on has steps of 2^-24: the addition rounds to one. */
     uint32_t small = xt_float_bits(xt_float_of_bits(size) + 0.5f) - xt_float_bits(0.5f);
     uint32_t rounded = (size + 0xFFFu + (size >> 13 & 1u) - (112u << 23)) >> 13;
     rounded = size < (113u << 23) ? small : size >= 0x477FF000u ? 0x7C00u : rounded;
@@ -65,10 +65,9 @@ static inline uint16_t xt_fp16_from_float(float value)
     return (uint16_t)(rounded | (bits >> 16 & 0x8000u));
 }
 
-/* Arrays, for what is not done in every step: of a type that networks compute in. A bf16 that is
- * not a number stays so whatever its bits. */
+/* Arrays of a compute type, for code outside the step. Every bf16 NaN stays a NaN. */
 void xt_number_from_float(enum xt_dtype dtype, const float *from, size_t count, void *to);
-/* And of f64, rounded; `from` may be any address. An empty array may be NULL. */
+/* Also from f64, rounded; `from` may be unaligned. An empty array may be NULL. */
 void xt_number_to_float(enum xt_dtype dtype, const void *from, size_t count, float *to);
 
 #endif

@@ -1,9 +1,8 @@
-/* Random numbers as a function of where they are used, not of what was drawn before: value =
- * f(seed, stream, counter). So order, threads and a resumed run cannot change them, and there is no
- * state to save.
+/* Counter-based random numbers: value = f(seed, stream, counter). They do not depend on order,
+ * threads or resumption, and there is no state to save.
  *
  * The mixing function is splitmix64's finaliser (Steele, Lea, Flood 2014), applied to each of the
- * three in turn.
+ * three.
  */
 #ifndef XT_BASE_RNG_H
 #define XT_BASE_RNG_H
@@ -24,8 +23,8 @@ static inline uint64_t xt_rng_at(uint64_t seed, uint64_t stream, uint64_t counte
     return xt_rng_mix(xt_rng_mix(xt_rng_mix(seed) ^ stream) ^ counter);
 }
 
-/* A generator for one place (one sample's augmentation, say): draws in sequence from f(seed,
- * stream, 0, 1, 2...). */
+/* A generator for one purpose (such as one sample's augmentation): draws f(seed, stream, 0, 1,
+ * 2...). */
 struct xt_rng {
     uint64_t key;
     uint64_t counter;

@@ -1,21 +1,20 @@
-/* Which rows of a batch one of several processes has.
+/* Which rows of a batch belong to one of several processes.
  *
- * A batch is dealt out in pairs: row i and row of - 1 - i, which mixup blends, stay together, so
- * that no process needs a row of another's. The rows of one are in the batch's order. The middle
- * row of an odd batch is the last process's.
+ * A batch is split by pairs: rows i and of - 1 - i, which mixup blends, stay on one process. A
+ * process has its rows in the batch's order. The middle row of an odd batch belongs to the last
+ * process.
  */
 #ifndef XT_BASE_ROWS_H
 #define XT_BASE_ROWS_H
 
-/* Zeroed: a whole batch, of whatever size. */
+/* Zeroed: the whole batch, of any size. */
 struct xt_rows {
-    int first; /* pair; the row of the batch that row 0 here is */
-    int count; /* rows here */
-    int of;    /* rows of the batch; 0: all are here */
+    int first; /* pair; the batch row of the share's row 0 */
+    int count; /* rows of the share */
+    int of;    /* rows of the batch; 0: the share is the whole batch */
 };
 
-/* The share of process `rank` of `ranks`, each of which has two rows at least where the batch has
- * two for each. */
+/* The share of process `rank` of `ranks`: at least two rows each if the batch has 2 * ranks. */
 static inline struct xt_rows xt_rows_share(int of, int rank, int ranks)
 {
     long long pairs = of / 2;
@@ -25,7 +24,7 @@ static inline struct xt_rows xt_rows_share(int of, int rank, int ranks)
     return (struct xt_rows){.first = first, .count = 2 * (end - first) + middle, .of = of};
 }
 
-/* The row of the batch that row i here is. */
+/* The batch row of the share's row i. */
 static inline int xt_rows_at(const struct xt_rows *rows, int i)
 {
     if (!rows->of)

@@ -85,7 +85,7 @@ enum xt_status xt_sealed_write(const struct xt_sealed_kind *kind, const char *pa
     enum xt_status status = xt_file_begin(&writer, path, err);
     if (status)
         return status;
-    /* Whoever sets a loose umask gets a tight file all the same. */
+    /* Not for group and others, whatever the umask. */
     (void)fchmod(writer.fd, 0600);
     status = write_parts(&writer, kind, content, err);
     if (!status)

@@ -1,6 +1,6 @@
-/* Sealed files: what this program keeps for a later start (pixels, lists of files, compiled
- * kernels), in one form that shows whether a file is what was written. A header of XT_SEALED_HEAD
- * bytes, numbers little-endian, then a key, which says what the body is of, then the body:
+/* Sealed files: the format of cached files (pixels, file lists, compiled kernels), with a checksum.
+ * A header of XT_SEALED_HEAD bytes, numbers little-endian, then a key that identifies the contents,
+ * then the body:
  *
  *   byte  0, 8 bytes   the kind of file: text, filled up with zeros
  *   byte  8, 4 bytes   the version of that kind
@@ -8,9 +8,9 @@
  *   byte 16, 8 bytes   the body's length; the body ends the file
  *   byte 24, 32 bytes  SHA-256 of the 24 bytes before, of the key and of the body
  *
- * Nothing of a file is handed out before all of this holds; a file of another version is no file,
- * and is made again. A file that is written at random (pixels) seals an empty body, and what stands
- * behind it has sums of its own. Thread-safe.
+ * No contents are returned before all of this is verified; a file of another version counts as
+ * missing and is rebuilt. A file with random writes (pixels) seals an empty body, followed by data
+ * with checksums of their own. Thread-safe.
  */
 #ifndef XT_BASE_SEALED_H
 #define XT_BASE_SEALED_H
@@ -26,10 +26,10 @@ enum { XT_SEALED_HEAD = 56 };
 struct xt_sealed_kind {
     char magic[8];
     uint32_t version;
-    uint64_t most; /* bytes of a whole file */
+    uint64_t most; /* largest file, bytes */
 };
 
-/* Borrowed: of a file that was read, these point into its bytes. */
+/* Borrowed: these point into the bytes of the file that was read. */
 struct xt_sealed {
     const void *key;
     size_t key_size;
@@ -37,23 +37,22 @@ struct xt_sealed {
     size_t body_size;
 };
 
-/* The header of that content, its key shorter than 4 GB. */
+/* The header for that content, whose key is shorter than 4 GB. */
 void xt_sealed_head(const struct xt_sealed_kind *kind, const struct xt_sealed *content,
                     uint8_t head[XT_SEALED_HEAD]);
 
-/* Whether the bytes are a whole file of that kind; *content is then what it holds. */
+/* Whether the bytes are a valid file of that kind; fills *content then. */
 bool xt_sealed_check(const struct xt_sealed_kind *kind, const void *bytes, size_t size,
                      struct xt_sealed *content);
 bool xt_sealed_is_of(const struct xt_sealed *content, const void *key, size_t key_size);
 
-/* Writes the file under a temporary name, syncs and renames it; others can neither read nor write
- * it. XT_ERR_RUN where it cannot be written or would be larger than its kind may be. */
+/* Writes the file atomically, with mode 0600. XT_ERR_RUN if it cannot be written or would exceed
+ * its kind's size limit. */
 enum xt_status xt_sealed_write(const struct xt_sealed_kind *kind, const char *path,
                                const struct xt_sealed *content, struct xt_err *err);
 
-/* Reads a whole file into *bytes (free), of which *content is then a part. XT_ERR_DATA where there
- * is none, it is not whole, or somebody else than this user or root can have written it: *bytes is
- * NULL then. */
+/* Reads a file into *bytes (free); *content points into it. XT_ERR_DATA and *bytes NULL if the file
+ * is missing or damaged, or if anybody but this user and root can have written it. */
 enum xt_status xt_sealed_read(const struct xt_sealed_kind *kind, const char *path, uint8_t **bytes,
                               struct xt_sealed *content, struct xt_err *err);
 

@@ -1,5 +1,4 @@
-/* SHA-256 (FIPS 180-4): to tell whether a file is the one that was written. A zeroed struct is not
- * ready: begin first. Thread-safe: no state of its own. */
+/* SHA-256 (FIPS 180-4). A zeroed struct is not ready: begin first. Thread-safe, stateless. */
 #ifndef XT_BASE_SHA256_H
 #define XT_BASE_SHA256_H
 

@@ -211,7 +211,7 @@ struct xt_quoted xt_str_quote(const char *bytes, size_t size)
 
 bool xt_str_has_json_nul(const char *json)
 {
-    /* What follows a backslash is escaped, also another one. */
+    /* The character after a backslash is escaped, also a backslash. */
     for (const char *at = strchr(json, '\\'); at && at[1]; at = strchr(at + 2, '\\'))
         if (strncmp(at, "\\u0000", 6) == 0)
             return true;

@@ -1,4 +1,4 @@
-/* Text: a growing string, UTF-8, and the distance behind "did you mean". Nothing here keeps state.
+/* Text: a growing string, UTF-8, and the edit distance for "did you mean". Stateless.
  */
 #ifndef XT_BASE_STR_H
 #define XT_BASE_STR_H
@@ -25,19 +25,19 @@ enum xt_status xt_str_printf(struct xt_str *str, struct xt_err *err, const char 
 /* The text, "" when nothing was appended. */
 const char *xt_str_get(const struct xt_str *str);
 
-/* Decodes the code point at `text` (`left` bytes there). Returns its length in bytes, or 0 where
+/* Decodes the code point at `text` (`left` bytes available). Returns its length in bytes, or 0 if
  * the bytes are not UTF-8 (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF) or left is
  * 0. */
 size_t xt_utf8_decode(const char *text, size_t left, uint32_t *code);
 
-/* Text from outside, made fit for a line that is printed: control characters (C0, DEL, C1), line
- * and paragraph separators, marks that turn the direction of text, and bytes that are not UTF-8
- * become \xNN, a byte each; all else stays as it is. Fills `out` as far as there is room, whole
- * characters alone, and ends it; returns how many bytes of the text it took. Four times the text's
- * length and one byte always suffice. */
+/* Untrusted text, escaped for printing on one line: control characters (C0, DEL, C1), line and
+ * paragraph separators, marks that turn the direction of text, and bytes that are not UTF-8 become
+ * \xNN, byte by byte. Writes as many whole characters as fit, NUL-terminated; returns the number of
+ * bytes of the text that were consumed. Four times the text's length plus one byte always
+ * suffice. */
 size_t xt_str_escape(const char *text, char *out, size_t size);
-/* The same of the bytes that are not UTF-8 alone: for JSON, which writes control characters in its
- * own way. */
+/* Escapes only bytes that are not UTF-8: for JSON, which has its own escapes for control
+ * characters. */
 size_t xt_str_escape_bytes(const char *text, char *out, size_t size);
 
 /* A number of things in words: "1 image", "24 images", "2 batches". */
@@ -46,35 +46,35 @@ struct xt_counted {
 };
 struct xt_counted xt_count(long long count, const char *thing);
 
-/* How many columns the text takes on a terminal (CJK takes two). Invalid bytes count one. */
+/* The text's width in terminal columns (CJK: two). An invalid byte counts one. */
 int xt_utf8_columns(const char *text);
 
 /* Levenshtein distance; a transposition of neighbours counts one. */
 int xt_str_distance(const char *a, const char *b);
 
-/* The candidate nearest to `word`, or NULL where none is near enough to be meant. */
+/* The candidate nearest to `word`, or NULL if all are too far. */
 const char *xt_str_nearest(const char *word, const char *const *candidates, size_t count);
 
-/* Whether a character is a control one (C0, DEL, C1), or the mark of the byte order. */
+/* Whether the code point is a control character (C0, DEL, C1) or a byte order mark. */
 bool xt_utf8_is_control(uint32_t code);
 
-/* Bytes as they may be printed: cut where they are long, a question mark for a control character
- * and for what is not UTF-8. */
+/* Bytes for printing: truncated, with a question mark for each control character and each byte that
+ * is not UTF-8. */
 struct xt_quoted {
     char text[128];
 };
 struct xt_quoted xt_str_quote(const char *bytes, size_t size);
 
-/* Whether JSON holds the escape \u0000, at which cJSON would cut a string off unseen. */
+/* Whether JSON holds the escape \u0000, at which cJSON would silently truncate a string. */
 bool xt_str_has_json_nul(const char *json);
 
-/* Appends the text as a word that a shell reads as it is. */
+/* Appends the text quoted as one shell word. */
 enum xt_status xt_str_append_word(struct xt_str *str, const char *text, struct xt_err *err);
 
 bool xt_str_starts(const char *text, const char *prefix);
 bool xt_str_ends(const char *text, const char *suffix);
 
-/* Appends to the text in a buffer of `size` bytes, as far as there is room. */
+/* Appends to the text in a buffer of `size` bytes, truncating. */
 void xt_str_append_to(char *text, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

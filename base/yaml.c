@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* libyaml takes any Unicode encoding and lets some control characters through; here it is UTF-8
- * text, and the line is told. */
+/* libyaml accepts any Unicode encoding and some control characters; here only UTF-8 text is valid,
+ * and errors name the line. */
 static enum xt_status check_text(const char *name, const uint8_t *bytes, size_t size,
                                  struct xt_err *err)
 {
@@ -113,13 +113,13 @@ enum xt_status xt_yaml_next(struct xt_yaml *yaml, struct xt_err *err)
         return malformed(yaml, err);
     if (yaml->event.type == YAML_ALIAS_EVENT || anchor_of(&yaml->event))
         return xt_yaml_refuse(
-            yaml, "anchors (&) and aliases (*) are not taken; write the value out", err);
+            yaml, "anchors (&) and aliases (*) are not supported; write the value out", err);
     if (tag_of(&yaml->event))
-        return xt_yaml_refuse(yaml, "tags (!) are not taken; write the bare value", err);
+        return xt_yaml_refuse(yaml, "tags (!) are not supported; write the bare value", err);
     return XT_OK;
 }
 
-/* stream start, document start, ..., document end, stream end; or nothing at all. */
+/* stream start, document start, ..., document end, stream end; no document in an empty file. */
 enum xt_status xt_yaml_enter(struct xt_yaml *yaml, bool *nothing, struct xt_err *err)
 {
     *nothing = true;
@@ -152,7 +152,7 @@ enum xt_status xt_yaml_append(const struct xt_yaml *yaml, struct xt_str *text, s
     yaml_scalar_style_t style = event->data.scalar.style;
     if (style == YAML_LITERAL_SCALAR_STYLE || style == YAML_FOLDED_SCALAR_STYLE)
         return xt_yaml_refuse(
-            yaml, "block text (| and >) is not taken; write the value on the key's line", err);
+            yaml, "block text (| and >) is not supported; write the value on the key's line", err);
     if (memchr(event->data.scalar.value, 0, event->data.scalar.length))
         return xt_yaml_refuse(yaml, "a value cannot hold the character U+0000", err);
     return xt_str_append(text, (const char *)event->data.scalar.value, event->data.scalar.length,

@@ -1,5 +1,5 @@
-/* YAML files (libyaml), event by event: what this program's files may hold, with the line in every
- * error. Errors are XT_ERR_USAGE: "name:line: why".
+/* YAML files (libyaml), event by event, restricted to the subset that this program's files use.
+ * Errors are XT_ERR_USAGE: "name:line: why".
  *
  * UTF-8 text of one document; no tabs in the indentation, no control characters, no anchors,
  * aliases or tags. A zeroed reader is empty; end it also after a failure.
@@ -17,8 +17,8 @@
 
 struct xt_yaml {
     yaml_parser_t parser;
-    yaml_event_t event; /* the latest; released before the next is asked for */
-    const char *name;   /* of the file; borrowed */
+    yaml_event_t event; /* the current event; released before the next is read */
+    const char *name;   /* the file's, borrowed */
     bool begun;
 };
 
@@ -27,16 +27,16 @@ enum xt_status xt_yaml_begin(struct xt_yaml *yaml, const char *name, const uint8
                              size_t size, struct xt_err *err);
 void xt_yaml_end(struct xt_yaml *yaml);
 
-/* To the document's first event, or to its end where it holds nothing. */
+/* To the document's first event, or to the end of an empty file. */
 enum xt_status xt_yaml_enter(struct xt_yaml *yaml, bool *nothing, struct xt_err *err);
-/* From the document's last event to the end of the file; another document is refused. */
+/* From the document's last event to the end of the file; refuses another document. */
 enum xt_status xt_yaml_leave(struct xt_yaml *yaml, struct xt_err *err);
 enum xt_status xt_yaml_next(struct xt_yaml *yaml, struct xt_err *err);
 
-/* Appends the scalar at hand; block text and U+0000 are refused. */
+/* Appends the current scalar; refuses block text and U+0000. */
 enum xt_status xt_yaml_append(const struct xt_yaml *yaml, struct xt_str *text, struct xt_err *err);
 
-/* The line of the event at hand, from 1. */
+/* The current event's line, from 1. */
 int xt_yaml_line(const struct xt_yaml *yaml);
 enum xt_status xt_yaml_refuse(const struct xt_yaml *yaml, const char *why, struct xt_err *err);
 

@@ -231,7 +231,7 @@ static void use_logits(struct xt_graph *graph, struct xt_tensor *logits)
     if (logits->readers >= xt_tensor_readers_most(logits))
         xt_graph_refuse(
             graph, XT_ERR_RUN,
-            "tensor %s has more than %s: the op that makes it would lose the gradient of the loss",
+            "tensor %s has more than %s: the op that writes it would lose the gradient of the loss",
             logits->name, xt_count((long long)logits->readers, "reader").text);
     else
         xt_graph_use_grad(graph, logits, logits->readers++, graph->op_count);

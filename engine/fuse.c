@@ -1,6 +1,6 @@
-/* Two passes over the net's nodes. The first puts those that run as one op into a group, which is
- * described where its last node but the pools stands; it goes by the net alone, so that the graphs
- * that share parameters agree. The second describes the groups in their order. */
+/* The fusion pass: two passes over the net's nodes. The first groups nodes that run as one op; a
+ * group is described at its last node before the pools. It depends only on the net, so that graphs
+ * that share parameters agree. The second describes the groups in order. */
 #include "engine/fuse.h"
 
 #include <stdio.h>
@@ -13,39 +13,39 @@
 
 enum { PARTS = 2 };
 
-/* Nodes that run as one op; NULL: there is none of the kind. */
+/* Nodes that run as one op; NULL: no node of that kind. */
 struct group {
     const struct xt_node *conv, *norm, *add, *activation, *max, *average;
     const struct xt_value *residual;
     const struct xt_value *y; /* before the pools */
-    bool to_context;          /* y itself is what a context reads, in float32 */
-    /* A stride along the channels selects those that the max pool reads: the convolution and the
-     * norm are two each, of the selected channels and of the rest, so that nothing is copied. */
+    bool to_context;          /* a context reads y, in float32 */
+    /* The max pool reads only every n-th channel: the convolution and the norm are split into the
+     * selected channels and the rest, so that nothing is copied. */
     const struct xt_node *select;
-    int *channels; /* [y's] the selected ones, then the rest; owned */
+    int *channels; /* [y's channels] the selected, then the rest; owned */
     int selected;
 };
 
-/* What holds a value. */
+/* The tensors that hold a value. */
 struct held {
     struct xt_tensor *tensor;
-    struct xt_tensor *f32;     /* in float32; NULL: not yet */
-    struct xt_tensor *rest;    /* of an average of split channels; NULL: it is not split */
-    const struct group *split; /* whose channels `tensor` and `rest` have */
+    struct xt_tensor *f32;     /* a float32 copy; NULL: not needed yet */
+    struct xt_tensor *rest;    /* second half of an average of split channels; NULL: not split */
+    const struct group *split; /* of the channels in `tensor` and `rest` */
 };
 
 struct lowering {
     const struct xt_net *net;
     struct xt_graph *graph;
     const struct xt_normalise *normalise;
-    int *lead;            /* by node: where its group is described */
+    int *lead;            /* by the node at which the group is described */
     struct group *groups; /* by node */
     struct held *held;    /* by value */
     int (*params)[PARTS]; /* by the net's parameters: the graph's */
-    int *columns;         /* [context's channels]: where a split tap's channels stand in a file */
+    int *columns;         /* [context's channels]: positions of a split tap's channels in a file */
 };
 
-/* ---- what stands where ---- */
+/* ---- queries on the net ---- */
 
 static const struct xt_node *only_reader(const struct lowering *l, const struct xt_value *value)
 {
@@ -54,7 +54,7 @@ static const struct xt_node *only_reader(const struct lowering *l, const struct 
     return xt_net_reader(l->net, value, 0);
 }
 
-/* The only reader, if it is of the kind. */
+/* The only reader, if it is of that kind, else NULL. */
 static const struct xt_node *followed_by(const struct lowering *l, const struct xt_value *value,
                                          enum xt_node_kind kind)
 {
@@ -74,20 +74,20 @@ static bool same_shape(const struct xt_value *a, const struct xt_value *b)
     return a->h == b->h && a->w == b->w && a->c == b->c;
 }
 
-/* The last layer computes in float32: its logits go into the loss. */
+/* The last layer computes in float32, since the loss reads its logits. */
 static bool is_last_layer(const struct lowering *l, const struct xt_node *node)
 {
     return node->output == l->net->output &&
            (node->kind == XT_NODE_CONV || node->kind == XT_NODE_LINEAR);
 }
 
-/* A view of the same numbers. */
+/* Whether the node is a view. */
 static bool is_view(const struct xt_node *node)
 {
     return node->kind == XT_NODE_RESHAPE && same_shape(node->inputs[0], node->output);
 }
 
-/* All that reads the value computes in float32. */
+/* Whether all readers of the value compute in float32. */
 static bool wants_f32(const struct lowering *l, const struct xt_value *value)
 {
     const struct xt_node *reader = NULL;
@@ -134,7 +134,7 @@ static bool is_fused_average(const struct lowering *l, const struct xt_node *nod
            wants_f32(l, node->output);
 }
 
-/* Every so many channels, from the first on, which a fused pool alone reads. */
+/* A stride along the channels, from the first on, read only by a pool that can be fused. */
 static const struct xt_node *pool_of_selected(const struct lowering *l, const struct xt_node *node)
 {
     const struct xt_net_slice *slice = &node->as.slice;
@@ -145,7 +145,7 @@ static const struct xt_node *pool_of_selected(const struct lowering *l, const st
     return pool && is_fused_max(pool) ? pool : NULL;
 }
 
-/* The only reader's only reader is a 1x1 convolution, whose weights' columns can follow. */
+/* The only reader's only reader is a 1x1 convolution, whose weight columns can be permuted. */
 static bool is_tap_of_split(const struct lowering *l, const struct xt_node *average)
 {
     const struct xt_node *context = followed_by(l, average->output, XT_NODE_GLOBAL_CONTEXT);
@@ -153,7 +153,7 @@ static bool is_tap_of_split(const struct lowering *l, const struct xt_node *aver
     return conv && conv->as.conv.groups == 1;
 }
 
-/* y's channels can be made by two convolutions and norms. */
+/* Whether y's channels can be computed by two convolutions and norms. */
 static bool can_split(const struct lowering *l, const struct group *group)
 {
     const struct xt_node *norm = group->norm;
@@ -195,7 +195,8 @@ static void split(struct lowering *l, struct group *group, const struct xt_node 
     list_channels(l, group);
 }
 
-/* The pools and the context that read y; those of no fused form read it as others do. */
+/* Collects the pools and the context that read y; pools that cannot be fused stay separate
+ * readers. */
 static void find_pools(struct lowering *l, struct group *group)
 {
     const struct xt_node *select = NULL;
@@ -214,14 +215,14 @@ static void find_pools(struct lowering *l, struct group *group)
         split(l, group, select);
 }
 
-/* The sum that the norm's output goes into, and the other summand, which is there by then. */
+/* The sum that reads the norm's output, and the other summand, which is computed before. */
 static void find_residual(const struct lowering *l, struct group *group)
 {
     const struct xt_node *add = followed_by(l, group->y, XT_NODE_ADD);
     if (!add || l->lead[add->index] != add->index)
         return;
     const struct xt_value *other = add->inputs[add->inputs[0] == group->y];
-    /* In inference it is added to in its own memory, so the sum has to be the last to read it. */
+    /* Inference adds in place, so the sum must be the summand's last reader. */
     if (!same_shape(other, group->y) || other->of_parameter ||
         xt_net_reader(l->net, other, other->readers - 1) != add)
         return;
@@ -284,7 +285,7 @@ static int part_size(const struct group *group, int part)
     return part ? group->y->c - group->selected : group->selected;
 }
 
-/* A parameter of the net, or the part of it that stands in these rows and columns; NULL: all. */
+/* A parameter of the net, or the given rows and columns of it; NULL: all. */
 static void declare(struct lowering *l, int index, int part, const struct xt_channel_map *rows,
                     int row_count, const struct xt_channel_map *columns)
 {
@@ -323,7 +324,7 @@ static void declare_all(struct lowering *l, const struct xt_node *node, int part
         declare(l, node->params[i], part, rows, row_count, i == XT_NODE_WEIGHT ? columns : NULL);
 }
 
-/* Each part's parameters lie together. */
+/* Each part's parameters are contiguous. */
 static void declare_split(struct lowering *l, const struct group *group)
 {
     for (int part = 0; part < PARTS; part++) {
@@ -333,14 +334,14 @@ static void declare_split(struct lowering *l, const struct group *group)
     }
 }
 
-/* The group whose split channels the context's tap has; NULL: none. */
+/* The group whose split channels a tap of the context reads, or NULL. */
 static const struct group *split_tap(const struct lowering *l, const struct xt_value *tap)
 {
     const struct group *group = &l->groups[l->lead[tap->of->index]];
     return group->select && group->average == tap->of ? group : NULL;
 }
 
-/* Of what reads a context of split taps: the file's column of each channel. */
+/* For the reader of a context with split taps: the file's column of each channel. */
 static void find_columns(struct lowering *l, const struct xt_node *context,
                          struct xt_channel_map *columns)
 {
@@ -378,7 +379,7 @@ static void declare_params(struct lowering *l)
 
 /* ---- values ---- */
 
-/* How many ops read the value, but those that its own op takes in. */
+/* The number of ops that read the value, without those fused into its own op. */
 static int ops_reading(const struct lowering *l, const struct xt_value *value)
 {
     const struct group *group = &l->groups[l->lead[value->of->index]];
@@ -394,7 +395,7 @@ static int ops_reading(const struct lowering *l, const struct xt_value *value)
     return count;
 }
 
-/* The tensor is the value for all that read it. */
+/* Makes the tensor the value's for all readers. */
 static void hold(struct lowering *l, const struct xt_value *value, struct xt_tensor *tensor)
 {
     char name[80];
@@ -411,7 +412,7 @@ static struct xt_tensor *take(const struct lowering *l, const struct xt_value *v
     return l->held[value->index].tensor;
 }
 
-/* The value in float32, for what computes in that. */
+/* The value in float32, converted on first use. */
 static struct xt_tensor *take_f32(struct lowering *l, const struct xt_value *value)
 {
     const struct held *held = &l->held[value->index];
@@ -516,7 +517,7 @@ static void lower_norm(struct lowering *l, const struct group *group)
         l->held[group->y->index].f32 = out.average;
 }
 
-/* One of the two convolutions and its norm. */
+/* One of the two convolutions with its norm. */
 static struct xt_norm_outputs lower_part(struct lowering *l, const struct group *group, int part)
 {
     struct xt_conv_spec conv = conv_spec(group->conv);
@@ -638,7 +639,7 @@ static struct xt_tensor *lower_layer_norm(struct lowering *l, const struct xt_no
                                                             .params = &params});
 }
 
-/* A node that is an op of its own. */
+/* A node that is not fused. */
 static struct xt_tensor *lower_node(struct lowering *l, const struct xt_node *node)
 {
     const struct xt_value *out = node->output;
@@ -681,12 +682,12 @@ static struct xt_tensor *lower_node(struct lowering *l, const struct xt_node *no
     case XT_NODE_GLOBAL_CONTEXT:
         return lower_context(l, node);
     default:
-        return xt_graph_refuse(l->graph, XT_ERR_RUN, "%s: a %s by itself has no op yet", node->name,
+        return xt_graph_refuse(l->graph, XT_ERR_RUN, "%s: no op for an unfused %s yet", node->name,
                                xt_node_kind_name(node->kind));
     }
 }
 
-/* ---- what runs as what, for people ---- */
+/* ---- the listing of --dry-run ---- */
 
 static void append(struct xt_op *op, const char *what)
 {
@@ -707,7 +708,7 @@ static void append_norm(struct xt_op *op, const struct group *group)
     append_node(op, group->activation);
 }
 
-/* An op that the group has become. */
+/* An op of the group. */
 static void note_op(struct xt_op *op, const struct group *group, const struct xt_node *node)
 {
     if (op->kind == &xt_kind_norm) {
@@ -733,7 +734,8 @@ static bool took_norm(const struct lowering *l, const struct group *group, const
            xt_op_out(op, 0) == take(l, group->norm->inputs[0]);
 }
 
-/* The ops from the `first` on came of the group; a convolution that took the norm in was there. */
+/* The ops from `first` on are the group's; so is an earlier convolution that the norm was folded
+ * into. */
 static void note(const struct lowering *l, const struct group *group, const struct xt_node *node,
                  int first)
 {

@@ -200,7 +200,7 @@ static struct xt_value *write(struct xt_net *net, struct xt_node *node, struct s
         return NULL;
     if (!is_size(shape))
         return xt_net_refuse(net, XT_ERR_USAGE,
-                             "%s: what comes out would be %lldx%lld with %lld channels: no size "
+                             "%s: the output would be %lldx%lld with %lld channels: no size "
                              "that a network can have",
                              node->name, (long long)shape.h, (long long)shape.w,
                              (long long)shape.c);

@@ -178,13 +178,13 @@ enum xt_status xt_recording_ranges(const struct xt_recording *recording,
 {
     *out = (struct xt_ranges){.tensors = recording->tensors};
     if (!recording->tensors)
-        return xt_err_set(err, XT_ERR_DATA, "int8: no image was there to find ranges with");
+        return xt_err_set(err, XT_ERR_DATA, "int8: no images to find ranges with");
     for (int i = 0; i < recording->tensors; i++) {
         const struct histogram *h = recording->histograms[i];
         if (h && h->broken)
             return xt_err_set(err, XT_ERR_DATA,
-                              "int8: %s is infinite or not a number on the images that give the "
-                              "ranges, so the weights cannot be meant for them",
+                              "int8: %s is infinite or NaN on the images that give the "
+                              "ranges, so the weights do not fit them",
                               graph->tensors[i]->name);
         out->limit[i] = h && h->top > 0 ? best_limit(h) : 0;
     }

@@ -4,8 +4,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-/* Open MPI; MPICH, Intel MPI and srun's PMI-2; srun with PMIx or without MPI. SLURM_NTASKS is not
- * among them: a batch script has it too. */
+/* Open MPI; MPICH, Intel MPI and srun's PMI-2; srun with PMIx or without MPI. Not SLURM_NTASKS,
+ * which a batch script has too. */
 static const struct {
     const char *tasks, *task;
 } launchers[] = {
@@ -31,7 +31,8 @@ struct xt_launch xt_launch_read(char *(*get)(const char *name))
     }
     if (launch.tasks < 2)
         return (struct xt_launch){.tasks = 1};
-    /* Without --bind-to Open MPI binds two processes to a core each, and more to a node's part. */
+    /* Without --bind-to Open MPI binds up to two processes to a core each, more to a socket or
+     * node. */
     launch.unbound = get("OMPI_COMM_WORLD_SIZE") && !get("OMPI_MCA_hwloc_base_binding_policy");
     return launch;
 }

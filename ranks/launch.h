@@ -1,5 +1,5 @@
-/* How this process was started: alone, or by mpirun or srun as one of several, as the launcher says
- * in the environment. */
+/* Whether mpirun or srun started this process as one of several, from the launcher's environment
+ * variables. */
 #ifndef XT_RANKS_LAUNCH_H
 #define XT_RANKS_LAUNCH_H
 
@@ -8,11 +8,11 @@
 struct xt_launch {
     int tasks;       /* 1: alone */
     int task;        /* from 0 */
-    const char *who; /* the variable that says so; NULL: none */
-    bool unbound;    /* the launcher's binding to CPUs is nobody's wish */
+    const char *who; /* the variable it was read from; NULL: none */
+    bool unbound;    /* the CPU binding is the launcher's default, not the user's */
 };
 
-/* `get` is getenv, but for tests. A batch script that is no task itself is alone. */
+/* `get` is getenv except in tests. A batch script that is not itself a task counts as alone. */
 struct xt_launch xt_launch_read(char *(*get)(const char *name));
 
 #endif

@@ -28,7 +28,7 @@ static int compare_places(const void *a, const void *b)
     return one->core != other->core ? one->core - other->core : one->cpu - other->cpu;
 }
 
-/* A node's CPUs, those of a core beside each other; returns how many. */
+/* A node's CPUs, those of a core adjacent; returns their number. */
 static int list_by_core(const struct xt_cpus *cpus, const int *core, struct place *list)
 {
     int count = 0;
@@ -52,7 +52,7 @@ static int count_cores(const struct place *list, int count)
     return cores;
 }
 
-/* The part of a list that is share `part` of `parts`, by cores where there are enough. */
+/* Share `part` of `parts` of a list, by whole cores if there are enough. */
 static void take_part(const struct place *list, int count, int part, int parts, struct xt_cpus *out)
 {
     int cores = count_cores(list, count);
@@ -81,7 +81,7 @@ void xt_place_share(const struct xt_numa *numa, const int *core, int rank, int r
                 out->bits[i] |= numa->nodes[node].cpus.bits[i];
         return;
     }
-    /* Rank r is on node r * nodes / ranks, of which it is one of several. */
+    /* Rank r is on node r * nodes / ranks, which it shares with others. */
     struct place list[XT_NUMA_CPUS];
     int node = (int)((long)rank * nodes / ranks);
     int first = (int)(((long)node * ranks + nodes - 1) / nodes);
@@ -90,7 +90,7 @@ void xt_place_share(const struct xt_numa *numa, const int *core, int rank, int r
     take_part(list, count, rank - first, end - first, out);
 }
 
-/* The first CPU of each CPU's core; the CPU itself where that cannot be read. */
+/* The first CPU of each CPU's core; the CPU itself if that cannot be read. */
 static void read_cores(int *core)
 {
     for (int cpu = 0; cpu < XT_NUMA_CPUS; cpu++) {
@@ -116,7 +116,7 @@ static bool read_affinity(struct xt_cpus *out)
 
 static void set_affinity(const struct xt_cpus *cpus)
 {
-    /* What the system refuses is left as it is. */
+    /* A refusal of the system is ignored. */
     (void)sched_setaffinity(0, sizeof cpus->bits, (const cpu_set_t *)(const void *)cpus->bits);
 }
 
@@ -129,7 +129,7 @@ void xt_place_rank(int rank, int ranks, bool unbound)
     _Static_assert(sizeof(unsigned long) == sizeof before.bits[0], "a kernel's CPU set is longs");
     if (ranks < 2 || !read_affinity(&before))
         return;
-    /* The kernel takes of these what the container or the batch system lets it take. */
+    /* The kernel intersects these with what the container or batch system allows. */
     memset(&all, 0xFF, sizeof all);
     set_affinity(&all);
     if (!read_affinity(&all))

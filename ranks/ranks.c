@@ -19,13 +19,13 @@
 #include "ranks/launch.h"
 #include "ranks/place.h"
 
-/* A copy of more goes in pieces: MPI counts in an int. */
+/* Larger broadcasts go in pieces: MPI counts in an int. */
 static const size_t piece_most = (size_t)1 << 28;
-/* Seconds after which a wait is worth a look around, and from one look to the next. */
+/* Seconds of waiting before the other ranks are checked, and between checks. */
 static const double look_every = 0.05;
-/* Seconds that others have to come to the same end. */
+/* Seconds that the others have to reach the same end. */
 static const double ending_most = 2;
-/* Seconds that rank 0, which may compute, has to tell why another failed. */
+/* Seconds that rank 0, which may be computing, has to report another's failure. */
 static const double telling_most = 10;
 
 /* ---- opening ---- */
@@ -49,7 +49,7 @@ static void *load_library(char *tried, size_t room)
     for (size_t i = 0; i < sizeof places / sizeof *places && !library; i++) {
         char *path = NULL;
         if (xt_file_join(&path, folder, places[i], NULL) == XT_OK && xt_file_exists(path)) {
-            /* MPI loads parts of its own, which look for it among the global names. */
+            /* RTLD_GLOBAL: MPI's own plug-ins need its symbols. */
             library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
             if (!library)
                 xt_str_append_to(tried, room, ": %s", dlerror());
@@ -74,7 +74,8 @@ static enum xt_status load(struct xt_ranks *ranks, const struct xt_launch *launc
     ranks->mpi = dlsym(library, XT_MPI_SYMBOL);
     if (!ranks->mpi || ranks->mpi->version != XT_MPI_TABLE_VERSION)
         return xt_err_set(err, XT_ERR_DEVICE,
-                          "libxtrain_mpi.so is of another xtrain; run \"make\" and install again");
+                          "libxtrain_mpi.so belongs to another version of xtrain; run \"make\" and "
+                          "install again");
     return XT_OK;
 }
 
@@ -135,7 +136,8 @@ enum xt_status xt_ranks_open(struct xt_ranks **out, struct xt_err *err)
     status = begin(ranks, &launch, err);
     if (!status)
         xt_place_rank(ranks->local_rank, ranks->local_size, launch.unbound);
-    /* Without MPI, or each in one of its own, nobody hears of it: the first says it for all. */
+    /* Without MPI, or with one world per process, no rank is connected: the first reports for
+     * all. */
     bool speaks = launch.task == 0 || (ranks->job && ranks->size == launch.tasks);
     if (status && !speaks)
         *err->text = '\0';
@@ -155,7 +157,7 @@ enum xt_status xt_ranks_introduce(struct xt_ranks *ranks, const struct xt_rank *
     mine.pid = getpid();
     enum xt_status status =
         xt_ranks_gather(ranks, &mine, sizeof mine, ranks->all, "each other", err);
-    /* Containers of one host may not see each other's. */
+    /* Containers on one host may not see each other's processes. */
     for (int i = 0; i < ranks->size && !status; i++)
         ranks->all[i].is_seen =
             strcmp(ranks->all[i].host, mine.host) == 0 && kill(ranks->all[i].pid, 0) == 0;
@@ -174,7 +176,7 @@ static void pause_between(long turn)
         nanosleep(&nap, NULL);
 }
 
-/* Whether another rank has told why it failed: err says so then. To rank 0. */
+/* On rank 0: whether another rank has reported a failure, which goes to err. */
 static bool hears(struct xt_ranks *ranks, struct xt_err *err)
 {
     struct xt_err why;
@@ -189,7 +191,7 @@ static bool hears(struct xt_ranks *ranks, struct xt_err *err)
     return true;
 }
 
-/* A process on this host that was killed or has crashed. */
+/* Whether a process on this host was killed or crashed. */
 static bool misses(struct xt_ranks *ranks, struct xt_err *err)
 {
     for (int i = 0; i < ranks->size; i++) {
@@ -198,7 +200,7 @@ static bool misses(struct xt_ranks *ranks, struct xt_err *err)
             continue;
         xt_err_set(&ranks->why, XT_ERR_RUN,
                    "rank %d on %s (process %ld) is gone: it was killed, or has crashed; all ranks "
-                   "end, and --resume goes on from the last checkpoint",
+                   "stop, and --resume continues from the last checkpoint",
                    i, other->host, (long)other->pid);
         ranks->failed = i;
         tell(ranks, err);
@@ -212,13 +214,13 @@ static enum xt_status late(struct xt_ranks *ranks, const char *what, struct xt_e
     ranks->failed = ranks->rank;
     xt_err_set(&ranks->why, XT_ERR_RUN,
                "rank %d on %s has waited %.0f s (--rank-timeout) for %s of all ranks: one of them "
-               "hangs, or the way to it is cut; all end, and --resume goes on from the last "
+               "hangs, or its connection is lost; all stop, and --resume continues from the last "
                "checkpoint",
                ranks->rank, ranks->all[ranks->rank].host, ranks->timeout, what);
     return tell(ranks, err);
 }
 
-/* Until the request is done. Whoever waits long looks whether the others are still there. */
+/* Waits for the request; a long wait checks whether the other ranks are alive. */
 static enum xt_status await(struct xt_ranks *ranks, struct xt_mpi_request *request,
                             const char *what, double *waited, struct xt_err *err)
 {
@@ -243,7 +245,7 @@ static enum xt_status await(struct xt_ranks *ranks, struct xt_mpi_request *reque
     }
 }
 
-/* ---- what they tell each other ---- */
+/* ---- collectives ---- */
 
 static enum xt_status sum(struct xt_ranks *ranks, double *values, size_t count, const char *what,
                           double *waits, struct xt_err *err)
@@ -271,15 +273,15 @@ enum xt_status xt_ranks_meet(struct xt_ranks *ranks, const char *what, struct xt
 }
 
 enum xt_status xt_ranks_allreduce_step(struct xt_ranks *ranks, double weight,
-                                       struct xt_step_agreement *vote, struct xt_err *err)
+                                       struct xt_step_agreement *step, struct xt_err *err)
 {
-    /* As many as there are ranks, or more: fewer would go round by all of them in turn. */
+    /* At least as many elements as ranks: fewer would pass through every rank in sequence. */
     enum { VALUES = 64 };
     double values[VALUES] = {
-        weight * vote->loss, vote->stop == XT_STOPPED, vote->stop == XT_INTERRUPTED,
-        vote->done,          (double)vote->bad,        vote->sick};
+        weight * step->loss, step->stop == XT_STOPPED, step->stop == XT_INTERRUPTED,
+        step->done,          (double)step->bad,        step->sick};
     enum xt_status status = xt_ranks_sum(ranks, values, VALUES, "the losses", err);
-    *vote = (struct xt_step_agreement){
+    *step = (struct xt_step_agreement){
         .loss = values[0],
         .stop = values[2] > 0   ? XT_INTERRUPTED
                 : values[1] > 0 ? XT_STOPPED
@@ -364,9 +366,9 @@ enum xt_status xt_ranks_finish(struct xt_ranks *ranks, struct xt_ranks_sum *sum,
     return status;
 }
 
-/* ---- the end ---- */
+/* ---- closing ---- */
 
-/* Whether all ranks have come to the same end within the time; rank 0 may hear why not. */
+/* Whether all ranks reach the same end within the time; rank 0 may receive the reason if not. */
 static bool meet(struct xt_ranks *ranks, bool failed, double most, struct xt_err *err)
 {
     double failures = failed;
@@ -387,7 +389,7 @@ static bool meet(struct xt_ranks *ranks, bool failed, double most, struct xt_err
     return failures == (failed ? ranks->size : 0);
 }
 
-/* Ends all, this process too where MPI does not: it may have lost what it would end them by. */
+/* Aborts all ranks, and this process even if MPI does not: it may have lost its daemon. */
 static void end_all(struct xt_ranks *ranks, const struct xt_err *err, bool speaks)
 {
     enum { SECONDS = 2 };
@@ -400,14 +402,14 @@ static void end_all(struct xt_ranks *ranks, const struct xt_err *err, bool speak
     ranks->mpi->abort(ranks->job, (int)err->status);
 }
 
-/* A failure that the others do not share. Rank 0 speaks, unless it is gone or computes for long;
- * the others then are ended, by MPI or by a signal of the launcher's. */
+/* A failure of this rank alone. Rank 0 reports it, unless it is gone or busy for long; the others
+ * are then aborted by MPI or a signal from the launcher. */
 static void fail_alone(struct xt_ranks *ranks, struct xt_err *err)
 {
     const struct timespec nap = {.tv_nsec = 50000000};
     double until = xt_thread_seconds() + telling_most;
     bool first = ranks->rank == 0;
-    /* What was found while it waited, without what it waited in. */
+    /* The reason found while waiting, without the name of the wait. */
     if (ranks->why.status)
         *err = ranks->why;
     else if (first)

@@ -1,11 +1,11 @@
-/* Several processes that train one network, each on its share of every batch: who they are, what
- * they tell each other, and how they end together. Started by mpirun or srun; MPI comes from a
- * library of its own (plugin/mpi_table.h), which is loaded where there are several.
+/* Data-parallel ranks: processes that train one network, each on its share of every batch. Started
+ * by mpirun or srun; MPI is a plug-in (plugin/mpi_table.h) that is loaded only if there are
+ * several.
  *
- * Alone there is no xt_ranks: NULL, and nothing of this is met. All functions but poll are
- * collective: every rank calls them, in the same order, and an error of one that waits means that
- * they cannot go on together (a rank failed, is gone, or did not come in time). Then
- * xt_ranks_end tells why, once, and ends them all. One thread.
+ * A single process has no xt_ranks: NULL. All functions but poll are collective: every rank calls
+ * them, in the same order. An error of one that waits means that the ranks cannot continue (one
+ * failed, is gone, or timed out); xt_ranks_end then reports the reason once and stops them all. Not
+ * thread-safe.
  */
 #ifndef XT_RANKS_RANKS_H
 #define XT_RANKS_RANKS_H
@@ -17,51 +17,50 @@
 #include "base/err.h"
 #include "ranks/plugin/mpi_table.h"
 
-/* One of them, as the table at the start shows it. */
+/* One rank, as in the table at the start of a run. */
 struct xt_rank {
     char host[64];
     int local_rank;
     pid_t pid;
-    bool is_seen; /* from its neighbours on the host, by its pid */
-    int images;   /* of a batch */
+    bool is_seen; /* the host's others see it by its pid */
+    int images;   /* its share of a batch */
     int threads;
     char cpus[64];
     char device[128];
-    char isa[64];     /* the instruction set that its CPU's kernels use */
+    char isa[64];     /* instruction set of its kernels */
     char library[32]; /* oneDNN's version */
     char program[16];
 };
 
-/* Where ranks waited for each other since they began, in seconds. */
+/* Time spent waiting for other ranks, in seconds. */
 struct xt_ranks_time {
-    double gradients; /* that the backward pass did not cover */
-    double flying;    /* gradients on their way, covered or not */
+    double gradients; /* not overlapped by the backward pass */
+    double flying;    /* gradients in flight, overlapped or not */
     double norms;
     double other;
 };
 
 struct xt_ranks {
     int rank, size, local_rank, local_size;
-    double timeout; /* the longest wait, in seconds; 0: for ever */
+    double timeout; /* timeout in seconds; 0: none */
     char library[128];
-    char xpu[16];        /* what "xpu" is to it: rank k of a host has the k-th */
+    char xpu[16];        /* its XPU's index: rank k of a host has the k-th */
     struct xt_rank *all; /* [size] */
     struct xt_ranks_time time;
 
     /* its own */
     const struct xt_mpi_table *mpi;
     struct xt_mpi_job *job;
-    int failed;        /* the rank after whose failure they cannot meet any more; -1: none */
+    int failed;        /* the failed rank that makes collectives impossible; -1: none */
     struct xt_err why; /* that is so */
 };
 
-/* *out is NULL where this process was started alone. Rank k of a host's ranks gets its share of the
- * CPUs, from now on. XT_ERR_DEVICE where it is one of several and MPI is not there. */
+/* *out is NULL if this process was started alone. Binds this rank to its share of the host's CPUs.
+ * XT_ERR_DEVICE if it is one of several and MPI is missing. */
 enum xt_status xt_ranks_open(struct xt_ranks **out, struct xt_err *err);
-/* The end of all: of what went well, was stopped or failed in all of them alike once they have met;
- * else the reason of the one that failed is said, by rank 0 where it lives, and every process ends
- * at once with that exit code. Returns what this process ends with: XT_OK for all but rank 0, which
- * speaks for them. NULL is allowed. */
+/* Closes the ranks. If all have the same status, waits for all; else the failed rank's error is
+ * printed, by rank 0 if it is alive, and every process exits at once with that code. Returns this
+ * process's status: XT_OK for all but rank 0, which reports for them. NULL is allowed. */
 enum xt_status xt_ranks_end(struct xt_ranks *ranks, enum xt_status status, struct xt_err *err);
 
 static inline bool xt_ranks_is_first(const struct xt_ranks *ranks)
@@ -69,46 +68,46 @@ static inline bool xt_ranks_is_first(const struct xt_ranks *ranks)
     return !ranks || ranks->rank == 0;
 }
 
-/* Tells all of this one: ranks->all is filled. */
+/* Exchanges the ranks' descriptions: fills ranks->all. */
 enum xt_status xt_ranks_introduce(struct xt_ranks *ranks, const struct xt_rank *own,
                                   struct xt_err *err);
 
-/* Sums over all ranks, in place, for numbers of whatever meaning and for those of norms. `what`
- * says in errors what was waited for ("the losses"). */
+/* Sums over all ranks, in place: of any numbers, and of batch norm statistics. `what` names the
+ * wait in errors ("the losses"). */
 enum xt_status xt_ranks_sum(struct xt_ranks *ranks, double *values, size_t count, const char *what,
                             struct xt_err *err);
 enum xt_status xt_ranks_sum_norm(struct xt_ranks *ranks, double *values, size_t count,
                                  struct xt_err *err);
-/* Until all have come here. */
+/* Barrier. */
 enum xt_status xt_ranks_meet(struct xt_ranks *ranks, const char *what, struct xt_err *err);
 
-/* What a rank brings to a step, and then what all come to. */
+/* A rank's contribution to a step; after the call that of all. */
 struct xt_step_agreement {
-    double loss; /* the mean over its images; then over all, not a number where one is none */
-    enum xt_status stop; /* XT_OK, XT_STOPPED or XT_INTERRUPTED: of whoever was asked to */
+    double loss;         /* the mean over its images; then over all, NaN if any is */
+    enum xt_status stop; /* XT_OK, XT_STOPPED or XT_INTERRUPTED: of any rank */
     bool done;           /* the run's time is over */
-    bool sick;           /* a running statistic is no number */
-    size_t bad;          /* images that it could not use; one may be counted by several */
+    bool sick;           /* a running statistic is not finite */
+    size_t bad;          /* images it skipped; ranks may count the same one */
 };
-/* weight: its part of the step's images. */
+/* weight: its fraction of the step's images. */
 enum xt_status xt_ranks_allreduce_step(struct xt_ranks *ranks, double weight,
-                                       struct xt_step_agreement *vote, struct xt_err *err);
+                                       struct xt_step_agreement *step, struct xt_err *err);
 
-/* What rank `root` has, to all. */
+/* Broadcast from rank `root`. */
 enum xt_status xt_ranks_copy(struct xt_ranks *ranks, void *data, size_t bytes, int root,
                              const char *what, struct xt_err *err);
 /* all: [size][bytes] */
 enum xt_status xt_ranks_gather(struct xt_ranks *ranks, const void *own, size_t bytes, void *all,
                                const char *what, struct xt_err *err);
 
-/* A sum of gradients on its way. */
+/* A sum of gradients in flight. */
 struct xt_ranks_sum {
     struct xt_mpi_request *request; /* NULL: none */
     double since;
 };
 enum xt_status xt_ranks_start(struct xt_ranks *ranks, void *data, size_t count,
                               enum xt_mpi_type type, struct xt_ranks_sum *out, struct xt_err *err);
-/* Moves it on without waiting. */
+/* Drives progress without waiting. */
 enum xt_status xt_ranks_poll(struct xt_ranks *ranks, struct xt_ranks_sum *sum, struct xt_err *err);
 enum xt_status xt_ranks_finish(struct xt_ranks *ranks, struct xt_ranks_sum *sum,
                                struct xt_err *err);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One of a list like "cpu,cpuacct"; "" is in an empty one, which is v2's. */
+/* One of a list like "cpu,cpuacct"; "" matches the empty list, which is v2's. */
 static bool is_listed(const char *list, const char *controller)
 {
     size_t length = strlen(controller);
@@ -45,7 +45,7 @@ static void read_group(const char *root, const char *controller, char *out, size
     fclose(file);
 }
 
-/* The least of what `read_one` finds in this process's group and in each above it. */
+/* The least value of `read_one` over this process's group and its ancestors. */
 static double least_up_the_tree(const char *root, const char *mount, const char *controller,
                                 double (*read_one)(const char *folder))
 {
@@ -63,8 +63,8 @@ static double least_up_the_tree(const char *root, const char *mount, const char 
     }
 }
 
-/* The number at the start of the line that begins with `key` ("": the first line); NAN where there
- * is none, as in "max". */
+/* The number at the start of the line that begins with `key` ("": the first line); NAN if there is
+ * no number, as in "max". */
 static double number_in(const char *folder, const char *name, const char *key)
 {
     char path[8400];

@@ -1,19 +1,18 @@
-/* What the control groups of this process allow: its own group's limits, and those of each group
- * above it, which bind it as well (v2, and v1 where v2 says nothing).
+/* Limits of this process's control group and of its ancestors (v2, else v1).
  *
- * `root` is put before /proc and /sys: "" for the machine's. Every function is thread-safe; no
- * limit, and one that cannot be read, is INFINITY.
+ * `root` is prepended to /proc and /sys: "" outside tests. Thread-safe; INFINITY if there is no
+ * limit or it cannot be read.
  */
 #ifndef XT_BASE_SYSTEM_CGROUP_H
 #define XT_BASE_SYSTEM_CGROUP_H
 
-/* CPUs' worth of time: 1.5 is three half of the time. */
+/* CPU time per wall-clock time: 1.5 is one and a half CPUs. */
 double xt_cgroup_cpus(const char *root);
 
 /* Bytes. */
 double xt_cgroup_memory_limit(const char *root);
-/* Bytes that can be had until the first of these limits is met, whichever process took the rest.
- * Pages of files that were not used of late count as free: the kernel gives them up. */
+/* Bytes until the first of these limits is reached. Inactive file pages count as free, since the
+ * kernel reclaims them. */
 double xt_cgroup_memory_left(const char *root);
 
 #endif

@@ -74,7 +74,7 @@ void xt_energy_open_file(struct xt_energy *energy, const char *path)
     add_file(energy, path);
 }
 
-/* Where a package's counter begins again at 0; false for a counter that does not. */
+/* The value at which a package's counter wraps; false for a counter that does not wrap. */
 static bool read_range(const char *file, double *range)
 {
     char path[256];

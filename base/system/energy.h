@@ -1,7 +1,6 @@
-/* Energy as the kernel counts it, in microjoules that only grow: of the machine's CPU packages
- * (RAPL, under /sys/class/powercap; for root alone on most systems), or of whatever else has such a
- * counter in a file. Where none can be read there is a reason and no figure. One thread; owns
- * nothing.
+/* Energy from the kernel's microjoule counters: the CPU packages (RAPL, under /sys/class/powercap;
+ * readable only by root on most systems), or another counter in a file. If none is readable, `why`
+ * says so. Not thread-safe; owns no memory.
  */
 #ifndef XT_BASE_SYSTEM_ENERGY_H
 #define XT_BASE_SYSTEM_ENERGY_H
@@ -13,22 +12,20 @@ enum { XT_ENERGY_COUNTERS_MAX = 16 };
 struct xt_energy {
     char files[XT_ENERGY_COUNTERS_MAX][200]; /* that count microjoules */
     double last[XT_ENERGY_COUNTERS_MAX];     /* as last read */
-    int count;                               /* 0: nothing is measured */
-    double joules;                           /* since it was opened */
-    char why[240];                           /* why nothing is; "" where something is */
+    int count;                               /* 0: not measured */
+    double joules;                           /* since opening */
+    char why[240];                           /* why not measured; "" if it is */
 };
 
-/* Of the CPU packages. `root` NULL: /sys/class/powercap; else a folder that looks like it, for
- * tests. */
+/* The CPU packages. `root` NULL: /sys/class/powercap; else a folder of that layout, for tests. */
 void xt_energy_open(struct xt_energy *energy, const char *root);
-/* Of one counter. */
+/* One counter. */
 void xt_energy_open_file(struct xt_energy *energy, const char *path);
-/* Brings `joules` up to now. Often enough: the packages' counters begin again at 0 after some
+/* Updates `joules`. Call at least every minute or so: the packages' counters wrap after some
  * minutes under load. */
 void xt_energy_read(struct xt_energy *energy);
 
-/* The number in a file of the kernel's, which has one; false, with errno, where there is none, or
- * no finite one. */
+/* The number in a sysfs file; false, with errno, if it holds no finite number. */
 bool xt_energy_read_number(const char *path, double *out);
 
 #endif

@@ -54,7 +54,7 @@ bool xt_numa_parse_cpus(const char *text, struct xt_cpus *out)
     return true;
 }
 
-/* The CPUs that this process may run on; all of them where that cannot be read. */
+/* The CPUs that this process may run on; all if that cannot be read. */
 static void read_allowed(struct xt_cpus *out)
 {
     memset(out, 0xFF, sizeof *out);
@@ -67,7 +67,7 @@ static void read_allowed(struct xt_cpus *out)
         CPU_FREE(set);
 }
 
-/* The CPUs of node `number` that are allowed; false where there are none. */
+/* The allowed CPUs of node `number`; false if there are none. */
 static bool read_node(const char *folder, int number, const struct xt_cpus *allowed,
                       struct xt_cpus *out)
 {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What gcc calls for the constructs that the program's loops use. */
+/* The functions that gcc calls for the constructs in the program's loops. */
 void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags);
 void GOMP_barrier(void);
 bool GOMP_single_start(void);
@@ -50,7 +50,7 @@ static struct {
     pthread_mutex_t lock;
     atomic_bool chosen;
     struct runtime runtime;
-    char **environment; /* of the last load; the host's threads may have read it */
+    char **environment; /* of the last load; not freed, the host's threads may have read it */
     const char *waiting;
 } openmp = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -65,11 +65,12 @@ static const char *named_by_user(void)
     return NULL;
 }
 
-/* About 0.5 ms, libgomp's by number and libiomp5's by time: a quiet machine's waits are shorter. */
+/* About 0.5 ms, as a count for libgomp and a time for libiomp5; waits on a quiet machine are
+ * shorter. */
 static char *const short_spin[] = {"GOMP_SPINCOUNT=10000", "KMP_BLOCKTIME=1"};
 enum { SHORT_SPIN = sizeof short_spin / sizeof *short_spin };
 
-/* The environment with the variables of a short spin; NULL where memory is short. */
+/* The environment plus the variables for a short spin; NULL if out of memory. */
 static char **with_short_spin(char **environment)
 {
     size_t count = 0;
@@ -89,8 +90,7 @@ static void *load(const char *path)
     return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
-/* setenv could free the array that another thread's getenv is reading: libxtrain's host has
- * threads. */
+/* No setenv: it may free the array that getenv reads in another thread of libxtrain's host. */
 static void *load_with_short_spin(const char *path)
 {
     char **before = environ;
@@ -122,7 +122,7 @@ static const char *who_says(const char *user)
                                                              : short_spin[0];
 }
 
-/* Under the lock. */
+/* With the lock held. */
 static void *open_library(const char *path)
 {
     const char *user = named_by_user();
@@ -144,7 +144,7 @@ const char *xt_openmp_waiting(void)
     return openmp.waiting ? openmp.waiting : "nobody yet";
 }
 
-/* ---- without a runtime: teams of one thread ---- */
+/* ---- without a runtime: one thread ---- */
 
 static void run_alone(void (*body)(void *), void *data, unsigned threads, unsigned flags)
 {

@@ -53,7 +53,7 @@ static bool send_result(const struct xt_process *process, const void *result, si
            (!rest || write_all(to, rest, count));
 }
 
-/* Not *whole: the child did not send all of it. */
+/* *whole is false if the child did not send everything. */
 static enum xt_status receive_result(const struct xt_process *process, void *result, size_t size,
                                      int from, bool *whole, struct xt_err *err)
 {
@@ -90,7 +90,7 @@ _Noreturn static void be_the_child(const struct xt_process *process, size_t size
     _exit(sent ? 0 : 1);
 }
 
-/* The last line that is not empty. */
+/* The last non-empty line. */
 static void last_line(int fd, char *out, size_t room)
 {
     char text[2048];
@@ -107,7 +107,7 @@ static void last_line(int fd, char *out, size_t room)
     out[fits] = '\0';
 }
 
-/* The last line that tells. */
+/* The last line that `tells` accepts. */
 static void telling_line(int fd, bool (*tells)(const char *line), char *out, size_t room)
 {
     char line[4096];
@@ -125,7 +125,7 @@ static void telling_line(int fd, bool (*tells)(const char *line), char *out, siz
         size_t fits = strnlen(line, room - 1);
         if (!tells(line))
             continue;
-        /* A call stands before what came of it. */
+        /* Appends with "; " in between. */
         const char *from = line + strlen(line) - fits;
         memcpy(out, from, fits + 1);
     }
@@ -148,7 +148,7 @@ static enum xt_status wait_for(pid_t child, struct xt_process_end *end, int *cod
     return XT_OK;
 }
 
-/* What became of the child, for whoever reads it. */
+/* How the child ended, as an error. */
 static enum xt_status judge(const struct xt_process_end *end, unsigned seconds, bool whole,
                             struct xt_err *err)
 {
@@ -206,10 +206,10 @@ enum xt_status xt_process_run(const struct xt_process *process, void *result, si
 
 enum { IN, OUT, SAID, STREAMS };
 
-/* What another program is started by; made before the fork, after which nothing may be allocated.
+/* Prepared before the fork, after which nothing may be allocated.
  */
 struct start {
-    struct xt_str file; /* empty: there is no such program */
+    struct xt_str file; /* empty: program not found */
     struct xt_str path; /* "PATH=..." */
     char **environment;
 };
@@ -221,7 +221,7 @@ static void clear_start(struct start *start)
     free(start->environment);
 }
 
-/* One folder of PATH, where it is absolute. */
+/* One folder of PATH, if it is absolute. */
 static enum xt_status add_folder(struct start *start, const char *folder, size_t length,
                                  const char *program, struct xt_err *err)
 {
@@ -249,11 +249,11 @@ static enum xt_status set_environment(struct start *start, struct xt_err *err)
         xt_mem_calloc(&start->environment, count + 2, sizeof *environ, "an environment", err);
     if (status)
         return status;
-    size_t kept = 0;
+    size_t used = 0;
     for (size_t i = 0; i < count; i++)
         if (!xt_str_starts(environ[i], "PATH="))
-            start->environment[kept++] = environ[i];
-    start->environment[kept] = start->path.data;
+            start->environment[used++] = environ[i];
+    start->environment[used] = start->path.data;
     return XT_OK;
 }
 
@@ -396,7 +396,7 @@ double xt_process_seconds(double fallback)
     if (file)
         fclose(file);
     text[length] = '\0';
-    /* The name in brackets may hold anything; the start is the 20th field after it. */
+    /* The name in parentheses may contain anything; the start time is the 20th field after it. */
     const char *field = strrchr(text, ')');
     for (int i = 0; i < 20 && field; i++)
         field = strchr(field + 1, ' ');

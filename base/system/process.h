@@ -1,6 +1,5 @@
-/* Work in a process of its own: for asking a driver that may crash or hang, for loading a library
- * that this process must not load, and for measuring what a process takes. To be called before
- * threads are started.
+/* Work in a child process: for drivers that may crash or hang, libraries that this process must not
+ * load, and measurements of a whole process. Call before threads are started.
  */
 #ifndef XT_BASE_SYSTEM_PROCESS_H
 #define XT_BASE_SYSTEM_PROCESS_H
@@ -16,55 +15,52 @@ struct xt_process {
     /* Fills `result` (zeroed before) from `argument`. */
     void (*work)(const void *argument, void *result);
     const void *argument;
-    unsigned seconds; /* that it may run; 0: no limit */
-    /* Which of the lines that it writes is kept: the last for which this is true; NULL: the last.
-     */
+    unsigned seconds; /* timeout; 0: none */
+    /* Selects the line of its output that is stored: the last for which this is true; NULL: the
+     * last. */
     bool (*tells)(const char *line);
-    bool speaks; /* it writes where this process does; else only its last line is kept */
-    /* What a result points to does not come with it: the bytes to send after it, and their number.
-     * NULL: nothing. They are appended to *rest. */
+    bool speaks; /* it shares this process's output; else only its last line is stored */
+    /* The bytes that a result points to, sent after it and appended to *rest. NULL: none. */
     const void *(*points_to)(const void *result, size_t *bytes);
     struct xt_str *rest;
 };
 
 struct xt_process_end {
     int signal;     /* that ended it; 0: none */
-    bool timed_out; /* it ran longer than it may */
-    char said[256]; /* the line of it or a library that is kept; "" where there is none */
+    bool timed_out; /* it was killed by the timeout */
+    char said[256]; /* the stored line of its output, or "" */
 };
 
-/* Processes that only keep CPUs busy, to measure beside them. They end with this one, however it
- * ends. */
+/* Processes that keep CPUs busy, for measurements under load. They die with this process. */
 struct xt_process_load {
     pid_t *children;
     int count;
 };
-/* Starts `count` of them; XT_ERR_RUN where there can be no child. Ends all that were started on
- * failure. */
+/* Starts `count` of them; XT_ERR_RUN if fork fails, and then none is left running. */
 enum xt_status xt_process_load_begin(struct xt_process_load *load, int count, struct xt_err *err);
 void xt_process_load_end(struct xt_process_load *load);
 
-/* Runs the work in a child, and copies its `size` bytes of result. XT_ERR_RUN where there can be
- * no child, XT_ERR_DEVICE where it crashed or hung; *end (may be NULL) says more. */
+/* Runs the work in a child, and copies its `size` bytes of result. XT_ERR_RUN if fork fails,
+ * XT_ERR_DEVICE if the child crashed or hung; *end (may be NULL) has the details. */
 enum xt_status xt_process_run(const struct xt_process *process, void *result, size_t size,
                               struct xt_process_end *end, struct xt_err *err);
 
-/* Seconds since this process began; where the system does not say, since `fallback` on
+/* Seconds since this process started; if /proc does not tell, since `fallback` on
  * xt_thread_seconds's clock. */
 double xt_process_seconds(double fallback);
 
-/* Another program: what it reads on standard input, and how long it may take. */
+/* Another program, with its standard input and a timeout. */
 struct xt_process_program {
-    /* Ends in NULL. A program without a slash is looked for where PATH says, in absolute folders
-     * alone: the current folder holds other people's files. It sees that PATH, too. */
+    /* NULL-terminated. A program without a slash is searched for in the absolute folders of PATH
+     * only, since the current folder may hold untrusted files. The program is given that PATH. */
     const char *const *argv;
     const void *input;
     size_t input_bytes;
     unsigned seconds; /* 0: no limit */
 };
-/* Its standard output is appended to *output, the last line of its standard error is end->said, and
- * *code its exit code (127: there is no such program). Not in XT_ERR_RUN, where there can be no
- * child, but in *end is where a signal ended it. */
+/* Appends its standard output to *output; end->said is the last line of its standard error, *code
+ * its exit code (127: program not found). XT_ERR_RUN only if fork fails; death by a signal is
+ * reported in *end. */
 enum xt_status xt_process_run_program(const struct xt_process_program *program,
                                       struct xt_str *output, int *code, struct xt_process_end *end,
                                       struct xt_err *err);

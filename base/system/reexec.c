@@ -12,7 +12,7 @@
 #include "base/str.h"
 #include "base/system/stop.h"
 
-/* Words behind one another, each with its zero. */
+/* NUL-terminated words, one after the other. */
 static enum xt_status read_words(struct xt_str *out, const char *path, struct xt_err *err)
 {
     char block[4096];
@@ -25,7 +25,7 @@ static enum xt_status read_words(struct xt_str *out, const char *path, struct xt
         fclose(file);
     if (!status && (!file || (out->length && out->data[out->length - 1] != '\0')))
         status = xt_err_set(err, XT_ERR_RUN,
-                            "cannot start again: %s does not say how this process "
+                            "cannot restart: %s does not say how this process "
                             "was started",
                             path);
     return status;
@@ -65,7 +65,7 @@ static void add(struct list *list, char *word)
     list->to[list->count++] = word;
 }
 
-/* The program and its command, what is new, and the rest. */
+/* The program and its subcommand, the new words, and the rest. */
 static void choose_arguments(struct list *list, char *words, size_t count,
                              const char *const *without, char *const *with)
 {
@@ -174,7 +174,7 @@ void xt_reexec_start(const struct xt_reexec *reexec)
     if (!reexec->arguments)
         return;
     xt_stop_hold();
-    /* A driver's files among them, with which its memory stays taken. */
+    /* Also a driver's files, which would keep device memory allocated. */
     syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
     execve("/proc/self/exe", reexec->arguments, reexec->environment);
 }

@@ -1,8 +1,8 @@
-/* This program once more in its own place: the same command line but for some options, the same
- * environment that it was started with, the same process id.
+/* Restarting the program in place by exec: the same command line but for some options, the original
+ * environment, the same process id.
  *
- * Made ready beforehand, so that starting again takes no memory and can be done where nothing else
- * can: in a signal's handler, beside a thread that hangs. Whoever makes it ready clears it.
+ * Prepared in advance, so that the restart allocates nothing and is possible in a signal handler or
+ * beside a hung thread. The caller that prepares it clears it.
  */
 #ifndef XT_BASE_SYSTEM_REEXEC_H
 #define XT_BASE_SYSTEM_REEXEC_H
@@ -10,25 +10,25 @@
 #include "base/err.h"
 
 struct xt_reexec {
-    char *words; /* the command line and the environment, behind one another */
+    char *words; /* the command line, then the environment */
     char **arguments;
     char **environment;
-    char *variable; /* the new one, "NAME=VALUE"; the value may be overwritten by one as long */
+    char *variable; /* the new variable, "NAME=VALUE"; the value may be overwritten by one of the
+                       same length */
 };
 
-/* `without`: long options that are dropped with their values, by name; `with`: words that stand
- * first among the options. Both end in NULL. `variable` ("NAME=VALUE") takes the place of that name
- * in the environment. XT_ERR_RUN where /proc does not say how this process was started. */
+/* `without`: names of long options to drop with their values; `with`: words to insert before the
+ * options. Both NULL-terminated. `variable` ("NAME=VALUE") replaces that name in the environment.
+ * XT_ERR_RUN if /proc does not say how this process was started. */
 enum xt_status xt_reexec_prepare(struct xt_reexec *reexec, const char *const *without,
                                  const char *const *with, const char *variable, struct xt_err *err);
 void xt_reexec_clear(struct xt_reexec *reexec);
 
-/* Comes back only where it cannot be done. Signals that ask to stop wait for the new start.
+/* Returns only on failure. Stop signals stay pending until the new program handles them.
  * Async-signal-safe. */
 void xt_reexec_start(const struct xt_reexec *reexec);
 
-/* Ends the process where nothing can be returned to: from a handler, or beside a thread that hangs.
- * Async-signal-safe. */
+/* Exits at once, from a signal handler or beside a hung thread. Async-signal-safe. */
 _Noreturn void xt_reexec_exit(int code);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 
-/* One of the program's three pieces of global state: the signal, and when it came. */
+/* One of the program's three pieces of global state: the signal, and when it arrived. */
 static struct {
     volatile sig_atomic_t number;
     volatile sig_atomic_t second;
@@ -17,8 +17,8 @@ static struct {
 static const int asking[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGXCPU};
 enum { ASKING_COUNT = sizeof asking / sizeof *asking };
 
-/* timeout(1) and batch systems signal the process and then its group: what comes at once is the
- * same request. */
+/* timeout(1) and batch systems signal the process and then its group: two signals at once are one
+ * request. */
 static void on_signal(int number)
 {
     struct timespec now;
@@ -26,7 +26,7 @@ static void on_signal(int number)
     if (!requested.number) {
         requested.second = (sig_atomic_t)now.tv_sec;
         requested.number = number;
-        /* A kernel's compilation, say, can take minutes. */
+        /* The compilation of a kernel can take minutes. */
         xt_log_from_signal("xtrain: stopping after what is in hand; a second signal ends it");
     } else if (number != SIGXCPU && (sig_atomic_t)now.tv_sec - requested.second > 1) {
         signal(number, SIG_DFL);

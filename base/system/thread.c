@@ -15,7 +15,7 @@
 
 static int from_affinity(void)
 {
-    /* Larger than CPU_SETSIZE serves machines of more than 1024 CPUs. */
+    /* More than CPU_SETSIZE, for machines of more than 1024 CPUs. */
     enum { CPUS = 8192 };
     cpu_set_t *set = CPU_ALLOC(CPUS);
     if (!set)
@@ -51,7 +51,7 @@ int xt_thread_available(const char **why)
         {from_slurm(), "SLURM_CPUS_PER_TASK"},
     };
     int count = INT_MAX;
-    const char *name = "one, as nothing says how many";
+    const char *name = "one, as their number cannot be read";
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
         if (limits[i].count < count) {
             count = limits[i].count;
@@ -62,13 +62,13 @@ int xt_thread_available(const char **why)
     return count == INT_MAX ? 1 : count;
 }
 
-/* 0 for what is not known, which is INFINITY. */
+/* 0 for INFINITY, which is unknown. */
 static unsigned long long known(double bytes)
 {
     return bytes < 0x1p63 ? (unsigned long long)bytes : 0;
 }
 
-/* What `ulimit -v` allows. */
+/* The limit of `ulimit -v`. */
 static double address_limit(void)
 {
     struct rlimit limit;
@@ -83,7 +83,7 @@ unsigned long long xt_thread_memory_limit(void)
     return known(fmin(limit, address_limit()));
 }
 
-/* Pages that have addresses, and those that are in memory; 0 where they cannot be read. */
+/* Mapped and resident pages; 0 if they cannot be read. */
 static void count_pages(unsigned long long *addressed, unsigned long long *resident)
 {
     FILE *file = fopen("/proc/self/statm", "re");

@@ -1,4 +1,4 @@
-/* Threads: how many this process may use, and a few tasks run side by side. */
+/* Threads: starting them, how many this process may use, its memory and clocks. */
 #ifndef XT_BASE_SYSTEM_THREAD_H
 #define XT_BASE_SYSTEM_THREAD_H
 
@@ -6,26 +6,25 @@
 
 #include "base/err.h"
 
-/* Starts a thread that no signal is delivered to: they stay the main thread's. `what` names it in
- * the error ("the transfer thread"). */
+/* Starts a thread with all signals blocked: the main thread handles them. `what` names it in the
+ * error ("the transfer thread"). */
 enum xt_status xt_thread_start(pthread_t *thread, void *(*work)(void *argument), void *argument,
                                const char *what, struct xt_err *err);
 
-/* How many threads this process may keep busy: the least of its CPU affinity, the cgroup's CPU
- * limit (v1 or v2, rounded up) and SLURM_CPUS_PER_TASK; at least 1. *why (may be NULL) gets a
- * constant string that names the least. */
+/* The number of CPUs this process may use: the least of its affinity, the cgroup's CPU limit (v1 or
+ * v2, rounded up) and SLURM_CPUS_PER_TASK; at least 1. *why (may be NULL) is set to a constant
+ * string that names the least. */
 int xt_thread_available(const char **why);
 
-/* The memory limit of the cgroup in bytes, or of the machine or of `ulimit -v` where that is less;
- * 0 if none can be read. */
+/* The least of the cgroup's memory limit, the machine's memory and `ulimit -v`, in bytes; 0 if none
+ * can be read. */
 unsigned long long xt_thread_memory_limit(void);
 
-/* The memory that this process occupies now, in bytes; 0 if it cannot be read. */
+/* This process's resident memory in bytes; 0 if it cannot be read. */
 unsigned long long xt_thread_memory_used(void);
 
-/* The memory that this process can still have without swapping, in bytes: what the machine can give
- * (MemAvailable), or what its cgroup's limit or `ulimit -v` leaves where that is less; 0 if none
- * can be read. */
+/* The memory that this process can still allocate without swapping, in bytes: the least of
+ * MemAvailable and what the cgroup's limit and `ulimit -v` leave; 0 if none can be read. */
 unsigned long long xt_thread_memory_available(void);
 
 /* CPU time of the calling thread, in seconds. */

@@ -266,7 +266,7 @@ enum xt_status xt_cpu_conv_forward(struct xt_op *op, struct xt_graph *graph, str
                     : xt_program_run(&op->program, XT_FORWARD, err);
 }
 
-static void spread(const struct xt_conv_op *conv, const struct xt_graph *graph)
+static void insert_zeros(const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
@@ -299,7 +299,7 @@ enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, st
     if (!status)
         status = xt_program_run(&op->program, XT_BACKWARD, err);
     if (conv->read_grad && !status)
-        spread(conv, graph);
+        insert_zeros(conv, graph);
     return status;
 }
 

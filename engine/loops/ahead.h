@@ -8,7 +8,7 @@
 #include "engine/loops/element.h"
 #include "engine/loops/weight_grad_job.h"
 
-/* Two ranges of memory, one after the other; `rate` lines per turn, times 256. */
+/* Two memory ranges in sequence; `rate` is lines per turn, times 256. */
 struct xt_ahead {
     const char *at[2], *end[2];
     size_t rate, due;

@@ -41,7 +41,7 @@ struct rows {
     int x, count;
 };
 
-static void gather(const struct chunk *chunk, const uint16_t *out_grad)
+static void fill_left(const struct chunk *chunk, const uint16_t *out_grad)
 {
     const struct xt_data_grad *job = chunk->job;
     size_t c = (size_t)job->out_c;
@@ -168,7 +168,7 @@ static void make(const struct chunk *chunk)
     for (int i = 1; i <= count; i++) {
         struct block next = block_of(chunk, i < count ? i : 0);
         struct rows next_rows = rows_of(chunk, &next);
-        /* The tiles are read from memory, and written to it, behind the compiler's back. */
+        /* A compiler barrier: tile loads and stores are invisible to the optimiser. */
         __asm__ volatile("" ::: "memory");
         multiply(chunk, &block, next_rows);
         __asm__ volatile("" ::: "memory");
@@ -196,7 +196,7 @@ void XT_LOOPS_NAME(data_grad)(const struct xt_data_grad *job, int count, const u
                               .in_grad = in_grad + (size_t)done * in_sample};
         chunk.blocks = (chunk.rows + 2 * WIDE - 1) / (2 * WIDE);
         chunk.tile_rows = (chunk.rows + 2 * chunk.blocks - 1) / (2 * chunk.blocks);
-        gather(&chunk, out_grad + (size_t)done * out_sample);
+        fill_left(&chunk, out_grad + (size_t)done * out_sample);
         make(&chunk);
     }
 }

@@ -1,11 +1,11 @@
 /* The input's gradient of a convolution in bf16 by matrix tiles (AMX), where its kernel is one
  * column wide and the output a few rows high: LPRNet's 13x1.
  *
- * The left matrix has a row for each column of each sample, all its output rows side by side, the
- * last one first; the right one has the weights, tap after tap. So the gradient of input row y is
- * one product: of the left columns of the output rows that reach it, and of their taps, which lie
- * in the same order. A segment of either is counted in pairs of channels and read in whole tiles;
- * the excess is multiplied by zeros, past the left matrix's rows or the right one's.
+ * The left matrix has a row for each column of each sample, holding its output rows in reverse
+ * order; the right one has the weights, tap by tap. So the gradient of input row y is one product:
+ * of the left columns of the output rows that use it, and of their taps, which are in the same
+ * order. Ranges are counted in pairs of channels and read in whole tiles; the excess is multiplied
+ * by zeros after the left matrix's rows or the right one's.
  *
  * A sample's gradient depends only on this sample.
  */
@@ -30,8 +30,8 @@ struct xt_data_grad {
                                 aligned to 64 */
 };
 
-/* Of `count` samples that follow each other: out_grad [count][out_h][w][out_c], in_grad
- * [count][h][w][in_c]. scratch is aligned to 64. */
+/* For `count` consecutive samples: out_grad [count][out_h][w][out_c], in_grad [count][h][w][in_c].
+ * scratch is aligned to 64. */
 typedef void xt_data_grad_loop(const struct xt_data_grad *job, int count, const uint16_t *out_grad,
                                uint16_t *in_grad, float *scratch);
 

@@ -1,5 +1,5 @@
 /* Reading and writing an element of a tensor as float32. `dtype` is a constant wherever these are
- * used, so that each loop is compiled once a type without a test inside.
+ * used, so that each loop is compiled once per type without branches on it.
  */
 #ifndef XT_ENGINE_LOOPS_ELEMENT_H
 #define XT_ENGINE_LOOPS_ELEMENT_H

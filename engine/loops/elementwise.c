@@ -1,4 +1,4 @@
-/* Loops over single elements: the ReLU's gradient, dropout, the network's input. */
+/* Element-wise loops: the ReLU's gradient, dropout, the network's input. */
 #include "engine/loops/element.h"
 #include "engine/loops/table.h"
 
@@ -84,8 +84,8 @@ XT_INLINE void narrow(const float *in, size_t count, void *out, enum xt_dtype dt
         store(out, i, in[i], dtype);
 }
 
-/* In segments of whole vectors and whole pixels, so that each has the channels at the same
- * positions. */
+/* In blocks of whole vectors and whole pixels, so that the channels have the same positions in
+ * each. */
 XT_INLINE void normalise(const uint8_t *in, size_t count, const float mean[3], const float scale[3],
                          void *out, enum xt_dtype dtype)
 {

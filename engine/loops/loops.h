@@ -1,11 +1,10 @@
 /* The CPU's own vectorised loops around oneDNN's convolutions: batch normalisation with ReLU and
- * the pools that read it, each in one pass over a sample while it is in cache.
+ * the pools that read it, each in one pass over a sample in cache.
  *
  * Every source in this folder is compiled once for each instruction set (base, AVX2, AVX-512, AMX);
  * xt_loops_get picks the widest that the CPU has. All tensors are dense N, H, W, C; a function
- * works on one sample or one segment of it, so callers parallelise over samples. Sums are
- * accumulated from float32 rows in double, in an order that does not depend on threads.
- * Thread-safe.
+ * works on one sample or a part of it; callers parallelise over samples. Sums are accumulated from
+ * float32 rows in double, in an order that does not depend on threads. Thread-safe.
  */
 #ifndef XT_ENGINE_LOOPS_LOOPS_H
 #define XT_ENGINE_LOOPS_LOOPS_H
@@ -19,7 +18,7 @@
 #include "engine/loops/weight_grad_job.h"
 #include "engine/loops/winograd_job.h"
 
-/* A pool's window. Padding never is a maximum, and counts as zero in an average. */
+/* A pool's window. Padding is never a maximum, and counts as zero in an average. */
 struct xt_window {
     int kernel_h, kernel_w;
     int stride_h, stride_w;
@@ -28,9 +27,8 @@ struct xt_window {
 };
 
 /* A convolution's weights and their bf16 copy for a kernel of matrix tiles. From blocks of 16 by
- * 16, [out / 16][in / 16][taps][16][16], to [wide axis / wide][taps][other axis / 2][wide][2].
- * The wide axis is a multiple of `wide` and of 16; the other one's blocks end in zeros where it is
- * no multiple of 16. */
+ * 16, [out / 16][in / 16][taps][16][16], to [wide axis / wide][taps][other axis / 2][wide][2]. The
+ * wide axis is a multiple of `wide` and of 16; the other axis's last block is zero-padded. */
 struct xt_weight_copy {
     const float *from;
     uint32_t *to; /* pairs of bf16 */
@@ -52,8 +50,8 @@ static inline size_t xt_weight_copy_panel(const struct xt_weight_copy *copy)
            (size_t)copy->wide;
 }
 
-/* What a backward pass does with the gradient before ReLU: sums and stores it; only sums it;
- * computes the input's gradient from it, with the same inputs. */
+/* What a backward pass does with the gradient before ReLU: sums and stores it, only sums it, or
+ * computes the input's gradient from it. */
 enum xt_norm_pass { XT_NORM_SUM_AND_KEEP, XT_NORM_SUM, XT_NORM_APPLY };
 
 /* One sample of BN + ReLU + pools. NULL pointers are skipped. */
@@ -66,11 +64,11 @@ struct xt_norm_sample {
     const void *z;      /* [h][w][c] the convolution's output */
     const void *residual;
     void *y;              /* [h][w][c] */
-    struct xt_window max; /* of y; used where pooled is given; needs relu */
+    struct xt_window max; /* of y; used if pooled is given; needs relu */
     void *pooled;         /* [max.out_h][max.out_w][c] */
-    uint8_t *argmax; /* as many: bits kx and 3 + ky of the window's first largest, in the loops'
+    uint8_t *argmax; /* same shape: bits kx and 3 + ky of the window's first maximum, in the loops'
                         own order; NULL in inference */
-    struct xt_window average; /* of y; windows do not overlap in h; used where averaged is given */
+    struct xt_window average; /* of y; windows do not overlap in h; used if averaged is given */
     float *averaged;          /* [average.out_h][average.out_w][c] float32 */
 
     /* backward */
@@ -78,15 +76,14 @@ struct xt_norm_sample {
     const void *dy[2];      /* gradients of y, from up to two readers */
     const void *dpooled[2]; /* gradients of pooled */
     const float *daveraged; /* gradient of averaged */
-    void *da;               /* [h][w][c] out: the gradient before ReLU; may be dy[0] or dz. Of
-                               XT_NORM_APPLY dz, which may be dy[0] */
+    void *da; /* [h][w][c] out: the gradient before ReLU, may be dy[0] or dz; with XT_NORM_APPLY dz,
+                 which may be dy[0] */
     const float *a, *b, *d; /* [c] XT_NORM_APPLY: dz = a * da + b * z + d */
     const float *pivot;     /* [c] the sums below are of da and da * (z - pivot) */
     double *sum_da;         /* [c] */
     double *sum_da_z;       /* [c] */
     float *scratch;         /* xt_norm_scratch floats, this thread's */
-    bool far; /* y leaves the caches before it is read: non-temporal stores save fetching the
-                 overwritten lines */
+    bool far;               /* y leaves the caches before it is read: use non-temporal stores */
 };
 
 /* Floats of scratch that a sample needs. */
@@ -101,21 +98,19 @@ struct xt_loops {
     void (*norm_forward)(const struct xt_norm_sample *sample);
     /* Writes da and its sums, or what `pass` selects. */
     void (*norm_backward)(const struct xt_norm_sample *sample);
-    /* dz = a * da + b * z + d, channel by channel, of factors [3][c]: a, b, d. dz may be da, where
-     * it is not far. */
+    /* dz = a * da + b * z + d, channel by channel, of factors [3][c]: a, b, d. dz may be da. */
     void (*norm_backward_apply)(enum xt_dtype dtype, const void *da, const void *z, size_t pixels,
                                 int c, const float *factors, void *dz, bool far);
     /* dy[i] becomes dy[i] + more[i] where y[i] is above 0, else 0; more may be NULL. */
     void (*relu_backward)(enum xt_dtype dtype, const void *y, void *dy, const void *more,
                           size_t count);
-    /* out[i] = in[i] * factor where the i-th hash says keep, else 0; element i has the hash of
-     * first + i. */
+    /* Dropout: out[i] = in[i] * factor if the hash of first + i retains it, else 0. */
     void (*dropout)(enum xt_dtype dtype, const void *in, void *out, size_t count, uint32_t key,
                     uint32_t first, uint32_t threshold, float factor);
     /* The same mask: 1 for a retained element, else 0. */
     void (*keep)(uint8_t *out, size_t count, uint32_t key, uint32_t first, uint32_t threshold);
-    /* Rows [rows[0], rows[1]) of a 3x3 max pool over one sample [h][w][c] of numbers that are not
-     * negative; padding is at most 1. scratch: w * c floats. `out` is where row 0 begins. */
+    /* Rows [rows[0], rows[1]) of a 3x3 max pool over one sample [h][w][c] of non-negative numbers;
+     * padding is at most 1. scratch: w * c floats. `out` is the address of row 0. */
     void (*max_pool)(enum xt_dtype dtype, const void *in, int h, int w, int c,
                      const struct xt_window *window, const int rows[2], float *scratch, void *out);
     /* Row `oy` of an average pool, times `factor`, in float32. scratch: w * c floats. */
@@ -130,27 +125,27 @@ struct xt_loops {
     void (*convert)(enum xt_dtype dtype, const float *in, size_t count, void *out);
     /* Output channels [16 * row, 16 * row + 16). */
     void (*copy_weights)(const struct xt_weight_copy *copy, int row);
-    /* out = (in - mean) * scale from bytes, of three channels in turn; rounded for s8, whose range
-     * it must not exceed. */
+    /* out = (in - mean) * scale from bytes of three interleaved channels; rounded for s8, whose
+     * range it must not exceed. */
     void (*normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count, const float mean[3],
                       const float scale[3], void *out);
     /* out = in - 128. */
     void (*centre)(const uint8_t *in, size_t count, int8_t *out);
-    /* `pixels` of `bytes` each at every stride-th row and column, from row 0 and column 0 on, of a
-     * tensor of size[0] by size[1], whose others become 0. */
+    /* Zero-insertion: `pixels` of `bytes` each go to every stride-th row and column of a tensor of
+     * size[0] by size[1], from row 0 and column 0 on; the others become 0. */
     void (*zero_insert)(const void *pixels, size_t bytes, const int size[2], const int strides[2],
                         void *to);
-    /* The largest magnitude of `count` numbers; NaN if one of them is not finite. */
+    /* The largest magnitude of `count` numbers; NaN if any is not finite. */
     float (*largest)(const float *in, size_t count);
-    /* One part of a convolution's weight gradient; NULL where the build has no matrix tiles. Asks
-     * for xt_device_cpu_has_tiles. */
+    /* One part of a convolution's weight gradient; NULL in builds without AMX. Requires
+     * xt_device_cpu_has_tiles. */
     xt_weight_grad_loop *weight_grad;
-    /* The same in float32; NULL where the build has no AVX-512. */
+    /* The same in float32; NULL in builds without AVX-512. */
     xt_weight_grad_loop *weight_grad_f32;
-    /* The input's gradient of some convolutions in bf16 (data_grad_job.h); NULL where the build has
-     * no matrix tiles. Asks for xt_device_cpu_has_tiles. */
+    /* The input's gradient of some convolutions in bf16 (data_grad_job.h); NULL in builds without
+     * AMX. Requires xt_device_cpu_has_tiles. */
     xt_data_grad_loop *data_grad;
-    /* 3x3 convolutions of float32 (winograd_job.h); NULL where the build has no AVX-512. */
+    /* 3x3 convolutions of float32 (winograd_job.h); NULL in builds without AVX-512. */
     xt_winograd_loop *winograd;
     xt_winograd_grad_loop *winograd_grad;
     xt_winograd_output_transform_loop *winograd_output_transform;

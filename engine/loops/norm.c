@@ -1,8 +1,8 @@
 /* Batch normalisation, ReLU and the pools that read it.
  *
- * A sample is taken row by row: a row is activated into float32 scratch that stays in L1, and its
- * readers follow at once. Four pixels are processed together, so that a channel's scale, shift and
- * sums are read and written once for the four. norm_wide.c handles what it supports.
+ * A sample is processed row by row: a row is activated into float32 scratch that stays in L1, then
+ * passed to its readers. Four pixels are processed together, so that a channel's scale, shift and
+ * sums are loaded and stored once per four. norm_wide.c has faster versions of some cases.
  */
 #ifdef __AVX512F__
 #include <immintrin.h>
@@ -15,10 +15,9 @@ enum { PIXELS = 4, KERNEL = 3 };
 
 /* The parts of a thread's scratch. */
 struct rows {
-    float *row;     /* [w][c] activated, in the tensor's type; or its gradient */
-    float *column;  /* [w][c] sums down a window of the average pool, or its gradient spread over a
-                       row */
-    float *best;    /* [KERNEL][out_w][c] horizontal maxima, of the tensor's type */
+    float *row;    /* [w][c] activated, in the tensor's type; or its gradient */
+    float *column; /* [w][c] column sums of the average pool's window, or its gradient over a row */
+    float *best;   /* [KERNEL][out_w][c] horizontal maxima, of the tensor's type */
     int32_t *place; /* [KERNEL][out_w][c] bit kx of the maximum; of bf16 in 16 bits */
     float *sum;     /* [c] */
     float *sum_z;   /* [c] */
@@ -174,7 +173,7 @@ ACROSS(across_bf16, int16_t, int16_t)
 DOWN(down_f32, float, int32_t)
 DOWN(down_bf16, int16_t, int16_t)
 
-/* Where ring row `i` begins, of maxima or of places. */
+/* The begin of ring row `i`, of maxima or of places. */
 XT_INLINE void *ring_at(const struct xt_norm_sample *s, void *ring, int i, enum xt_dtype dtype)
 {
     return at_out(ring, (size_t)i * (size_t)s->max.out_w * (size_t)s->c, dtype);
@@ -248,15 +247,15 @@ XT_INLINE void max_down(const struct xt_norm_sample *s, const struct rows *r, in
         down(best, place, n, from, 1, pooled, argmax, dtype);
 }
 
-/* Whether row `oy` of the max pool has all its input once row y is there. */
+/* Whether row `oy` of the max pool has all its input after row y. */
 static bool pool_row_ready(const struct xt_norm_sample *s, int oy, int y)
 {
     int last = oy * s->max.stride_h - s->max.pad_h + KERNEL - 1;
     return oy < s->max.out_h && (last <= y || y == s->h - 1);
 }
 
-/* One row of the average pool from the sums down its window. `width` is a constant where this is
- * used, but in the last case. */
+/* One row of the average pool from its window's column sums. `width` is a constant in all callers
+ * but the last. */
 XT_INLINE void average_columns(const struct xt_norm_sample *s, const float *column, int oy,
                                int width)
 {
@@ -286,7 +285,7 @@ static void average_across(const struct xt_norm_sample *s, const float *column, 
         average_columns(s, column, oy, s->average.kernel_w);
 }
 
-/* Row y, activated, joins the sums down its window. */
+/* Adds the activated row y to its window's column sums. */
 XT_INLINE void average_row(const struct xt_norm_sample *s, const struct rows *r, int y,
                            enum xt_dtype dtype)
 {
@@ -396,7 +395,7 @@ struct windows {
     uint8_t argmax[KERNEL * KERNEL];
 };
 
-/* Which window begins at a place, `stride` apart from each other; -1: none of the `count`. */
+/* The index of the window, of `count` at distance `stride`, that begins at a place, or -1. */
 static int window_at(int place, int stride, int count)
 {
     int index = stride == 1 ? place : place / stride;
@@ -419,9 +418,9 @@ static void find_windows(const struct xt_norm_sample *s, int y, int x, struct wi
     }
 }
 
-/* A pixel whose windows are `moved` elements on. */
-XT_INLINE void gather(const struct xt_norm_sample *s, const struct windows *w, size_t moved,
-                      float *to, enum xt_dtype dtype, bool two)
+/* A pixel whose windows are `moved` elements further. */
+XT_INLINE void add_windows(const struct xt_norm_sample *s, const struct windows *w, size_t moved,
+                           float *to, enum xt_dtype dtype, bool two)
 {
     for (int i = 0; i < w->count; i++) {
         size_t base = w->first[i] + moved;
@@ -439,8 +438,8 @@ XT_INLINE void gather(const struct xt_norm_sample *s, const struct windows *w, s
     }
 }
 
-/* The windows of pixel x hold those `stride` apart behind it too, up to the pool's end, each a
- * pixel of the pool on: how many there are, x itself among them. */
+/* The number of pixels, from x on and `stride` apart, that have the same places in consecutive
+ * windows, up to the pool's end. */
 static int count_alike(const struct xt_norm_sample *s, int x)
 {
     const struct xt_window *m = &s->max;
@@ -452,8 +451,7 @@ static int count_alike(const struct xt_norm_sample *s, int x)
     return 1 + (m->out_w - 1 - last < left ? m->out_w - 1 - last : left);
 }
 
-/* Adds the max pool's gradients that land in row y; of pixels that are one behind the other in the
- * same windows' places at once. */
+/* Adds the max pool's gradients of row y, for runs of pixels with the same places at once. */
 XT_INLINE void gather_row(const struct xt_norm_sample *s, int y, float *row, enum xt_dtype dtype,
                           bool two)
 {
@@ -467,7 +465,7 @@ XT_INLINE void gather_row(const struct xt_norm_sample *s, int y, float *row, enu
             find_windows(s, y, x, &w);
             pixels = count_alike(s, x);
             for (int n = 0; n < pixels; n++)
-                gather(s, &w, (size_t)n * c, to + (size_t)n * step, dtype, two);
+                add_windows(s, &w, (size_t)n * c, to + (size_t)n * step, dtype, two);
         }
 }
 
@@ -485,7 +483,7 @@ __attribute__((noinline)) static void gather_max(const struct xt_norm_sample *s,
         gather_row(s, y, row, XT_BF16, false);
 }
 
-/* The average pool's gradient, spread over one row of its window. */
+/* The average pool's gradient, replicated over one row of its window. */
 static void spread_average(const struct xt_norm_sample *s, int oy, float *column)
 {
     const struct xt_window *w = &s->average;
@@ -503,8 +501,8 @@ static void spread_average(const struct xt_norm_sample *s, int oy, float *column
     }
 }
 
-/* The row's gradient from y's readers and from the average pool; zero where there is neither. If
- * the average pool is the only reader, one row serves its whole window. */
+/* The row's gradient from y's readers and from the average pool; zero if there is neither. If the
+ * average pool is the only reader, one row serves its whole window. */
 XT_INLINE const float *begin_row(const struct xt_norm_sample *s, int y, const struct rows *r,
                                  enum xt_dtype dtype)
 {
@@ -535,7 +533,7 @@ struct masking {
     enum xt_dtype dtype;
     bool relu;
     bool residual;
-    int readers; /* of y: 1 or 2 where the gradient is read from dy, 0 if it is in the row */
+    int readers; /* of y: 1 or 2 if the gradient is read from dy, 0 if it is in the row */
     enum xt_norm_pass pass;
 };
 
@@ -602,8 +600,7 @@ XT_INLINE void fetch_inputs(const struct xt_norm_sample *s, size_t first, struct
         fetch(s->dy[i], base, count, m.dtype);
 }
 
-/* A segment of pixels, four at a time; the float32 sums of the segment go into the sample's
- * doubles. */
+/* A block of pixels, four at a time; its float32 sums are added to the sample's doubles. */
 XT_INLINE void finish_segment(const struct xt_norm_sample *s, size_t first, size_t pixels,
                               const float *row, const struct rows *r, struct masking m)
 {
@@ -705,7 +702,7 @@ void XT_LOOPS_NAME(norm_backward_apply)(enum xt_dtype dtype, const void *da, con
                                         size_t pixels, int c, const float *factors, void *dz,
                                         bool far)
 {
-    (void)far; /* used only where non-temporal stores exist */
+    (void)far; /* used only if non-temporal stores exist */
 #ifdef __AVX512F__
     if (far && dtype == XT_F32 && is_aligned(dz, c)) {
         apply_past(da, z, pixels, (size_t)c, factors, dz);
@@ -741,7 +738,7 @@ XT_INLINE void add_pixels(const void *z, size_t first, size_t c, const float *pi
     }
 }
 
-/* Float32 sums over a segment short enough to retain precision are added to doubles. */
+/* Float32 sums over a block short enough to retain precision are added to doubles. */
 XT_INLINE void sums(const void *z, size_t pixels, size_t c, const float *pivot, double *total,
                     double *squares, float *scratch, enum xt_dtype dtype)
 {

@@ -1,9 +1,9 @@
 /* Batch normalisation, ReLU and the pools that read it, of bf16 by AVX-512; norm.c is the version
  * for any type and instruction set.
  *
- * A strip of 32 channels, one vector of bf16, goes from pixel to pixel; its channels' constants
- * stay in registers. As float32 it is a pair: the channels of even places are the bf16s shifted up,
- * those of odd ones are masked, which costs one instruction each.
+ * A strip of 32 channels, one vector of bf16, is processed pixel by pixel; its channels' constants
+ * stay in registers. As float32 it is a pair of vectors: the even channels are the bf16s shifted
+ * up, the odd ones are masked, one instruction each.
  */
 #include "engine/loops/element.h"
 #include "engine/loops/table.h"
@@ -48,7 +48,7 @@ XT_INLINE __m512i narrow(struct pair v)
 }
 #endif
 
-/* 32 numbers that lie in the order of their channels. */
+/* 32 numbers in the order of their channels. */
 XT_INLINE struct pair load_ordered(const float *from)
 {
     const __m512i even =
@@ -105,7 +105,7 @@ XT_INLINE struct pair load_bf16(const void *from, size_t i)
     return widen(_mm512_loadu_si512((const uint16_t *)from + i));
 }
 
-/* Adds 32 numbers to doubles that lie in the order of their channels. */
+/* Adds 32 numbers to doubles in the order of their channels. */
 static void add_to_doubles(double *to, struct pair v)
 {
     struct pair ordered = in_order(v);
@@ -125,12 +125,12 @@ struct rows {
     size_t columns;
     uint16_t *active; /* [columns][STRIP] a row of a strip, activated */
     uint16_t *best;   /* [c / STRIP][2][out_w][STRIP] horizontal maxima of the two rows before */
-    uint8_t *place;   /* the same shape: bit kx of where they are */
+    uint8_t *place;   /* the same shape: bit kx of their place */
     float *grad;      /* [columns] pairs: a row's gradient; the forward pass has none */
-    float *column;    /* [c / STRIP][columns] pairs: sums down a window of the average pool, or its
-                         gradient spread over a row */
-    float *factors;   /* [c / STRIP][FACTORS] pairs */
-    float *sums;      /* [c / STRIP][2] pairs: of da and of da * (z - pivot) */
+    float *column;  /* [c / STRIP][columns] pairs: column sums of the average pool's window, or its
+                       gradient over a row */
+    float *factors; /* [c / STRIP][FACTORS] pairs */
+    float *sums;    /* [c / STRIP][2] pairs: of da and of da * (z - pivot) */
 };
 
 /* The forward pass uses only the first two; the pivot is in the place of A. */
@@ -201,7 +201,7 @@ XT_INLINE bool can_write_past(const void *to)
 
 /* ---- forward ---- */
 
-/* `pixels` pixels of a strip, which goes where pixels are `step` apart; NaN is preserved. */
+/* `pixels` pixels of a strip, stored `step` apart; NaN is preserved. */
 XT_INLINE void activate_pixels(const struct xt_norm_sample *s, const struct rows *r, size_t first,
                                size_t k, size_t pixels, uint16_t *to, size_t step, bool residual,
                                bool far)
@@ -268,8 +268,8 @@ static void activate_all(const struct xt_norm_sample *s)
         _mm_sfence();
 }
 
-/* Columns that are the same to every window of an average pool: as many as it moves on, where it is
- * a multiple of them. */
+/* Columns of an average pool's window that are summed as a group: its stride, if the width is a
+ * multiple of it. */
 struct groups {
     size_t columns;       /* of a group */
     size_t window, apart; /* groups of a window, and from one to the next */
@@ -284,7 +284,7 @@ static struct groups groups_of(const struct xt_window *w)
     return g;
 }
 
-/* Row y of a strip joins the sums down its window. */
+/* Adds row y of a strip to its window's column sums. */
 static void average_row(const struct xt_norm_sample *s, const uint16_t *row, size_t k, int y,
                         float *column)
 {
@@ -377,14 +377,14 @@ static void max_pool(const struct xt_norm_sample *s, const struct rows *r, size_
         max_row(s, r, k, y, NULL, NULL);
 }
 
-/* The padding, which never is a maximum. */
+/* The padding, which is never a maximum. */
 static void fill_row(uint16_t *row, size_t columns)
 {
     for (size_t x = 0; x < columns; x++)
         _mm512_storeu_si512(row + x * STRIP, _mm512_set1_epi16(INT16_MIN));
 }
 
-/* Row y of a strip, for everything that reads it. */
+/* Row y of a strip, for all its readers. */
 static void forward_row(const struct xt_norm_sample *s, const struct rows *r, size_t k, int y,
                         float *column)
 {
@@ -420,7 +420,7 @@ static void forward(const struct xt_norm_sample *s)
     }
 }
 
-/* Of whole strips, and pools whose windows move one or two columns on. */
+/* Supports whole strips, and pools with stride 1 or 2 along columns. */
 static bool is_wide(const struct xt_norm_sample *s)
 {
     return s->dtype == XT_BF16 && s->c % STRIP == 0 && s->max.stride_w <= 2;
@@ -498,7 +498,7 @@ XT_INLINE struct landed land(const struct xt_norm_sample *s, const struct reach 
     return sum;
 }
 
-/* Adds what is for column kx of the window. */
+/* Adds the gradient of column kx of the window. */
 XT_INLINE struct pair take(struct pair sum, const struct landed *from, int kx)
 {
     __mmask16 even = _mm512_test_epi32_mask(from->place, _mm512_set1_epi32(1 << kx));
@@ -510,8 +510,8 @@ XT_INLINE struct pair take(struct pair sum, const struct landed *from, int kx)
 
 /* Adds the max pool's gradient of a row to `column`, for windows with stride one; returns the
  * number of columns done. */
-XT_INLINE size_t gather_each(const struct xt_norm_sample *s, const struct reach *reach, int count,
-                             size_t k, bool two, const float *column, float *grad)
+XT_INLINE size_t add_each(const struct xt_norm_sample *s, const struct reach *reach, int count,
+                          size_t k, bool two, const float *column, float *grad)
 {
     size_t out_w = (size_t)s->max.out_w;
     struct landed none = {.grad = all(0), .place = _mm512_setzero_si512()};
@@ -528,8 +528,8 @@ XT_INLINE size_t gather_each(const struct xt_norm_sample *s, const struct reach 
 }
 
 /* The same for stride two. */
-XT_INLINE size_t gather_second(const struct xt_norm_sample *s, const struct reach *reach, int count,
-                               size_t k, bool two, const float *column, float *grad)
+XT_INLINE size_t add_second(const struct xt_norm_sample *s, const struct reach *reach, int count,
+                            size_t k, bool two, const float *column, float *grad)
 {
     size_t out_w = (size_t)s->max.out_w;
     struct landed last = {.grad = all(0), .place = _mm512_setzero_si512()};
@@ -546,36 +546,37 @@ XT_INLINE size_t gather_second(const struct xt_norm_sample *s, const struct reac
     return 2 * out_w + 1;
 }
 
-XT_INLINE size_t gather_rows(const struct xt_norm_sample *s, const struct reach *reach, int count,
-                             size_t k, bool two, const float *column, float *grad)
+XT_INLINE size_t add_rows(const struct xt_norm_sample *s, const struct reach *reach, int count,
+                          size_t k, bool two, const float *column, float *grad)
 {
     if (s->max.stride_w == 1)
-        return gather_each(s, reach, count, k, two, column, grad);
-    return gather_second(s, reach, count, k, two, column, grad);
+        return add_each(s, reach, count, k, two, column, grad);
+    return add_second(s, reach, count, k, two, column, grad);
 }
 
-/* The row's gradient from both pools, once for all passes. */
-static void gather(const struct xt_norm_sample *s, const struct rows *r, size_t k, int y,
-                   const float *column)
+/* The row's gradient from both pools, shared by all passes. */
+static void row_grad(const struct xt_norm_sample *s, const struct rows *r, size_t k, int y,
+                     const float *column)
 {
     struct reach reach = rows_over(s, y);
     size_t done = 0;
     if (reach.count && s->dpooled[1])
-        done = gather_rows(s, &reach, reach.count, k, true, column, r->grad);
+        done = add_rows(s, &reach, reach.count, k, true, column, r->grad);
     else if (reach.count == 3)
-        done = gather_rows(s, &reach, 3, k, false, column, r->grad);
+        done = add_rows(s, &reach, 3, k, false, column, r->grad);
     else if (reach.count == 2)
-        done = gather_rows(s, &reach, 2, k, false, column, r->grad);
+        done = add_rows(s, &reach, 2, k, false, column, r->grad);
     else if (reach.count)
-        done = gather_rows(s, &reach, 1, k, false, column, r->grad);
+        done = add_rows(s, &reach, 1, k, false, column, r->grad);
     if (done < r->columns)
         memcpy(r->grad + done * STRIP, column + done * STRIP,
                (r->columns - done) * STRIP * sizeof *column);
 }
 
-/* The average pool's gradient of a strip, spread over one row of its window; zero where there is
- * none. */
-static void spread(const struct xt_norm_sample *s, size_t columns, size_t k, int y, float *column)
+/* The average pool's gradient of a strip, replicated over one row of its window; zero without
+ * one. */
+static void average_grad(const struct xt_norm_sample *s, size_t columns, size_t k, int y,
+                         float *column)
 {
     const struct xt_window *w = &s->average;
     struct pair share = all(1.0f / (float)(w->kernel_h * w->kernel_w));
@@ -598,7 +599,7 @@ static void spread(const struct xt_norm_sample *s, size_t columns, size_t k, int
 /* How a pass over pixels is compiled. */
 struct masking {
     bool residual;
-    int readers; /* of y: 1 or 2 where the gradient is read from dy, 0 where it stands in a row */
+    int readers; /* of y: 1 or 2 if the gradient is read from dy, 0 if it is in a row */
     enum xt_norm_pass pass;
 };
 
@@ -654,7 +655,7 @@ XT_INLINE void finish(const struct xt_norm_sample *s, const struct rows *r, size
     store_pair(sums + STRIP, sum_z);
 }
 
-/* The float32 sums of a segment go into the sample's doubles. */
+/* Adds a block's float32 sums to the sample's doubles. */
 static void flush(const struct xt_norm_sample *s, const struct rows *r)
 {
     for (size_t k = 0; k < (size_t)s->c; k += STRIP) {
@@ -703,10 +704,10 @@ XT_INLINE void backward_from_pools(const struct xt_norm_sample *s, const struct 
             float *column = r->column + k * r->columns;
             float *row = column;
             if (s->daveraged ? y % s->average.kernel_h == 0 : y == 0)
-                spread(s, r->columns, k, y, column);
+                average_grad(s, r->columns, k, y, column);
             if (s->dpooled[0] || s->dy[0]) {
                 row = r->grad;
-                gather(s, r, k, y, column);
+                row_grad(s, r, k, y, column);
                 add_readers(s, first, k, row + pad);
             }
             finish(s, r, first, k, (size_t)s->w, row + pad, m);

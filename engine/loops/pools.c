@@ -52,7 +52,7 @@ struct max_pool {
 };
 
 /* Output columns [left, right) of row `oy`. A place in the padding reads its neighbour in the
- * image, which is in the window too and so changes no maximum. `down` has room for the input's
+ * image, which is in the window too and so does not change the maximum. `down` holds the input's
  * columns. */
 static void max_of_stripe(const struct max_pool *p, int oy, int left, int right, char *down)
 {
@@ -111,7 +111,7 @@ XT_INLINE float load_any(const void *in, size_t i, enum xt_dtype dtype)
     return dtype == XT_S8 ? (float)((const int8_t *)in)[i] : load(in, i, dtype);
 }
 
-/* Sums down `rows` rows of n numbers, which are a constant. */
+/* Column sums of `rows` rows (a constant) of n numbers. */
 XT_INLINE void add_few_rows(const void *in, size_t n, int rows, float *sum, enum xt_dtype dtype)
 {
 #pragma omp simd
@@ -153,8 +153,8 @@ XT_INLINE void add_columns(const float *sum, size_t c, int width, float share, f
     }
 }
 
-/* bf16: two numbers that lie side by side are a word, whose halves are summed apart; the second
- * ones' sums lie `pairs` behind the first ones'. */
+/* bf16: two adjacent numbers are a word, whose halves are summed separately; the second sums are
+ * `pairs` after the first. */
 XT_INLINE void add_rows_bf16(const void *in, size_t pairs, int rows, float *sum)
 {
     const uint32_t *words = in;
@@ -321,7 +321,7 @@ void XT_LOOPS_NAME(average_pool_row)(enum xt_dtype dtype, const void *in, int w,
     }
 }
 
-/* Down h pixels of c numbers, which lie a row apart, and their squares. */
+/* Column sums of h pixels of c numbers, a row apart, and of all squares. */
 XT_INLINE float sum_few_rows(const float *in, int h, size_t row, int c, float *out)
 {
     float squares = 0;

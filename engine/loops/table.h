@@ -1,5 +1,4 @@
-/* The functions of one instruction set's build, by the names that XT_LOOPS_NAME gives them; loops.h
- * says what each one does.
+/* The functions of one instruction set's build, named by XT_LOOPS_NAME; documented in loops.h.
  */
 #ifndef XT_ENGINE_LOOPS_TABLE_H
 #define XT_ENGINE_LOOPS_TABLE_H

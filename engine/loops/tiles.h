@@ -1,6 +1,6 @@
-/* The matrix tiles of this folder's products: 0 to 3 are sums and 4 and 5 left matrices, of the
- * given number of rows; 6 and 7 are right matrices of 16. All rows are cache lines. For the files
- * of this folder that are built for AMX.
+/* AMX tile configuration of this folder's products: tiles 0 to 3 are sums, 4 and 5 left matrices,
+ * of the given number of rows; 6 and 7 are right matrices of 16 rows. Each row is a cache line. For
+ * the files of this folder that are built for AMX.
  */
 #ifndef XT_ENGINE_LOOPS_TILES_H
 #define XT_ENGINE_LOOPS_TILES_H

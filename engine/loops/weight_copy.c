@@ -1,6 +1,6 @@
-/* Weights to the formats in which kernels of matrix tiles read them: 16 by 16 numbers at a time, of
- * which each row of pairs is a cache line there. Stores are non-temporal: a copy is read only after
- * all others have been written. */
+/* Reorders weights for AMX kernels, in blocks of 16 by 16 numbers, of which each row of pairs
+ * becomes a cache line. Stores are non-temporal: a copy is read only after all others have been
+ * written. */
 #include <string.h>
 #ifdef __AVX512F__
 #include <immintrin.h>
@@ -27,7 +27,7 @@ XT_INLINE uint32_t pair_of(float first, float second)
     return xt_bf16_round(first) >> 16 | (xt_bf16_round(second) & 0xFFFF0000u);
 }
 
-/* Two rows become one of pairs; `count` of these. */
+/* Interleaves two rows to one of pairs, `count` times. */
 static void pair_rows(const float *restrict from, uint32_t *restrict to, size_t stride,
                       size_t count)
 {
@@ -41,7 +41,7 @@ static void pair_rows(const float *restrict from, uint32_t *restrict to, size_t 
     }
 }
 
-/* Two columns do: each round sorts by one more bit of the column. */
+/* Interleaves columns: each round sorts by one more bit of the column. */
 static void pair_columns(const float *restrict from, uint32_t *restrict to, size_t stride,
                          size_t count)
 {

@@ -33,8 +33,8 @@ struct part {
 
 /* ---- pixel addresses ---- */
 
-/* `count` pixels of a row, every `step`-th from column `first` on; `row` NULL: the image has no
- * such row. */
+/* `count` pixels of a row, every `step`-th from column `first` on; `row` NULL: outside the
+ * image. */
 static void point_row(const struct part *part, const uint16_t *row, int w, int c, int first,
                       int step, int count, const uint16_t **to)
 {
@@ -319,7 +319,7 @@ static void multiply(struct part *part)
     const struct xt_weight_grad *job = part->job;
     size_t column_size = (size_t)(job->chunk_units * job->unit_blocks) * TILE;
     int rows = part->left_tiles * job->taps;
-    /* The tiles are read from memory that was written by stores that the compiler could move. */
+    /* A compiler barrier: tile loads must not pass the stores before them. */
     __asm__ volatile("" ::: "memory");
     for (int j = 0; j < part->right_tiles; j += 2)
         for (int i = 0; i < rows; i += 2) {
@@ -355,7 +355,7 @@ static int tile_rows(const struct part *part)
     return part->job->turned ? part->job->out_c : part->job->in_c;
 }
 
-/* Tiles that are turned count twice, blocks of products as much as a tile. */
+/* Transposed tiles count twice, blocks of products once. */
 static size_t turns_of(const struct part *part)
 {
     const struct xt_weight_grad *job = part->job;
@@ -365,7 +365,7 @@ static size_t turns_of(const struct part *part)
     return (size_t)(turned + blocks * (part->right_tiles + products));
 }
 
-/* Four sums of a channel become one: those of quarters, four channels at a time. */
+/* Adds the four quarter sums of each channel, four channels at a time. */
 static void finish_bias(const struct part *part)
 {
     int first = part->left_first * CHANNELS;
@@ -376,12 +376,12 @@ static void finish_bias(const struct part *part)
             const float *quarters = part->bias + 4 * k + i;
             sum[i] = (quarters[0] + quarters[4]) + (quarters[8] + quarters[12]);
         }
-        /* Of a channel behind this one nothing has been written over. */
+        /* Later channels have not been overwritten yet. */
         memcpy(part->bias + k, sum, sizeof sum);
     }
 }
 
-/* Narrow tiles leave rows as they are. */
+/* Narrow tiles do not write all rows. */
 static void clear_sums(const struct part *part)
 {
     for (int i = 0; i < part->left_tiles * part->job->taps; i++)

@@ -100,7 +100,7 @@ XT_INLINE void add_tap(struct part *part, int tap, int tile, int wide)
     }
 }
 
-/* The columns [*first, *end) of the output whose pixel of the input, moved by x, is there. */
+/* The output columns [*first, *end) whose input pixel, shifted by x, is inside the image. */
 static void columns_of(const struct xt_weight_grad *job, int x, int *first, int *end)
 {
     int at = x - job->pad_w;
@@ -110,7 +110,7 @@ static void columns_of(const struct xt_weight_grad *job, int x, int *first, int 
         *end = job->out_w;
 }
 
-/* What tap `tap` multiplies in units [unit, end). */
+/* The products of tap `tap` in units [unit, end). */
 static void find_segments(struct part *part, int tap, int unit, int end)
 {
     const struct xt_weight_grad *job = part->job;

@@ -3,12 +3,12 @@
  * In bf16 dW[tap][o][i] is a product over pixels, of the output's gradient and of the input moved
  * by the tap. One of the two is the left matrix, transposed so that a row is a channel's pixels,
  * which a tap reads from an offset on; the other is the right matrix, pairs of pixels side by side.
- * The output's pixels are counted in rows of `pitch`, wider than an image's by the kernel's
- * overhang, so that a tap is an offset in pixels.
+ * The output's pixels are counted in rows of `pitch`, the image's width plus the kernel's overhang,
+ * so that a tap is an offset in pixels.
  *
- * Work is divided into parts, one a thread: groups of samples (of pixels, for 1x1), each with sums
- * of its own that are added up in their order; and with many weights, shares of the channels. So
- * the result depends only on the number of parts.
+ * Work is divided into parts, one per thread: groups of samples (of pixels, for 1x1) with separate
+ * sums, which are added in order; and with many weights, shares of the channels. So the result
+ * depends only on the number of parts.
  *
  * The gradient has the format OIhw16i16o, or OIhw16o16i where `turned`; channels that are padding
  * get zeros.
@@ -34,26 +34,26 @@ struct xt_weight_grad {
 
     bool f32; /* the tensors; else bf16 */
 
-    /* A worker at a time (slices.h): n samples are a slice, a worker is a group whose slices follow
-     * each other, so that a call takes all units. */
+    /* One worker per call (slices.h): n samples are a slice, a worker is a group with consecutive
+     * slices, and a call processes all units. */
     bool sliced;
-    bool adds; /* to the sums of the worker's slice before */
-    bool more; /* slices of the worker follow */
+    bool adds; /* to the sums of the worker's previous slice */
+    bool more; /* the worker has further slices */
 
     /* Set by xt_weight_grad_plan. */
     bool turned; /* the output's gradient is the left matrix; else the input is */
     bool flat;   /* 1x1 without stride or padding: one row of all pixels */
     int left_tiles, right_tiles;
-    int taps, planes; /* a plane: the input's pixels at one place of the stride */
+    int taps, planes; /* a plane: the input's pixels of one phase of the stride */
     int pitch;
     int unit_rows, unit_blocks; /* a unit: rows of one image, in blocks of XT_TILE_PIXELS */
-    int unit_pixels;            /* of the left matrix, with what the taps reach */
+    int unit_pixels;            /* of the left matrix, with the taps' overhang */
     int image_units;            /* units of an image */
     int units;                  /* in all */
-    int chunk_units;            /* worked on at a time */
+    int chunk_units;            /* processed at a time */
     int left_stride;            /* elements from one channel of the left matrix to the next */
     int groups, shares;         /* parts are groups times shares */
-    bool shares_left;           /* which matrix's tiles are divided */
+    bool shares_left;           /* whether the left matrix's tiles are divided */
     size_t weights;             /* floats of the gradient */
     size_t part_bytes;          /* scratch of a part */
     size_t right_at, pointers_at, zeros_at, bias_at; /* in it; the left matrix is at 0 */
@@ -82,14 +82,14 @@ size_t xt_weight_grad_scratch(const struct xt_weight_grad *job);
 float *xt_weight_grad_sums(const struct xt_weight_grad *job, int group);
 /* A part's sums of the bias, [out_c]. */
 float *xt_weight_grad_bias(const struct xt_weight_grad *job, int part);
-/* Tiles of the left (else right) matrix that a share has, from *first on. */
+/* The number of tiles of the left (else right) matrix in a share, from *first on. */
 int xt_weight_grad_share(const struct xt_weight_grad *job, int share, bool left, int *first);
 
-/* The first pixel of a unit, of the output or of the input; all of them for the unit behind the
+/* The first pixel of a unit, of the output or of the input; their number for the unit after the
  * last. */
 size_t xt_weight_grad_pixel(const struct xt_weight_grad *job, bool out, int unit);
 
-/* Once all parts have run: weights [first, end) and, for the first of them, the bias. */
+/* After all parts: sums weights [first, end) and, with the first of them, the bias. */
 void xt_weight_grad_add_up(const struct xt_weight_grad *job, size_t first, size_t end);
 
 #endif

@@ -51,7 +51,7 @@ static struct corner corner_of(const struct chunk *chunk, int i)
     return (struct corner){tile / wide / high, 2 * (tile / wide % high), 2 * (tile % wide)};
 }
 
-/* A pixel's channels; `outside` where there is none. */
+/* A pixel's channels, or `outside`. */
 XT_INLINE const float *pixel(const struct chunk *chunk, const float *tensor, int c, int n, int y,
                              int x, const float *outside)
 {
@@ -123,7 +123,7 @@ XT_INLINE void multiply(const float *rows, int in_c, const float *weights, float
     }
 }
 
-/* Up to three rows behind the last tile are multiplied, too: their results are not read. */
+/* Up to three rows after the last tile are multiplied too; their results are not read. */
 static void multiply_place(const float *tiles, int in_c, const float *weights, float *to, int count)
 {
     int r = 0;
@@ -293,7 +293,7 @@ static void add_panels(const struct xt_winograd_grad *job, int group, int k, int
 
 void XT_LOOPS_NAME(winograd_grad)(const struct xt_winograd_grad *job, int part, float *scratch)
 {
-    /* As many channels at a time as have their sums fit in L2. */
+    /* As many channels at a time as have sums that fit in L2. */
     enum { SUMS_MOST = 1 << 20, PANEL_BYTES = PLACES * WIDE * (int)sizeof(float) };
     int at_once = SUMS_MOST / (PANEL_BYTES * job->in_c) > 1
                       ? SUMS_MOST / (PANEL_BYTES * job->in_c) * WIDE
@@ -315,7 +315,7 @@ XT_INLINE void gather_gradient(const __m512 from[SIDE], __m512 to[3])
     to[2] = _mm512_add_ps(from[3], sum);
 }
 
-/* Where block `block` begins at the first place, in [out / 32][places][in][32]. */
+/* Offset of block `block` at the first place, in [out / 32][places][in][32]. */
 static size_t within_panels(size_t block, size_t in_c)
 {
     size_t row = block / (in_c / VECTOR);

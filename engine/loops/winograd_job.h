@@ -51,8 +51,8 @@ struct xt_winograd_weights {
 /* One part's work; the sums of one part. */
 typedef void xt_winograd_loop(const struct xt_winograd *job, int part, float *scratch);
 typedef void xt_winograd_grad_loop(const struct xt_winograd_grad *job, int part, float *scratch);
-/* Once all parts have run, the gradients of one block of weights, 16 output by 16 input channels:
- * blocks lie one behind the other in OIhw16i16o. */
+/* After all parts: the gradients of one block of weights, 16 output by 16 input channels, in the
+ * order of OIhw16i16o. */
 typedef void xt_winograd_output_transform_loop(const struct xt_winograd_grad *job, int block);
 /* The weights of one block. */
 typedef void xt_winograd_weights_loop(const struct xt_winograd_weights *weights, int block);

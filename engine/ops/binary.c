@@ -1,6 +1,6 @@
-/* Sums and products of two tensors, each axis as long in both or 1 in one of them: residuals,
- * gates on channels (squeeze-and-excitation), layer scales, position embeddings. What is as long as
- * the output hands its gradient on in the output's own memory; what is shorter gets sums.
+/* Sums and products of two tensors with broadcasting: residuals, gates on channels
+ * (squeeze-and-excitation), layer scales, position embeddings. An input of the output's shape
+ * shares the output's gradient memory; a broadcast one gets sums.
  */
 #include "engine/ops/ops.h"
 
@@ -16,7 +16,7 @@ static bool is_whole(const struct xt_op *op, int i)
 
 /* ---- the program ---- */
 
-/* The input whose gradient lies in the output's: -1: none. */
+/* The input whose gradient shares the output's memory; -1: none. */
 static int sharing(const struct xt_op *op, const struct xt_graph *graph)
 {
     for (int i = 0; i < 2 && xt_op_learns(op, graph); i++)
@@ -35,7 +35,7 @@ static void use(struct xt_op *op, struct xt_graph *graph)
     xt_graph_use_outputs(op, graph, 0);
 }
 
-/* Where neither is as long as the output, the first one is brought to that length. */
+/* If both are broadcast, the first is expanded to the output's shape. */
 static void add_forward(struct xt_op *op, struct xt_graph *graph, const struct xt_operand *in)
 {
     dnnl_alg_kind_t alg = multiplies(op) ? dnnl_binary_mul : dnnl_binary_add;
@@ -52,7 +52,7 @@ static void add_forward(struct xt_op *op, struct xt_graph *graph, const struct x
     (void)graph;
 }
 
-/* The gradient of a sum is the output's, of a product that times the other factor. */
+/* The gradient of a sum is the output's; of a product, the output's times the other factor. */
 static void add_gradient(struct xt_op *op, struct xt_graph *graph, int i,
                          const struct xt_operand *in)
 {
@@ -67,7 +67,7 @@ static void add_gradient(struct xt_op *op, struct xt_graph *graph, int i,
         return;
     }
     if (multiplies(op)) {
-        /* Of its own type: oneDNN's kernels on a CPU mix none. */
+        /* In its own type: oneDNN's CPU kernels do not mix types. */
         behind = xt_op_room(op, graph, XT_BACKWARD, behind.dtype, behind.dims);
         struct xt_operand product = xt_operand_tensor(out, behind.place.buffer);
         xt_program_binary(&op->program, XT_BACKWARD, dnnl_binary_mul, &dy, &in[1 - i], &product,
@@ -77,7 +77,7 @@ static void add_gradient(struct xt_op *op, struct xt_graph *graph, int i,
         xt_op_sum(op, graph, XT_BACKWARD, &behind, &before);
 }
 
-/* The one in the output's memory is the last. */
+/* The one in the output's memory is last. */
 static void add_backward(struct xt_op *op, struct xt_graph *graph, const struct xt_operand *in)
 {
     int shared = sharing(op, graph);
@@ -99,7 +99,7 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
 
 /* ---- in double precision ---- */
 
-/* The element of an input that meets the output's element at n, y, x, k. */
+/* The input element that the output's element at n, y, x, k reads. */
 static size_t element_of(const struct xt_tensor *t, const int *at)
 {
     const int dims[] = {t->n, t->h, t->w, t->c};
@@ -179,7 +179,7 @@ const struct xt_op_kind xt_kind_mul = {
     .reference = REFERENCE,
 };
 
-/* The longer of the two; 0: they do not fit. */
+/* The broadcast length; 0: incompatible. */
 static int common(int a, int b)
 {
     return a == b || b == 1 ? a : a == 1 ? b : 0;

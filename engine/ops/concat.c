@@ -1,12 +1,12 @@
-/* Tensors one behind the other along an axis: each is copied to its part of the output, and its
- * gradient back from there. A parameter's tensor, of one sample, is there for each sample.
+/* Concatenation along an axis: each input is copied to its part of the output, and its gradient
+ * back. A parameter's tensor, of one sample, is repeated for each sample.
  */
 #include "engine/ops/ops.h"
 #include "engine/ops/reference.h"
 
 /* ---- the program ---- */
 
-/* The input of all samples. */
+/* The input, expanded to all samples. */
 static struct xt_tensor whole(const struct xt_op *op, int i)
 {
     struct xt_tensor t = *xt_op_in(op, i);
@@ -31,7 +31,7 @@ static struct xt_operand part_of(const struct xt_op *op, int i, const struct xt_
     return part;
 }
 
-/* Room for an expanded input, once as sums take it and once as copies do. */
+/* Memory for an expanded input, as operands of sums and of copies. */
 static struct xt_operand add_room(struct xt_op *op, struct xt_graph *graph, enum xt_phase phase,
                                   int i, struct xt_operand *as_tensor)
 {
@@ -84,7 +84,7 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
 
 /* ---- in double precision ---- */
 
-/* Each element of the i-th input in the output, forward or back. */
+/* Each element of the i-th input in the output, forward or backward. */
 static void copy(struct xt_reference_op *reference, int i, int first, bool backward)
 {
     const struct xt_op *op = reference->op;
@@ -145,7 +145,7 @@ const struct xt_op_kind xt_kind_concat = {
     .reference = {.forward = reference_forward, .backward = reference_backward, .bound = bound},
 };
 
-/* All but the axis are as long as the first one's. */
+/* Whether all axes but the given one equal the first input's. */
 static bool fits(const struct xt_tensor *first, const struct xt_tensor *t, enum xt_axis axis)
 {
     for (int i = 0; i < XT_AXES; i++)
@@ -167,14 +167,14 @@ struct xt_tensor *xt_graph_concat(struct xt_graph *graph, struct xt_tensor *cons
             return NULL;
         if (!fits(in[0], in[i], axis))
             return xt_graph_refuse(graph, XT_ERR_USAGE,
-                                   "%s: %s of %dx%dx%d cannot be put behind %s of %dx%dx%d", name,
+                                   "%s: %s of %dx%dx%d cannot be appended to %s of %dx%dx%d", name,
                                    in[i]->name, in[i]->h, in[i]->w, in[i]->c, in[0]->name, in[0]->h,
                                    in[0]->w, in[0]->c);
         n = in[i]->n > n ? in[i]->n : n;
         length += xt_axis_size(in[i], axis);
     }
     if (!concat || !count)
-        return xt_graph_refuse(graph, XT_ERR_USAGE, "%s: nothing is put together", name);
+        return xt_graph_refuse(graph, XT_ERR_USAGE, "%s: no tensors to concatenate", name);
     concat->axis = axis;
     for (int i = 0; i < XT_AXES; i++)
         shape[i] = i == (int)axis ? length : xt_axis_size(in[0], (enum xt_axis)i);

@@ -1,11 +1,11 @@
 /* LPRNet's global context: each tap divided by its mean square, averaged over the height,
  * concatenated. All float32.
  *
- * The mean over the height stands after the 1x1 convolution in the published network; both are
- * linear, so it is taken before, where it costs a quarter. Sums over a sample are products of
- * matrices, a row [n] for each tap. So are the means of all groups at once: a matrix [groups][taps]
- * says what a group takes of each tap's sums, and where they run over the batch, another, [n][n],
- * what a sample takes of each sample's.
+ * The published network averages over the height after the 1x1 convolution; both are linear, so
+ * here it is done before, at a quarter of the cost. Sums over a sample are matrix products, a row
+ * [n] for each tap. So are the means of all groups at once: a matrix [groups][taps] has a group's
+ * weights of each tap's sums and, for means over the batch, another, [n][n], a sample's weights of
+ * each sample's.
  */
 #include <assert.h>
 
@@ -14,7 +14,7 @@
 
 /* ---- the program ---- */
 
-/* One tap's memories; the average over the height is the tap itself where that is 1. */
+/* One tap's memories; with height 1 the average over the height is the tap itself. */
 struct tap {
     const struct xt_tensor *tensor;
     const struct xt_buffer *grad;
@@ -32,7 +32,7 @@ struct description {
     size_t n;
     struct tap taps[XT_TAPS_MAX];
     struct xt_operand shares;  /* [groups][taps] */
-    struct xt_operand means;   /* [n][n]; where they run over the batch */
+    struct xt_operand means;   /* [n][n]; for means over the batch */
     struct xt_operand inverse; /* [groups][n]: 1 / mean square */
 };
 
@@ -41,13 +41,13 @@ static size_t per_sample(const struct xt_tensor *t)
     return (size_t)t->h * (size_t)t->w * (size_t)t->c;
 }
 
-/* A float32 matrix that lives for one pass, or for both. */
+/* A float32 matrix alive for one pass, or for both. */
 static struct xt_operand add_matrix(const struct description *m, const struct xt_tensor *owner,
-                                    size_t columns, int time, bool kept)
+                                    size_t columns, int time, bool saved)
 {
     struct xt_buffer *buffer =
         xt_graph_temporary(m->graph, owner, m->n * columns * sizeof(float), time);
-    if (kept && m->graph->options.training)
+    if (saved && m->graph->options.training)
         xt_buffer_use(buffer, m->backward);
     return xt_operand_matrix(xt_in_buffer(buffer), dnnl_f32, m->n, columns);
 }
@@ -78,7 +78,7 @@ static void add_tap(struct description *m, int i)
     tap->flat.value = average;
 }
 
-/* Every tap has its tensor by now. */
+/* All taps' tensors exist by now. */
 static const struct tap *tap_of(const struct description *m, int i)
 {
     const struct tap *tap = &m->taps[i];
@@ -100,7 +100,7 @@ static struct xt_pooling pooling_of(const struct description *m, const struct ta
     };
 }
 
-/* out[n] = the product of a sample's row of a and its row of b. */
+/* out[n] = the dot product of a sample's rows of a and b. */
 static void add_products(const struct description *m, enum xt_phase phase,
                          const struct xt_operand *a, const struct xt_operand *b,
                          const struct xt_operand *out)
@@ -113,13 +113,13 @@ static void add_products(const struct description *m, enum xt_phase phase,
     xt_program_matmul(m->program, phase, &rows, &sides, &sums, NULL);
 }
 
-/* Rows of a float32 number for each sample, likewise. */
-static struct xt_operand add_rows(const struct description *m, size_t rows, int time, bool kept)
+/* Rows of one float32 number per sample. */
+static struct xt_operand add_rows(const struct description *m, size_t rows, int time, bool saved)
 {
     const struct xt_tensor *owner = xt_op_out(&m->context->op, 0);
     struct xt_buffer *buffer =
         xt_graph_temporary(m->graph, owner, rows * m->n * sizeof(float), time);
-    if (kept && m->graph->options.training)
+    if (saved && m->graph->options.training)
         xt_buffer_use(buffer, m->backward);
     return xt_operand_matrix(xt_in_buffer(buffer), dnnl_f32, rows, m->n);
 }
@@ -132,7 +132,7 @@ static struct xt_operand row_of(const struct description *m, const struct xt_ope
     return row;
 }
 
-/* out[groups][n] = the groups' means of sums[taps][n], then what the post_ops say. */
+/* out[groups][n] = the groups' means of sums[taps][n], with post-ops. */
 static void add_mean(const struct description *m, enum xt_phase phase,
                      const struct xt_operand *sums, const struct xt_operand *out,
                      const struct xt_post_ops *post_ops)
@@ -212,7 +212,7 @@ static struct xt_operand add_slice(const struct description *m, int i)
     return slice;
 }
 
-/* The gradient that comes through the average: slice / mean square, spread over the height. */
+/* The gradient through the average: slice / mean square, replicated over the height. */
 static void add_direct(const struct description *m, int i, const struct xt_operand *slice)
 {
     const struct tap *tap = tap_of(m, i);
@@ -227,7 +227,7 @@ static void add_direct(const struct description *m, int i, const struct xt_opera
         xt_pooling_backward(&m->context->op, m->graph, &pooling, scaled.place.buffer, tap->grad);
 }
 
-/* The gradient that comes through the mean square: tap * -2 * mean(slopes) / (mean square)^2. */
+/* The gradient through the mean square: tap * -2 * mean(slopes) / (mean square)^2. */
 static void add_through(const struct description *m, const struct xt_operand *slopes)
 {
     const struct xt_context_op *context = m->context;
@@ -309,7 +309,7 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
         add_backward(&m);
 }
 
-/* Over the batch a sample takes the sums of all samples that matter. */
+/* With means over the batch a sample reads the sums of all valid samples. */
 static void fill_means(struct xt_context_op *context, int count)
 {
     size_t n = (size_t)xt_op_out(&context->op, 0)->n;
@@ -345,7 +345,7 @@ static void destroy(struct xt_op *op)
 
 struct taps {
     struct xt_reference_tap items[XT_TAPS_MAX];
-    int over; /* samples that a mean runs over; 0: each its own */
+    int over; /* samples in a mean; 0: each sample has its own */
 };
 
 static struct taps taps_of(const struct xt_reference_op *reference)

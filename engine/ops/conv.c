@@ -1,9 +1,9 @@
 /* Convolution with bias and ReLU: oneDNN's forward, data-gradient and weight-gradient primitives on
- * N, H, W, C tensors, and what an inference graph makes of it: with the norm behind it in its
- * weights and the residual added in place, in int8 too.
+ * N, H, W, C tensors; in inference graphs, also int8, with the next norm folded into the weights
+ * and the residual added in place.
  *
- * Each kernel that wants the weights in a format or type of its own has a working copy of them,
- * which follows the parameters. Folded and int8 weights are made on the host, in float32.
+ * Each kernel that needs the weights in its own format or type has a working copy, updated with the
+ * parameters. Folded and int8 weights are computed on the host, in float32.
  */
 #include <float.h>
 #include <math.h>
@@ -26,8 +26,8 @@ static bool reads_int8(const struct xt_conv_op *conv)
     return xt_dtype_is_int8(xt_op_in(&conv->op, 0)->dtype);
 }
 
-/* Weights and bias are made in float32 from the parameters, and then brought to the kernel's type.
- */
+/* Weights and bias are computed in float32 from the parameters, then converted to the kernel's
+ * type. */
 static bool has_own_weights(const struct xt_conv_op *conv)
 {
     return conv->folded || reads_int8(conv);
@@ -38,7 +38,7 @@ static bool has_bias(const struct xt_conv_op *conv)
     return conv->bias >= 0 || has_own_weights(conv);
 }
 
-/* Numbers that make one output channel. */
+/* Weights of one output channel. */
 static size_t row_of(const struct xt_conv_op *conv)
 {
     return (size_t)(xt_op_in(&conv->op, 0)->c / conv->groups * conv->kernel[0] * conv->kernel[1]);
@@ -67,14 +67,14 @@ static int weight_dims(const struct xt_conv_op *conv, dnnl_dims_t dims)
     return first + 4;
 }
 
-/* The weights' copies in the kernels' formats: what several kernels take alike is there once. */
+/* The weights' copies in the kernels' formats; kernels with the same format share one. */
 struct copies {
     int count;
     const_dnnl_memory_desc_t md[XT_WEIGHT_COPIES_MAX]; /* the steps' own */
     struct xt_location at[XT_WEIGHT_COPIES_MAX];
 };
 
-/* What a convolution's primitives are described with: of the batch, or of a slice's samples. */
+/* Memory descriptors of a convolution's primitives: of the batch, or of a slice's samples. */
 struct description {
     bool slice;
     struct xt_conv_op *conv;
@@ -82,7 +82,7 @@ struct description {
     struct xt_program *program;
     dnnl_memory_desc_t in, out, weights, weights_grad, bias;
     dnnl_memory_desc_t reference;        /* of float32 weights */
-    dnnl_memory_desc_t own_weights_grad; /* NULL: a primitive makes it */
+    dnnl_memory_desc_t own_weights_grad; /* NULL: computed by a primitive */
     dnnl_primitive_attr_t attr, post_attr;
     dnnl_primitive_desc_t forward, backward_weights, backward_data; /* the steps' own, once added */
     const_dnnl_memory_desc_t master_md;
@@ -90,8 +90,7 @@ struct description {
     struct copies *copies;
 };
 
-/* What follows the convolution in the same kernel: the residual, which its output's memory holds,
- * is added; negative values become 0. */
+/* The post-ops: adds the residual, which is in the output's memory; applies ReLU. */
 static struct xt_post_ops post_ops_of(const struct description *m, const struct xt_location *copy)
 {
     const struct xt_conv_op *conv = m->conv;
@@ -111,7 +110,7 @@ static struct xt_post_ops post_ops_of(const struct description *m, const struct 
     return post_ops;
 }
 
-/* int8: one step for the source, one for the destination, one for each output channel's weights. */
+/* int8: a scale for the source, one for the destination, one for each output channel's weights. */
 static void set_scales(const struct description *m)
 {
     static const char what[] = "the steps of an int8 convolution";
@@ -160,7 +159,7 @@ static void creation_init(struct description *m, const struct xt_post_ops *post_
         set_scales(m);
 }
 
-/* Whether a primitive makes the output, or the input's gradient, of the batch or of slices. */
+/* Whether a primitive computes the output, or the input's gradient, of the batch or of slices. */
 static bool by_primitive(const struct xt_conv_op *conv, bool backward, bool slices)
 {
     return !conv->own[backward] && conv->op.by_slices[backward] == slices &&
@@ -202,16 +201,15 @@ static void make_primitives(struct description *m)
                          what_data);
 }
 
-/* How the weight gradient is written; NULL: there is none. */
+/* The weight gradient's format; NULL: no gradient. */
 static const_dnnl_memory_desc_t grad_layout(const struct description *m)
 {
     return m->own_weights_grad ? m->own_weights_grad
                                : xt_layout_of(m->backward_weights, dnnl_query_diff_weights_md, 0);
 }
 
-/* Where the kernels' copies come from: the parameters, or what is made of them on the host. A back
- * end may have trained weights lie as their gradient is written, so that nothing has to be brought
- * to another format before the update. */
+/* The source of the kernels' copies: the parameters, or what the host computed from them. A back
+ * end may store trained weights in the gradient's format, so that the update needs no reorder. */
 static void find_masters(struct description *m)
 {
     struct xt_conv_op *conv = m->conv;
@@ -245,8 +243,8 @@ static bool is_format(const struct description *m, const_dnnl_memory_desc_t md,
     return is && xt_dnnl.memory_desc_equal(md, is);
 }
 
-/* Whether the back end's loop makes the copy: from blocks of 16 by 16, to formats of matrix tiles
- * that have no padding. */
+/* Whether the back end's loop writes the copy: from blocks of 16 by 16 to AMX formats without
+ * padding. */
 static bool copies_by_loop(const struct description *m, const_dnnl_memory_desc_t md,
                            struct xt_weight_copy *copy)
 {
@@ -296,8 +294,8 @@ static void add_copy(struct description *m, const_dnnl_memory_desc_t md, struct 
     conv->copies[conv->copy_count++] = copy;
 }
 
-/* The weights as the primitive wants them: the parameter itself where that is so. What only the
- * convolutions alone take (`alone`) may as well be that in another order, if it is as long. */
+/* The weights in the primitive's format: the parameter itself if it has that format. For the lower
+ * bound (`alone`) a parameter of the same size in another format is as good. */
 static struct xt_location working(struct description *m, const_dnnl_primitive_desc_t pd, bool alone)
 {
     const_dnnl_memory_desc_t md = xt_layout_of(pd, dnnl_query_weights_md, 0);
@@ -319,7 +317,7 @@ static struct xt_location working(struct description *m, const_dnnl_primitive_de
     return copy;
 }
 
-/* A tensor as a step's argument: a slice's step takes samples of it. */
+/* A tensor as a step's argument; a slice's step reads some of its samples. */
 static void add_tensor(const struct description *m, struct xt_step *step, int arg,
                        const struct xt_tensor *tensor, const struct xt_buffer *buffer)
 {
@@ -330,7 +328,7 @@ static void add_tensor(const struct description *m, struct xt_step *step, int ar
         xt_step_arg(step, arg, xt_in_buffer(buffer));
 }
 
-/* Whether the step is run by slices, or is what the convolutions alone take, or both of a pass. */
+/* Whether the step runs by slices, is part of the lower bound, or both. */
 static void set_use(const struct description *m, struct xt_step *step, bool backward)
 {
     if (m->slice)
@@ -362,7 +360,7 @@ static void add_forward(struct description *m, const struct xt_post_ops *post_op
         xt_step_scales(step, DNNL_ARG_DST, xt_graph_scale_of(m->graph, out), 1);
 }
 
-/* The gradients of the output become one, before the ReLU. */
+/* Sums the output's gradients into the one before the ReLU. */
 static void add_relu_backward(const struct description *m)
 {
     const struct xt_tensor *out = xt_op_out(&m->conv->op, 0);
@@ -375,7 +373,7 @@ static void add_relu_backward(const struct description *m)
                                 "the ReLU's gradient");
 }
 
-/* The parameter's own gradient where it has the format, else a memory for it. */
+/* The parameter's own gradient if it has the format, else a memory for it. */
 static struct xt_location place_gradient(const struct description *m, const_dnnl_memory_desc_t md)
 {
     struct xt_conv_op *conv = m->conv;
@@ -385,9 +383,8 @@ static struct xt_location place_gradient(const struct description *m, const_dnnl
                                            xt_op_backward_time(m->graph, &conv->op)));
 }
 
-/* The gradient of the output, or the input's. Where it is kept of a slice alone, or written over
- * what the convolutions alone go on reading, they have a memory that is there once a pass is over.
- */
+/* The gradient of the output, or the input's. The lower bound uses a memory of its own if the
+ * gradient exists only for a slice, or overwrites what its convolutions read again. */
 static const struct xt_buffer *whole_gradient(const struct description *m,
                                               const struct xt_conv_op *conv, bool input)
 {
@@ -421,7 +418,7 @@ static void add_weight_primitive(struct description *m, struct xt_location writt
         xt_step_arg(step, DNNL_ARG_DIFF_BIAS, xt_graph_grad_of(m->graph, conv->bias));
 }
 
-/* In its maker's format, then the parameters' where that is another. */
+/* Written in the kernel's format, then reordered to the parameter's if that differs. */
 static void add_weight_gradient(struct description *m)
 {
     struct xt_conv_op *conv = m->conv;
@@ -454,8 +451,7 @@ static void add_data_gradient(struct description *m)
                whole_gradient(m, m->conv, true));
 }
 
-/* Without strides the same numbers are the gradient of a tensor that has the pixels that are read,
- * and no others. */
+/* The convolution without strides: its input gradient has only the pixels that are read. */
 static void add_read_gradient(struct description *m)
 {
     const struct xt_conv_op *conv = m->conv;
@@ -499,8 +495,8 @@ static void use_buffers(struct xt_conv_op *conv, struct xt_graph *graph)
     xt_graph_use_outputs(&conv->op, graph, conv->relu ? 1 : 0);
 }
 
-/* Where what is added in place has to be of the output's own type: a residual with a sign below an
- * output without one is added from a float32 copy, made before its memory becomes the output's. */
+/* For kernels that add in place only in the output's type: a signed residual of an unsigned output
+ * is added from a float32 copy, written before its memory becomes the output's. */
 static struct xt_location copy_residual(const struct description *m)
 {
     const struct xt_tensor *residual = m->conv->fold.residual;
@@ -519,7 +515,7 @@ static struct xt_location copy_residual(const struct description *m)
     return copy;
 }
 
-/* The same primitives of a slice, which one thread runs. */
+/* The same primitives for a slice, run by one thread. */
 static struct description make_slice(const struct description *whole,
                                      const struct xt_post_ops *post_ops)
 {
@@ -583,10 +579,10 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
     add_slice(&slice, &post_ops);
 }
 
-/* ---- weights that are made of the parameters ---- */
+/* ---- weights computed from the parameters ---- */
 
-/* scale[o] = gamma / sqrt(var + eps) of the folded norm, and own_bias, the bias that goes with it;
- * without a norm 1 and the bias as it is. */
+/* scale[o] = gamma / sqrt(var + eps) of the folded norm, and own_bias, its bias; without a norm 1
+ * and the convolution's bias. */
 static void fold_bias(const struct xt_conv_op *conv, struct xt_params *params, float *scale,
                       float *own_bias)
 {
@@ -611,17 +607,16 @@ static void fold_bias(const struct xt_conv_op *conv, struct xt_params *params, f
     }
 }
 
-/* The largest whole number that an int8 weight becomes. Where two products are added up in 16 bits,
- * 7 bits of weight do not overflow them; where the source has a sign, oneDNN sees to that itself.
- */
+/* The largest int8 weight. Instruction sets that add two products in 16 bits overflow with more
+ * than 7 bits of weight; for a signed source oneDNN prevents that itself. */
 static int weight_most(const struct xt_conv_op *conv, const struct xt_device *device)
 {
     bool safe = xt_device_sums_int8_in_32(device) || xt_op_in(&conv->op, 0)->dtype == XT_S8;
     return safe ? 127 : 63;
 }
 
-/* Each output channel's weights become whole numbers, with a step so that the largest just fits;
- * what the source's offset adds goes into the bias. */
+/* Quantises each output channel's weights with a scale that maps the largest to `most`; the
+ * source's zero point is folded into the bias. */
 static void quantise_weights(const struct xt_conv_op *conv, float most, float *weights,
                              float *own_bias, float *scales)
 {
@@ -633,7 +628,7 @@ static void quantise_weights(const struct xt_conv_op *conv, float most, float *w
         float largest = 0;
         for (size_t i = 0; i < row; i++)
             largest = fmaxf(largest, fabsf(w[i]));
-        /* Weights below what a float can tell apart become zeros. */
+        /* Weights too small for a finite 1 / scale become zeros. */
         float step = largest / most >= FLT_MIN ? largest / most : 1;
         double sum = 0;
         for (size_t i = 0; i < row; i++) {
@@ -645,7 +640,7 @@ static void quantise_weights(const struct xt_conv_op *conv, float most, float *w
     }
 }
 
-/* The parameter, plain. */
+/* The parameter in dense O, I, H, W. */
 static enum xt_status stage(const struct xt_conv_op *conv, const struct xt_graph *graph,
                             float *weights, struct xt_err *err)
 {
@@ -707,8 +702,7 @@ static void destroy(struct xt_op *op)
 
 /* ---- in double precision ---- */
 
-/* Which of the op's parameters is which: the weights, the bias, those of the norm that was taken
- * in. */
+/* Indices of the op's parameters: the weights, the bias, those of the folded norm. */
 enum { WEIGHT = 0, NORM_PARAMS = 4 };
 
 static int bias_slot(const struct xt_conv_op *conv)
@@ -722,7 +716,7 @@ struct reference_work {
     double step;  /* int8: the largest of the output channels' weights */
 };
 
-/* Scale and shift of the norm that the convolution took in go into weights and bias. */
+/* Folds the norm's scale and shift into weights and bias. */
 static void reference_fold(struct xt_reference_op *reference, double *bias)
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)reference->op;
@@ -736,8 +730,8 @@ static void reference_fold(struct xt_reference_op *reference, double *bias)
     }
 }
 
-/* Each output channel's weights as whole numbers of steps. What lies outside of the input counts as
- * a 0 that is held, so the input's offset is a part of the bias. */
+/* Quantised weights, as multiples of their scale. Padding is a stored 0, so the input's zero point
+ * is folded into the bias. */
 static void reference_quantise(struct xt_reference_op *reference, struct reference_work *work)
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)reference->op;
@@ -777,7 +771,7 @@ static struct xt_reference_conv reference_of(const struct xt_conv_op *conv)
     };
 }
 
-/* Weights as the arithmetic takes them. */
+/* The weights used in the arithmetic. */
 static enum xt_status reference_forward(struct xt_reference_op *reference)
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)reference->op;
@@ -802,7 +796,7 @@ static enum xt_status reference_forward(struct xt_reference_op *reference)
     return XT_OK;
 }
 
-/* The ReLU's gradient goes by what came out, which has been checked. */
+/* The ReLU's gradient follows the device's output, which has been checked. */
 static enum xt_status reference_backward(struct xt_reference_op *reference)
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)reference->op;
@@ -811,7 +805,7 @@ static enum xt_status reference_backward(struct xt_reference_op *reference)
     return XT_OK;
 }
 
-/* An 8-bit type's ends. */
+/* Clamps to an 8-bit type's range. */
 static double cut_off(const struct xt_tensor *tensor, double value)
 {
     double least = (tensor->dtype == XT_U8 ? 0 : -128) * (double)tensor->scale;
@@ -857,15 +851,14 @@ static double terms(const struct xt_reference_op *reference, enum xt_part part, 
     return (double)(channels * conv->kernel[0] * conv->kernel[1]);
 }
 
-/* An output of int8 is right to half a step. Of thousands of weights that fall between two whole
- * numbers a few do so either way. */
+/* An int8 output is accurate to half a step. A few weights of thousands may round either way. */
 static double int8_error(const struct xt_reference_op *reference, double count)
 {
     const struct reference_work *work = reference->work;
     const struct xt_tensor *in = xt_op_in(reference->op, 0);
     const struct xt_tensor *out = xt_op_out(reference->op, 0);
     double turned = 2 + 1e-3 * count;
-    /* There oneDNN halves the weights of a source with a sign, rounding them once more. */
+    /* Without VNNI oneDNN halves the weights of a signed source, rounding them once more. */
     if (in->dtype == XT_S8 && !xt_device_sums_int8_in_32(reference->graph->options.device))
         turned += sqrt(count);
     double output = xt_dtype_is_int8(out->dtype) ? 0.501 * (double)out->scale : 0;
@@ -879,7 +872,7 @@ static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_pa
     const struct xt_tensor *in = xt_op_in(reference->op, 0);
     const struct xt_tensor *out = xt_op_out(reference->op, 0);
     double count = terms(reference, part, which);
-    /* Two readers' gradients are rounded when they are added up. */
+    /* The sum of two readers' gradients is rounded. */
     double sums = out->readers > 1 ? 2 : 0;
     if (part == XT_PART_PARAM_GRAD)
         return (struct xt_bound){.relative = xt_reference_op_relative(out->dtype, sums, count) +
@@ -889,7 +882,7 @@ static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_pa
     if (reads_int8(conv))
         return (struct xt_bound){.relative = xt_reference_op_relative(XT_F32, 2, 1),
                                  .absolute = int8_error(reference, count)};
-    /* Folded weights are rounded after the folding, which may go either way. */
+    /* Folded weights are rounded after folding, which may round either way. */
     return (struct xt_bound){.relative =
                                  xt_reference_op_relative(out->dtype, conv->folded ? 3 : 2, count)};
 }
@@ -1017,7 +1010,7 @@ bool xt_conv_is_even(const struct xt_conv_op *conv)
     return true;
 }
 
-/* What a kernel would take for something else. */
+/* Refuses sizes that the kernels do not support. */
 static bool check(struct xt_graph *graph, const struct xt_tensor *in,
                   const struct xt_conv_spec *spec, int groups)
 {
@@ -1069,7 +1062,7 @@ struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
     if (!out)
         return NULL;
     out->above_0 = spec->relu;
-    out->one_reader = !spec->relu; /* two gradients are added up on the ReLU's way */
+    out->one_reader = !spec->relu; /* two gradients are summed before the ReLU's */
     conv->op.why_f32 = spec->why_f32;
     if (!spec->why_f32 && reads_int8(conv))
         write_int8(graph, conv);

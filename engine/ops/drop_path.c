@@ -1,6 +1,6 @@
-/* Stochastic depth (Huang et al. 2016): a sample is dropped whole, the others are scaled up. Which
- * ones follows from the seed, the step, the op and the sample's place in the step's batch, so it
- * does not depend on threads or processes.
+/* Stochastic depth (Huang et al. 2016): whole samples are dropped, the others scaled up. The choice
+ * is a function of seed, step, op and the sample's index in the step's batch, so it does not depend
+ * on threads or processes.
  */
 #include <math.h>
 
@@ -8,7 +8,7 @@
 
 /* ---- the program ---- */
 
-/* Each sample is a channel: oneDNN has kernels for a number of each channel. */
+/* Each sample becomes a channel, since oneDNN has kernels for factors per channel. */
 static struct xt_operand channels_of(const struct xt_tensor *t, struct xt_location place,
                                      dnnl_data_type_t dtype)
 {
@@ -16,7 +16,7 @@ static struct xt_operand channels_of(const struct xt_tensor *t, struct xt_locati
     return xt_operand_dense(place, dtype, 4, (int64_t[]){1, t->n, 1, each});
 }
 
-/* to = from * factor, a number for each sample */
+/* to = from * factor, one factor per sample */
 static void add_scaling(struct xt_op *op, enum xt_phase phase, const struct xt_operand *from,
                         const struct xt_buffer *to, const struct xt_operand *factor)
 {
@@ -36,7 +36,8 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
     xt_op_share_memory(op, graph, true);
     xt_graph_use_outputs(op, graph, 0);
     xt_graph_pin(graph, &host, "the samples' factors", &drop->factors);
-    struct xt_operand factor = host; /* of the tensor's type: oneDNN's CPU kernels mix none */
+    struct xt_operand factor =
+        host; /* in the tensor's type: oneDNN's CPU kernels do not mix types */
     factor.dtype = xt_dtype_dnnl(out->dtype);
     factor.place = xt_in_buffer(
         xt_graph_permanent(graph, op->name, "factors", (size_t)out->n * sizeof(float)));

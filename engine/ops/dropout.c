@@ -1,8 +1,7 @@
-/* Dropout (Srivastava et al. 2014), in place where nobody else needs the input. The mask is a
- * function of seed, step, op and element. In the program the device draws it, once for each
- * direction, where oneDNN has that; else, and on the CPU, the host makes it by a hash, which the
- * program has read over the bus as bytes and keeps for the backward pass. The two masks are not the
- * same.
+/* Dropout (Srivastava et al. 2014), in place if the input has no other reader. The mask is a
+ * function of seed, step, op and element. The device generates it, once for each direction, if
+ * oneDNN supports that; else, and on the CPU, the host computes it by a hash, and the program
+ * copies it to the device as bytes and stores it for the backward pass. The two masks differ.
  */
 #include <math.h>
 
@@ -29,8 +28,8 @@ double xt_dropout_probability(const struct xt_op *op, const struct xt_graph_pass
 
 /* ---- the program ---- */
 
-/* What made the tensor reads it in its backward pass for the sign alone: where an element fell its
- * gradient is 0 anyway. */
+/* In its backward pass the producer reads only the tensor's sign: a dropped element's gradient is 0
+ * anyway. */
 static bool is_read_for_signs(const struct xt_graph *graph, const struct xt_tensor *tensor)
 {
     for (int i = 0; i < graph->op_count; i++) {
@@ -89,14 +88,14 @@ static void add_drop(struct xt_op *op, enum xt_phase phase, const struct xt_buff
     xt_program_binary(&op->program, phase, dnnl_binary_mul, &x, mask, &y, &post_ops);
 }
 
-/* What lies in memory one after the other, for a kernel that takes no other layout. */
+/* The tensor as a dense vector, for a kernel that supports no other layout. */
 static struct xt_operand flat(const struct xt_tensor *t, const struct xt_buffer *data)
 {
     return xt_operand_matrix(xt_in_buffer(data), xt_dtype_dnnl(t->dtype), (size_t)t->n,
                              xt_tensor_count(t) / (size_t)t->n);
 }
 
-/* False where oneDNN does not draw masks on this device. */
+/* False if oneDNN does not generate masks on this device. */
 static bool describe_drawn(struct xt_dropout_op *dropout, struct xt_graph *graph)
 {
     struct xt_op *op = &dropout->op;
@@ -189,7 +188,8 @@ static void destroy(struct xt_op *op)
 
 /* ---- in double precision ---- */
 
-/* Whether an element stays: as the hash says, or, where the device drew the mask, as came out. */
+/* Whether an element is retained: by the hash, or by the output if the device generated the
+ * mask. */
 static bool keeps(const struct xt_reference_op *reference, size_t i)
 {
     const struct xt_graph_pass *pass = &reference->graph->pass;
@@ -219,7 +219,7 @@ static enum xt_status nothing(struct xt_reference_op *reference)
     return XT_OK;
 }
 
-/* Whether as many fell as should, to six standard deviations. */
+/* Whether the number of dropped elements is within six standard deviations. */
 static bool is_likely(const struct xt_reference_op *reference)
 {
     double p = xt_dropout_probability(reference->op, &reference->graph->pass);
@@ -230,7 +230,7 @@ static bool is_likely(const struct xt_reference_op *reference)
     return fabs(fell - p * (double)count) <= 6 * sqrt(p * (1 - p) * (double)count);
 }
 
-/* No error is within the bound of a mask that cannot be. */
+/* An implausible mask fails whatever the errors. */
 static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_part part, int which)
 {
     (void)which;
@@ -268,6 +268,6 @@ struct xt_tensor *xt_graph_dropout(struct xt_graph *graph, struct xt_tensor *in,
     out->above_0 = in->above_0;
     out->one_reader = true;
     in->shared = out->shared = !graph->options.training;
-    dropout->op.out_bytes = 0; /* the input's memory, as a rule */
+    dropout->op.out_bytes = 0; /* usually the input's memory */
     return out;
 }

@@ -1,5 +1,5 @@
-/* Element-wise functions (activation.h). Where the gradient follows from what came out, that is
- * kept for the backward pass instead of what went in: the next op reads it anyway.
+/* Element-wise functions (activation.h). If the gradient can be computed from the output, that is
+ * stored for the backward pass instead of the input, since the next op reads it anyway.
  */
 #include <math.h>
 
@@ -14,10 +14,10 @@ static const char what_gradient[] = "an activation's gradient";
 struct algorithm {
     dnnl_alg_kind_t forward, backward;
     float alpha, beta;
-    bool from_output; /* the gradient follows from what came out */
+    bool from_output; /* the gradient is computed from the output */
 };
 
-/* What came out is at a bound exactly where it was cut off if the type holds the bound. */
+/* The output equals a bound exactly if it was clipped, provided the type represents the bound. */
 static bool holds(enum xt_dtype dtype, float number)
 {
     uint32_t held = 0;
@@ -81,7 +81,7 @@ static struct algorithm algorithm_of(const struct xt_activation *a, enum xt_dtyp
     }
 }
 
-/* Of a linear function the gradient is one too, and reads neither. */
+/* A linear function's gradient is linear, and reads neither. */
 static bool is_linear(const struct xt_eltwise_op *eltwise)
 {
     return eltwise->activation.kind == XT_ACT_LINEAR;
@@ -244,7 +244,7 @@ static enum xt_status reference_backward(struct xt_reference_op *reference)
     return XT_OK;
 }
 
-/* The result's rounding, and that of what came out where the gradient follows from it. */
+/* The result's rounding, and the output's if the gradient is computed from it. */
 static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_part part, int which)
 {
     (void)part;
@@ -260,7 +260,7 @@ const struct xt_op_kind xt_kind_eltwise = {
     .reference = {.forward = reference_forward, .backward = reference_backward, .bound = bound},
 };
 
-/* Nothing of what comes out is negative. */
+/* No output is negative. */
 static bool is_above_0(const struct xt_activation *a)
 {
     return a->kind == XT_ACT_RELU || a->kind == XT_ACT_SIGMOID || a->kind == XT_ACT_HARD_SIGMOID ||
@@ -276,8 +276,8 @@ struct xt_tensor *xt_graph_eltwise(struct xt_graph *graph, struct xt_tensor *in,
     if (activation->kind < 0 || activation->kind >= XT_ACT_COUNT ||
         (activation->kind == XT_ACT_CLIP && !(activation->alpha < activation->beta)))
         return xt_graph_refuse(
-            graph, XT_ERR_USAGE, "%s: an activation that is not there (kind %d, from %g to %g)",
-            name, (int)activation->kind, (double)activation->alpha, (double)activation->beta);
+            graph, XT_ERR_USAGE, "%s: unknown activation (kind %d, from %g to %g)", name,
+            (int)activation->kind, (double)activation->alpha, (double)activation->beta);
     eltwise->activation = *activation;
     struct xt_tensor *out = xt_op_write(&eltwise->op, graph, name, in->n, in->h, in->w, in->c,
                                         xt_op_numbers_type(graph, in));

@@ -1,5 +1,5 @@
-/* A tensor for any number of readers: the output is the input's memory; backward, the gradients of
- * all readers are added up in the first one's.
+/* A tensor with any number of readers: the output is the input's memory; the backward pass sums all
+ * readers' gradients in the first one's.
  */
 #include <string.h>
 

@@ -1,9 +1,8 @@
 /* The network's input: the bytes of the batch slot as numbers, (v - mean) * scale of each channel.
- * The bytes are on the device already, or are read over the bus from pinned memory that they are
- * copied to.
+ * The bytes are on the device already, or are copied to pinned memory that the device reads.
  *
- * An int8 tensor has one step: where all channels are normalised alike, a byte is held as it is,
- * v - 128; else the normalised number is rounded to a step that its farthest end sets. */
+ * An int8 tensor has one scale: if all channels are normalised alike, it holds bytes as v - 128;
+ * else normalised numbers, with a scale set by their largest magnitude. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +19,7 @@ bool xt_normalise_is_uniform(const struct xt_normalise *normalise)
     return true;
 }
 
-/* What is held, and 128, is a byte. */
+/* The tensor holds bytes minus 128. */
 float xt_input_quantised(const struct xt_input_op *input, float x)
 {
     const struct xt_tensor *out = xt_op_out(&input->op, 0);
@@ -28,7 +27,7 @@ float xt_input_quantised(const struct xt_input_op *input, float x)
     return (byte < 0 ? 0 : byte > 255 ? 255 : byte) - 128;
 }
 
-/* The largest magnitude that a byte comes to. */
+/* The largest magnitude of a normalised byte. */
 static float farthest(const struct xt_normalise *normalise)
 {
     float most = 0;
@@ -58,11 +57,11 @@ static struct xt_operand of_channels(const struct xt_device_memory *memory,
     return xt_operand_dense(xt_in_arena(memory, floats_before), dnnl_f32, 4, dims);
 }
 
-/* v * scale - mean * scale, which is rounded once; int8's in steps of the tensor's. */
+/* v * scale - mean * scale, rounded once; for int8 in units of the tensor's scale. */
 static void add_normalise_channels(struct xt_input_op *input, struct xt_graph *graph,
                                    const struct xt_operand *pixels, const struct xt_operand *out)
 {
-    enum { LINE = 16 }; /* floats: each array begins a line of the cache */
+    enum { LINE = 16 }; /* floats: each array begins a cache line */
     static const size_t added_at = LINE;
     const struct xt_tensor *tensor = xt_op_out(&input->op, 0);
     const struct xt_normalise *normalise = &input->normalise;
@@ -74,8 +73,7 @@ static void add_normalise_channels(struct xt_input_op *input, struct xt_graph *g
     }
     if (xt_graph_fails(graph) ||
         xt_device_memory_create_bytes(graph->options.device, sizeof factors, XT_ON_DEVICE,
-                                      "what pixels are normalised with", &input->factors,
-                                      &graph->err) ||
+                                      "the pixels' normalisation", &input->factors, &graph->err) ||
         xt_device_memory_write(&input->factors, factors, sizeof factors, XT_CAUSE_OTHER,
                                &graph->err))
         return;
@@ -96,7 +94,7 @@ static void add_centre(struct xt_input_op *input, struct xt_graph *graph,
     float shift = -(xt_op_out(&input->op, 0)->offset + input->normalise.mean[0]);
     if (xt_graph_fails(graph) ||
         xt_device_memory_create_bytes(graph->options.device, sizeof shift, XT_ON_DEVICE,
-                                      "what bytes are moved by", &input->shift, &graph->err) ||
+                                      "the bytes' zero point", &input->shift, &graph->err) ||
         xt_device_memory_write(&input->shift, &shift, sizeof shift, XT_CAUSE_OTHER, &graph->err))
         return;
     struct xt_operand by = xt_operand_scalar(xt_in_memory(&input->shift), 4);
@@ -121,7 +119,7 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
         add_normalise(input, &pixels, &out);
 }
 
-/* Where the pixels are; they are brought to pinned memory where they are on neither side of it. */
+/* The pixels' location; copies them to pinned memory if the device cannot read them. */
 static struct xt_location find_pixels(struct xt_input_op *input, struct xt_graph *graph)
 {
     const struct xt_graph_pass *pass = &graph->pass;
@@ -132,7 +130,7 @@ static struct xt_location find_pixels(struct xt_input_op *input, struct xt_graph
     return xt_in_memory(&input->pixels);
 }
 
-/* Numbers that are normalised already. */
+/* Numbers are normalised already. */
 static enum xt_status write_floats(const struct xt_input_op *input, struct xt_graph *graph,
                                    struct xt_err *err)
 {

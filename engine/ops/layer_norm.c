@@ -91,7 +91,7 @@ static void add_backward(const struct description *m)
     const struct xt_tensor *in = xt_op_in(op, 0);
     const struct xt_tensor *out = xt_op_out(op, 0);
     const struct xt_buffer *before = xt_op_in_grad(op, 0);
-    if (!before) /* the primitive writes it all the same */
+    if (!before) /* the primitive writes it anyway */
         before = xt_graph_temporary(m->graph, in, xt_tensor_bytes(in),
                                     xt_op_backward_time(m->graph, op));
     struct xt_step *step = xt_program_add(m->program, XT_BACKWARD, make_backward(m), what_backward);
@@ -128,7 +128,7 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
 
 /* ---- in double precision ---- */
 
-/* A row's numbers, normalised; gives 1 / their deviation. */
+/* Normalises a row; returns 1 / its standard deviation. */
 static double normalise(const struct xt_layer_norm_op *norm, const double *x, int count, double *z)
 {
     double mean = 0, square = 0;

@@ -1,5 +1,5 @@
 /* Products of two tensors' matrices: [h][rows][inner] by [h][inner][columns], for each sample and
- * each h (an attention's heads). The second may be there on its side, [h][columns][inner].
+ * each h (an attention's heads). The second may be transposed, [h][columns][inner].
  */
 #include "engine/ops/ops.h"
 
@@ -12,7 +12,7 @@ static struct xt_operand matrices(const struct xt_tensor *t, const struct xt_buf
                                (size_t)t->n * (size_t)t->h, (size_t)t->w, (size_t)t->c);
 }
 
-/* Dense, of the type that the operand of the tensor has. */
+/* Dense, in the type of the tensor's operand. */
 static struct xt_operand numbers(struct xt_op *op, struct xt_graph *graph, int i)
 {
     struct xt_operand held = xt_op_numbers(op, graph, i);
@@ -63,7 +63,7 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
 
 /* ---- in double precision ---- */
 
-/* Where the second factor has its element of an inner and a column, in the i-th matrix. */
+/* Index of the second factor's element (inner, column) in the i-th matrix. */
 static size_t second_at(const struct xt_op *op, size_t matrix, int inner, int column)
 {
     const struct xt_tensor *b = xt_op_in(op, 1);
@@ -73,7 +73,7 @@ static size_t second_at(const struct xt_op *op, size_t matrix, int inner, int co
     return (matrix * (size_t)b->w + (size_t)row) * (size_t)b->c + (size_t)at;
 }
 
-/* Each product of two numbers, added to what it is part of, forward or back. */
+/* Adds each product of two numbers to its sum, forward or backward. */
 static enum xt_status run(struct xt_reference_op *reference, bool backward)
 {
     const struct xt_op *op = reference->op;

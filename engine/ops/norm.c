@@ -1,7 +1,7 @@
 /* Batch normalisation, the residual, ReLU and the pools that read it, as one op: oneDNN's primitive
- * with the ReLU in it, or, where a residual is added in between, apart from it; then the pools.
+ * with fused ReLU or, if a residual is added in between, a separate one; then the pools.
  *
- * The running statistics follow the batch's for all norms at once (executor.c).
+ * The executor updates the running statistics of all norms at once (executor.c).
  */
 #include <math.h>
 #include <stdio.h>
@@ -27,12 +27,12 @@ struct xt_buffer *xt_norm_sums(const struct xt_norm_op *norm)
     return xt_op_in_grad(&norm->op, residual_of(norm) ? 1 : 0);
 }
 
-void xt_norm_use(struct xt_norm_op *norm, struct xt_graph *graph, uint64_t kept_inputs)
+void xt_norm_use(struct xt_norm_op *norm, struct xt_graph *graph, uint64_t saved_inputs)
 {
     struct xt_op *op = &norm->op;
     struct xt_tensor *full = xt_op_out(op, XT_NORM_FULL);
-    xt_graph_use_inputs(op, graph, kept_inputs);
-    /* Gradients pass through here, also where nobody before learns. */
+    xt_graph_use_inputs(op, graph, saved_inputs);
+    /* The gradient's buffer, needed even if no earlier layer is trained. */
     for (int i = 0; i < op->input_count && xt_op_learns(op, graph); i++)
         if (!op->inputs[i].tensor->wants_grad)
             xt_graph_use_grad(graph, op->inputs[i].tensor, op->inputs[i].reader,
@@ -45,15 +45,15 @@ void xt_norm_use(struct xt_norm_op *norm, struct xt_graph *graph, uint64_t kept_
 
 /* ---- the program ---- */
 
-/* What the two directions share. */
+/* Shared by both directions. */
 struct description {
     struct xt_norm_op *norm;
     struct xt_graph *graph;
     struct xt_program *program;
     const struct xt_tensor *in;
     bool learns;            /* a backward pass follows */
-    bool own_stats;         /* of the batch; else the running ones */
-    bool fused_relu;        /* within the primitive */
+    bool own_stats;         /* the batch's statistics; else the running ones */
+    bool fused_relu;        /* fused into the primitive */
     unsigned flags;         /* of the primitive */
     struct xt_buffer *y;    /* before the pools */
     struct xt_buffer *relu; /* the fused ReLU's workspace */
@@ -184,14 +184,14 @@ static void add_pools(struct description *m)
         xt_pooling_forward(&m->norm->op, m->graph, &m->average);
 }
 
-static void add_to_gathered(const struct description *m, const struct xt_buffer *more)
+static void add_to_sum(const struct description *m, const struct xt_buffer *more)
 {
     struct xt_operand sum = xt_operand_tensor(m->in, xt_norm_sums(m->norm));
     struct xt_operand operand = xt_operand_tensor(m->in, more);
     xt_program_binary(m->program, XT_BACKWARD, dnnl_binary_add, &sum, &operand, &sum, NULL);
 }
 
-/* A pool's gradient, into the sum or added to what is there. */
+/* A pool's gradient, written or added to the sum. */
 static void gather_pool(struct description *m, const struct xt_pooling *pool, bool first)
 {
     const struct xt_tensor *out = pool->out;
@@ -205,16 +205,16 @@ static void gather_pool(struct description *m, const struct xt_pooling *pool, bo
     }
     xt_pooling_backward(&m->norm->op, m->graph, pool, out->grad[0], to);
     if (!first)
-        add_to_gathered(m, to);
+        add_to_sum(m, to);
 }
 
-static void gather(struct description *m)
+static void sum_grads(struct description *m)
 {
     const struct xt_tensor *full = xt_op_out(&m->norm->op, XT_NORM_FULL);
     bool first = !full;
-    /* full's own first gradient lies in the sum already. */
+    /* full's own first gradient is the sum already. */
     if (full && full->readers > 1)
-        add_to_gathered(m, full->grad[1]);
+        add_to_sum(m, full->grad[1]);
     if (m->max.out) {
         gather_pool(m, &m->max, first);
         first = false;
@@ -226,7 +226,7 @@ static void gather(struct description *m)
 static void add_backward(struct description *m)
 {
     const struct xt_norm_op *norm = m->norm;
-    gather(m);
+    sum_grads(m);
     if (norm->spec.relu && !m->fused_relu) {
         struct xt_operand y = xt_operand_tensor(m->in, m->y);
         struct xt_operand sum = xt_operand_tensor(m->in, xt_norm_sums(norm));
@@ -262,12 +262,12 @@ struct reference_work {
     struct xt_reference_norm norm;
     double *before; /* the ReLU */
     double *y;
-    double *doubt;    /* 1 where rounding may decide what the ReLU does */
+    double *doubt;    /* 1 if rounding may decide the ReLU's outcome */
     double *lead;     /* of the max pool's windows */
     double *sum;      /* the gradient before the ReLU */
-    double margin;    /* within which rounding may decide */
+    double margin;    /* bound of the rounding */
     double magnitude; /* the largest term that is added */
-    double largest;   /* of the gradient; and by what it is multiplied at most */
+    double largest;   /* of the gradient, and its largest factor */
     double slope, steepest;
 };
 
@@ -277,7 +277,7 @@ static bool uses_batch(const struct xt_reference_op *reference)
     return pass->training && !pass->bn_frozen && !reference->op->frozen;
 }
 
-/* The numbers that the norm is made with, and room for what comes of them. */
+/* The norm's parameters and statistics, and memory for its results. */
 static struct reference_work *begin(struct xt_reference_op *reference)
 {
     const struct xt_norm_op *norm = (const struct xt_norm_op *)reference->op;
@@ -315,7 +315,7 @@ static struct reference_work *begin(struct xt_reference_op *reference)
     return work;
 }
 
-/* Running mean and variance, which a pass with the batch's statistics moves on. */
+/* Running mean and variance, updated by a pass with the batch's statistics. */
 static void move_statistics(struct xt_reference_op *reference)
 {
     const struct reference_work *work = reference->work;
@@ -378,13 +378,13 @@ static enum xt_status reference_forward(struct xt_reference_op *reference)
     return XT_OK;
 }
 
-/* 0 for elements, and for windows, in which something is in doubt. */
+/* 0 for elements and windows with a doubtful decision. */
 static void certain(struct xt_reference_op *reference, int output, double *keep)
 {
     const struct xt_norm_op *norm = (const struct xt_norm_op *)reference->op;
     const struct reference_work *work = reference->work;
     size_t count = xt_tensor_count(xt_op_out(reference->op, output));
-    /* The mean of the doubts is above 0 where there is one. */
+    /* The mean of the doubts is above 0 if there is any. */
     if (output == XT_NORM_AVERAGE)
         xt_reference_average_pool(&work->norm.shape, &norm->spec.average, work->doubt, keep);
     for (size_t i = 0; i < count; i++) {
@@ -395,7 +395,7 @@ static void certain(struct xt_reference_op *reference, int output, double *keep)
     }
 }
 
-/* The gradient of y from all that reads it, then the one before the ReLU. */
+/* The gradient of y from all readers, then the one before the ReLU. */
 static void gather_plain(struct xt_reference_op *reference, size_t count)
 {
     const struct xt_norm_op *norm = (const struct xt_norm_op *)reference->op;
@@ -424,7 +424,7 @@ static enum xt_status reference_backward(struct xt_reference_op *reference)
     if (residual_of(norm))
         memcpy(reference->in_grad[1], work->sum, count * sizeof *work->sum);
     work->largest = xt_reference_op_largest(work->sum, count);
-    /* Of few numbers the variance may be tiny: (z - mean) / deviation cancels. */
+    /* The variance of few numbers may be tiny: (z - mean) / deviation cancels. */
     work->steepest = 1;
     for (int k = 0; k < work->norm.shape.c; k++) {
         double invstd = 1 / sqrt(work->norm.variance[k] + norm->spec.eps);
@@ -440,22 +440,22 @@ static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_pa
     const struct reference_work *work = reference->work;
     const struct xt_tensor *in = xt_op_in(reference->op, 0);
     double pixels = (double)in->n * in->h * in->w;
-    /* Up to two readers and two pools are added up, each time rounded. */
+    /* Up to two readers' and two pools' gradients are summed, rounding each time. */
     if (part == XT_PART_INPUT_GRAD && which == 0)
-        return (struct xt_bound){.lower_bound = work->slope * work->largest,
+        return (struct xt_bound){.scale = work->slope * work->largest,
                                  .relative =
                                      xt_reference_op_relative(in->dtype, 5, pixels) +
                                      work->steepest * xt_reference_op_relative(XT_F32, 4, 1)};
     if (part == XT_PART_INPUT_GRAD)
-        return (struct xt_bound){.lower_bound = work->largest,
+        return (struct xt_bound){.scale = work->largest,
                                  .relative = xt_reference_op_relative(in->dtype, 4, 1)};
     if (part == XT_PART_PARAM_GRAD)
-        return (struct xt_bound){.lower_bound = work->largest,
+        return (struct xt_bound){.scale = work->largest,
                                  .relative = xt_reference_op_relative(in->dtype, 4, pixels)};
     if (part == XT_PART_STATISTIC)
         return (struct xt_bound){.relative = xt_reference_op_relative(XT_F32, 4, pixels)};
-    /* Of the normalised value, and again with the residual added. */
-    return (struct xt_bound){.lower_bound = work->magnitude,
+    /* The normalised value is rounded, and again after adding the residual. */
+    return (struct xt_bound){.scale = work->magnitude,
                              .relative =
                                  xt_reference_op_relative(in->dtype, residual_of(norm) ? 3 : 2, 4)};
 }
@@ -522,7 +522,7 @@ static void fit_window(struct xt_window *window, const struct xt_tensor *in)
     window->out_w = w < 0 ? 0 : w / window->stride_w + 1;
 }
 
-/* A pool's output, or none. */
+/* A pool's output, if any. */
 static struct xt_tensor *write_pool(struct xt_graph *graph, struct xt_norm_op *norm,
                                     struct xt_window *window, const char *which,
                                     enum xt_dtype dtype)
@@ -606,7 +606,7 @@ static struct xt_tensor *add_pool(struct xt_graph *graph, struct xt_tensor *in,
     return xt_graph_pool(graph, in, &window, average, name);
 }
 
-/* All but the pools goes into the convolution before. */
+/* Folds all but the pools into the preceding convolution. */
 static struct xt_norm_outputs fuse(struct xt_graph *graph, struct xt_tensor *in,
                                    const struct xt_norm_spec *spec,
                                    const struct xt_norm_params *params)
@@ -625,7 +625,7 @@ struct xt_norm_outputs xt_graph_norm(struct xt_graph *graph, struct xt_tensor *i
 {
     const struct xt_norm_outputs none = {0};
     if (!in) {
-        xt_graph_refuse(graph, XT_ERR_RUN, "%s reads a tensor that is not there", spec->name);
+        xt_graph_refuse(graph, XT_ERR_RUN, "%s reads a tensor that does not exist", spec->name);
         return none;
     }
     if (xt_graph_fails(graph) || !check_windows(graph, spec))
@@ -637,9 +637,10 @@ struct xt_norm_outputs xt_graph_norm(struct xt_graph *graph, struct xt_tensor *i
     if (graph->options.fuse && xt_conv_can_absorb(graph, in, spec->residual))
         return fuse(graph, in, spec, &params);
     if (graph->options.int8) {
-        xt_graph_refuse(graph, XT_ERR_RUN,
-                        "%s: int8 needs a convolution before each batch norm that can take it in",
-                        spec->name);
+        xt_graph_refuse(
+            graph, XT_ERR_RUN,
+            "%s: int8 needs a convolution before each batch norm, into which it can be folded",
+            spec->name);
         return none;
     }
     return add(graph, in, spec, &params);

@@ -27,7 +27,7 @@ void *xt_graph_refuse(struct xt_graph *graph, enum xt_status status, const char 
 
 /* ---- adding an op ---- */
 
-/* "layer3" is, or holds, layer3.0.conv1. */
+/* Whether `layer` ("layer3") is or contains `name` (layer3.0.conv1). */
 static bool is_in_layer(const char *name, const char *layer)
 {
     size_t length = strlen(layer);
@@ -56,7 +56,8 @@ bool xt_op_read(struct xt_op *op, struct xt_graph *graph, struct xt_tensor *tens
     if (!op || xt_graph_fails(graph))
         return false;
     if (!tensor)
-        return xt_graph_refuse(graph, XT_ERR_RUN, "%s reads a tensor that is not there", op->name);
+        return xt_graph_refuse(graph, XT_ERR_RUN, "%s reads a tensor that does not exist",
+                               op->name);
     if (tensor->overwritten)
         return xt_graph_refuse(graph, XT_ERR_RUN, "tensor %s is read after it was added to",
                                tensor->name);
@@ -66,7 +67,7 @@ bool xt_op_read(struct xt_op *op, struct xt_graph *graph, struct xt_tensor *tens
     int most = xt_tensor_readers_most(tensor);
     if (tensor->readers >= most && (graph->options.training || most == XT_FAN_OUT_MAX))
         return xt_graph_refuse(graph, XT_ERR_RUN,
-                               "tensor %s has more than %s: the op that makes it would lose the "
+                               "tensor %s has more than %s: the op that writes it would lose the "
                                "gradient of another one",
                                tensor->name, xt_count((long long)most, "reader").text);
     op->inputs[op->input_count++] = (struct xt_op_input){tensor, tensor->readers++};
@@ -84,7 +85,7 @@ struct xt_tensor *xt_op_write(struct xt_op *op, struct xt_graph *graph, const ch
                                XT_TENSORS_MAX);
     if (n < 1 || h < 1 || w < 1 || c < 1)
         return xt_graph_refuse(graph, XT_ERR_USAGE,
-                               "%s: what comes out would be %d samples of %dx%d with %d channels: "
+                               "%s: the output would be %d samples of %dx%d with %d channels: "
                                "the network needs larger images here",
                                name, n, h, w, c);
     if (xt_mem_calloc(&tensor, 1, sizeof *tensor, name, &graph->err))
@@ -134,7 +135,7 @@ int xt_graph_param(struct xt_graph *graph, const struct xt_param *param)
     int index = graph->next_param++;
     if (index < params->count && strcmp(params->items[index].name, param->name) == 0)
         return index;
-    xt_graph_refuse(graph, XT_ERR_RUN, "parameter %s is not in the network these parameters are of",
+    xt_graph_refuse(graph, XT_ERR_RUN, "parameter %s is not in the network of these parameters",
                     param->name);
     return -1;
 }
@@ -237,7 +238,7 @@ struct xt_buffer *xt_graph_permanent(struct xt_graph *graph, const char *owner, 
     return buffer;
 }
 
-/* The op that runs at `time` reads or writes this many bytes then; the loss is no op. */
+/* Counts bytes that the op at `time` reads or writes; the loss is not an op. */
 static void count_bytes(struct xt_graph *graph, int time, size_t bytes)
 {
     bool backward = time > graph->op_count;
@@ -246,7 +247,7 @@ static void count_bytes(struct xt_graph *graph, int time, size_t bytes)
         graph->ops[index]->bytes[backward] += (double)bytes;
 }
 
-/* It holds a slice's samples of each worker. */
+/* The buffer holds one slice of samples per worker. */
 static void make_ring(const struct xt_graph *graph, const struct xt_tensor *tensor,
                       struct xt_buffer *buffer)
 {
@@ -300,21 +301,21 @@ void xt_graph_use_grad(struct xt_graph *graph, struct xt_tensor *tensor, int rea
     count_bytes(graph, time, xt_tensor_bytes(tensor));
 }
 
-void xt_graph_use_inputs(struct xt_op *op, struct xt_graph *graph, uint64_t kept)
+void xt_graph_use_inputs(struct xt_op *op, struct xt_graph *graph, uint64_t saved)
 {
     int backward = xt_op_backward_time(graph, op);
     bool learns = xt_op_learns(op, graph);
     for (int i = 0; i < op->input_count; i++) {
         const struct xt_op_input *in = &op->inputs[i];
         xt_graph_use_value(graph, in->tensor, xt_op_forward_time(op));
-        if (learns && kept >> i & 1)
+        if (learns && saved >> i & 1)
             xt_graph_use_value(graph, in->tensor, backward);
         if (learns && in->tensor->wants_grad)
             xt_graph_use_grad(graph, in->tensor, in->reader, backward);
     }
 }
 
-/* An output in an input's memory is written where the input was counted. */
+/* An output in an input's memory was counted with the input. */
 static bool is_in_place(const struct xt_op *op, const struct xt_tensor *out)
 {
     for (int i = 0; i < op->input_count; i++)
@@ -323,7 +324,7 @@ static bool is_in_place(const struct xt_op *op, const struct xt_tensor *out)
     return false;
 }
 
-void xt_graph_use_outputs(struct xt_op *op, struct xt_graph *graph, uint64_t kept)
+void xt_graph_use_outputs(struct xt_op *op, struct xt_graph *graph, uint64_t saved)
 {
     int backward = xt_op_backward_time(graph, op);
     for (int i = 0; i < op->output_count; i++) {
@@ -334,21 +335,21 @@ void xt_graph_use_outputs(struct xt_op *op, struct xt_graph *graph, uint64_t kep
             xt_graph_use_value(graph, out, xt_op_forward_time(op));
         if (!xt_op_learns(op, graph))
             continue;
-        if (kept >> i & 1)
+        if (saved >> i & 1)
             xt_graph_use_value(graph, out, backward);
         for (int r = 0; r < out->readers; r++)
             xt_graph_use_grad(graph, out, r, backward);
     }
 }
 
-void xt_graph_use(struct xt_op *op, struct xt_graph *graph, uint64_t kept_inputs,
-                  uint64_t kept_outputs)
+void xt_graph_use(struct xt_op *op, struct xt_graph *graph, uint64_t saved_inputs,
+                  uint64_t saved_outputs)
 {
-    xt_graph_use_inputs(op, graph, kept_inputs);
-    xt_graph_use_outputs(op, graph, kept_outputs);
+    xt_graph_use_inputs(op, graph, saved_inputs);
+    xt_graph_use_outputs(op, graph, saved_outputs);
 }
 
-/* Nobody but the op needs what the tensor holds from here on. */
+/* Whether only the op reads the tensor from here on. */
 static bool is_free(const struct xt_tensor *tensor)
 {
     return tensor->readers == 1 && !tensor->shared && tensor->value &&
@@ -457,7 +458,7 @@ struct xt_location xt_graph_scale_of(const struct xt_graph *graph, const struct 
     return xt_in_arena(&graph->scales, &graph->scale_at[tensor->index]);
 }
 
-/* What is evaluated is each process's own. */
+/* Each process evaluates its own images. */
 static bool is_reduced(const struct xt_graph *graph)
 {
     return graph->communicator && graph->communicator->sum && graph->pass.training;

@@ -1,5 +1,5 @@
-/* A parameter as a tensor: one sample's numbers, the same for all. Its gradient is summed over the
- * samples by what reads it.
+/* A parameter as a tensor of one sample, the same for all. Its readers sum its gradient over the
+ * samples.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Max and average pools: parts of a norm's program, and ops by themselves in a fused graph, where
- * the convolution before has taken the rest of the norm.
+/* Max and average pools: parts of a norm's program, or separate ops in a fused graph, where the
+ * rest of the norm is folded into the convolution.
  */
 
 #include "engine/ops/ops.h"
@@ -73,7 +73,7 @@ static dnnl_primitive_desc_t make_forward(struct xt_program *program, const stru
     return pd;
 }
 
-/* The pool itself, within the input's type: oneDNN has no other on an XPU. */
+/* The pool in the input's type: oneDNN supports no other on an XPU. */
 static void add_pool(struct xt_op *op, struct xt_graph *graph, struct xt_pooling *pool,
                      const struct xt_operand *in, const struct xt_operand *out)
 {
@@ -90,7 +90,7 @@ static void add_pool(struct xt_op *op, struct xt_graph *graph, struct xt_pooling
         xt_step_arg(step, DNNL_ARG_WORKSPACE, xt_in_buffer(pool->workspace));
 }
 
-/* Room for the output in the input's type. */
+/* Memory for the output in the input's type. */
 static struct xt_operand add_narrow(const struct xt_pooling *pool, struct xt_graph *graph, int time)
 {
     size_t bytes = xt_tensor_count(pool->out) * xt_dtype_size(pool->in->dtype);
@@ -100,7 +100,7 @@ static struct xt_operand add_narrow(const struct xt_pooling *pool, struct xt_gra
     return narrow;
 }
 
-/* int8 becomes the numbers that it stands for before their average is taken. */
+/* int8 is dequantised before it is averaged. */
 static void add_int8_average(struct xt_op *op, struct xt_graph *graph, struct xt_pooling *pool,
                              const struct xt_operand *in, const struct xt_operand *out)
 {
@@ -217,7 +217,7 @@ static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_pa
         .relative = xt_reference_op_relative(xt_op_in(reference->op, 0)->dtype, 2, terms)};
 }
 
-/* An average that is a copy of another type is none of oneDNN's pools. */
+/* A 1x1 average to another type is a reorder, not a pool of oneDNN's. */
 const struct xt_op_kind xt_kind_pool = {
     .name = "pool",
     .size = sizeof(struct xt_pool_op),
@@ -234,7 +234,7 @@ struct xt_tensor *xt_graph_pool(struct xt_graph *graph, struct xt_tensor *in,
         return NULL;
     pool->window = *window;
     pool->average = average;
-    /* Readers are counted for their gradients; here there are none. */
+    /* Readers are counted for their gradients; inference has none. */
     pool->op.inputs[pool->op.input_count++].tensor = in;
     enum xt_dtype dtype = average ? XT_F32 : in->dtype;
     struct xt_tensor *out =

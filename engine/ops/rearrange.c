@@ -1,6 +1,5 @@
-/* Ops whose outputs are elements of their inputs in another place, or of another type: slices,
- * channel shuffles, transpositions, reshapes, casts. Each is two layouts of the same dimensions,
- * and a copy from one to the other; the gradient is copied back.
+/* Ops that move or convert elements: slices, channel shuffles, transpositions, reshapes, casts.
+ * Each is a copy between two layouts of the same dimensions; the gradient is copied back.
  */
 #include <string.h>
 
@@ -9,12 +8,12 @@
 
 /* ---- the program ---- */
 
-/* The same elements in the input and in the output, whose places are still to be said. */
+/* Views of the same elements in the input and in the output; strides are still to be set. */
 struct layouts {
     struct xt_operand in, out;
 };
 
-/* An axis from which every step-th element is taken becomes two: [.. / step][step]. */
+/* A strided axis becomes two: [.. / step][step]. */
 static struct layouts slice_of(const struct xt_rearrange_op *slice)
 {
     struct layouts l = {xt_operand_tensor(xt_op_in(&slice->op, 0), NULL),
@@ -107,7 +106,7 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
     add_copy(op, XT_BACKWARD, l.out, out->grad[0], l.in, xt_op_in_grad(op, 0));
 }
 
-/* The output is the input's memory, and the same for the gradients. */
+/* The output is the input's memory; likewise the gradients. */
 static void describe_reshape(struct xt_op *op, struct xt_graph *graph)
 {
     xt_graph_use_inputs(op, graph, 0);
@@ -119,7 +118,7 @@ static void describe_reshape(struct xt_op *op, struct xt_graph *graph)
 
 /* ---- in double precision ---- */
 
-/* The input's element that is the output's element `index`, both dense. */
+/* Index of the input element that is the output's element `index`, both dense. */
 static size_t source_of(const struct xt_op *op, size_t index)
 {
     const struct xt_rearrange_op *rearrange = (const struct xt_rearrange_op *)op;
@@ -161,7 +160,7 @@ static enum xt_status reference_backward(struct xt_reference_op *reference)
     return XT_OK;
 }
 
-/* A cast rounds once, to the narrower of the two types; the others not at all. */
+/* A cast rounds once, to the narrower of the two types; the other ops are exact. */
 static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_part part, int which)
 {
     enum xt_dtype in = xt_op_in(reference->op, 0)->dtype;
@@ -219,7 +218,7 @@ const struct xt_op_kind xt_kind_cast = {
 
 /* ---- adding them to a graph ---- */
 
-/* The output has the input's type, and what is known of its numbers. */
+/* The output inherits the input's type and value properties. */
 static struct xt_tensor *write(struct xt_rearrange_op *rearrange, struct xt_graph *graph,
                                const char *name, int h, int w, int c)
 {
@@ -285,8 +284,9 @@ struct xt_tensor *xt_graph_transpose(struct xt_graph *graph, struct xt_tensor *i
     for (int i = 0; i < XT_AXES; i++)
         seen |= (unsigned)from[i] < XT_AXES ? 1U << from[i] : 0;
     if (seen != (1U << XT_AXES) - 1)
-        return xt_graph_refuse(graph, XT_ERR_USAGE, "%s: %d, %d, %d is no order of three axes",
-                               name, (int)from[0], (int)from[1], (int)from[2]);
+        return xt_graph_refuse(graph, XT_ERR_USAGE,
+                               "%s: %d, %d, %d is not a permutation of three axes", name,
+                               (int)from[0], (int)from[1], (int)from[2]);
     memcpy(transpose->from, from, sizeof transpose->from);
     const int shape[XT_AXES] = {in->h, in->w, in->c};
     return write(transpose, graph, name, shape[from[0]], shape[from[1]], shape[from[2]]);

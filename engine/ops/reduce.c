@@ -1,5 +1,5 @@
-/* Sums over some of a tensor's axes, and one sample's numbers for all samples, as products with a
- * matrix of ones: oneDNN's reduction is not one that every driver compiles (program.h).
+/* Sums over axes, and repetition over samples, as products with a matrix of ones: not every driver
+ * compiles oneDNN's reduction (program.h).
  */
 #include "engine/ops/ops.h"
 
@@ -21,13 +21,13 @@ static struct xt_operand add_ones(struct xt_op *op, struct xt_graph *graph, size
     return ones;
 }
 
-/* A run of axes that are summed over, between those before and those behind it. */
+/* A run of consecutive summed axes, and the axes before and after it. */
 struct run {
     int64_t outer, count, inner;
     int first, end; /* axes */
 };
 
-/* The last one; count 1: there is none. */
+/* The last run; count 1: none is left. */
 static struct run last_run(const int64_t *dims, const int64_t *wanted)
 {
     struct run run = {1, 1, 1, 0, XT_DENSE_AXES};
@@ -98,7 +98,7 @@ void xt_op_sum(struct xt_op *op, struct xt_graph *graph, enum xt_phase phase,
         for (int i = 0; i < XT_DENSE_AXES; i++)
             dims[i] = i >= run.first && i < run.end ? 1 : now.dims[i];
         bool last = product(dims) == product(to->dims);
-        /* A product is of its factors' type or of float32. */
+        /* A product has its factors' type or float32. */
         bool direct = last && (to->dtype == now.dtype || to->dtype == dnnl_f32);
         struct xt_operand sums = direct ? *to : xt_op_room(op, graph, phase, dnnl_f32, dims);
         add_product(op, graph, phase, &run, &now, &sums);

@@ -33,7 +33,7 @@ static int groups_of(const struct xt_reference_conv *conv)
     return or_1(conv->groups);
 }
 
-/* The channels of the input that one output channel reads, and the first of them. */
+/* The number of input channels that one output channel reads, and the first. */
 static int fan_in(const struct xt_reference_conv *conv)
 {
     return conv->in.c / groups_of(conv);
@@ -164,7 +164,7 @@ void xt_reference_norm_grad(const struct xt_reference_norm *norm, const double *
 
 /* ---- pools ---- */
 
-/* What a window sees: the places of its numbers, in reading order. */
+/* The indices of a window's elements, in row-major order. */
 struct view {
     size_t at[512];
     int count;
@@ -268,7 +268,7 @@ bool xt_reference_dropout_keeps(uint64_t seed, uint64_t step, int op, int n, siz
 
 /* ---- global context ---- */
 
-/* Sample n's elements that the mean of squares is taken over: the sample's own or the batch's. */
+/* The elements of sample n's mean of squares: the sample's own or the batch's. */
 static void range_of(const struct xt_reference_tap *tap, int batch, int n, size_t *first,
                      size_t *last)
 {
@@ -328,7 +328,7 @@ static double divided_grad(const struct xt_reference_shape *out, const double *o
     return out_grad[xt_reference_at(out, at.n, 0, at.x, channel + at.k)] / s->h;
 }
 
-/* The sum of gradient times value over what one mean of squares divides. */
+/* The sum of gradient times value over the elements divided by one mean of squares. */
 static double slope_of(const struct xt_reference_tap *taps, int count, int batch, int group, int n,
                        const double *out_grad)
 {
@@ -355,7 +355,7 @@ void xt_reference_context_grad(const struct xt_reference_tap *taps, int count, i
             double elements = 0;
             double square = mean_square(taps, count, batch, taps[t].group, n, &elements);
             double slope = slope_of(taps, count, batch, taps[t].group, n, out_grad);
-            /* Padding is divided by the batch's mean and is no part of it. */
+            /* Padded samples are divided by the batch's mean but are not part of it. */
             bool in_mean = !batch || n < batch;
             for (size_t i = (size_t)n * sample; i < (size_t)(n + 1) * sample; i++)
                 taps[t].grad[i] =

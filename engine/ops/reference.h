@@ -1,5 +1,5 @@
-/* The arithmetic of every op by plain loops in double precision, written from what the op is, not
- * from how it is computed: what the self-test and the tests hold the real ops against.
+/* Reference arithmetic of every op by simple loops in double precision, written from the op's
+ * definition, independent of the implementation: the self-test and the tests compare with it.
  *
  * Values are dense N, H, W, C; a convolution's weights are O, I, H, W. Buffers are the caller's.
  * Slow by design. Thread-safe.
@@ -33,12 +33,12 @@ struct xt_reference_conv {
     int kernel_h, kernel_w;
     int stride_h, stride_w;
     int dilation_h, dilation_w; /* 0 counts as 1 */
-    int pad_h, pad_w;           /* above and to the left: beyond the input all is 0 */
+    int pad_h, pad_w;           /* above and to the left; zeros */
     int groups;                 /* 0 counts as 1; weights are O, I / groups, H, W */
 };
 
-/* One element each, so that a caller may look at some of many. `index` counts the elements of the
- * output (bias and ReLU left out), the input's gradient and the weights' gradient. */
+/* One element, so that a caller may check a sample of many. `index` counts the elements of the
+ * output (without bias and ReLU), the input's gradient and the weights' gradient. */
 double xt_reference_conv_output(const struct xt_reference_conv *conv, const double *in,
                                 const double *weight, size_t index);
 double xt_reference_conv_input_grad(const struct xt_reference_conv *conv, const double *out_grad,
@@ -50,7 +50,7 @@ double xt_reference_conv_weight_grad(const struct xt_reference_conv *conv, const
 void xt_reference_moments(const struct xt_reference_shape *shape, const double *z, int k,
                           double *mean, double *variance);
 
-/* (z - mean) / sqrt(variance + eps) * gamma + beta, then the residual; the ReLU is apart. */
+/* (z - mean) / sqrt(variance + eps) * gamma + beta, then the residual; without the ReLU. */
 struct xt_reference_norm {
     struct xt_reference_shape shape;
     const double *mean, *variance, *gamma, *beta; /* [c] */
@@ -64,9 +64,9 @@ void xt_reference_norm_grad(const struct xt_reference_norm *norm, const double *
                             const double *out_grad, double *z_grad, double *gamma_grad,
                             double *beta_grad);
 
-/* Pools of `in` by a window whose out_h and out_w are set. `lead`, where not NULL: by how much the
- * largest exceeds every other number of its window. The gradients are added to `in_grad`; a max's
- * goes to the first largest. */
+/* Pools of `in` by a window whose out_h and out_w are set. `lead`, if not NULL: the margin of the
+ * maximum over every other number of its window. The gradients are added to `in_grad`; a max's goes
+ * to the first maximum. */
 void xt_reference_max_pool(const struct xt_reference_shape *in, const struct xt_window *window,
                            const double *from, double *to, double *lead);
 void xt_reference_max_pool_grad(const struct xt_reference_shape *in, const struct xt_window *window,
@@ -77,8 +77,8 @@ void xt_reference_average_pool_grad(const struct xt_reference_shape *in,
                                     const struct xt_window *window, const double *to_grad,
                                     double *in_grad);
 
-/* Whether dropout keeps element `index` of sample n: the mask is a function of seed, step, the op's
- * index, sample and element, the same on every device. */
+/* Whether dropout retains element `index` of sample n: the mask is a function of seed, step, the
+ * op's index, sample and element, the same on every device. */
 bool xt_reference_dropout_keeps(uint64_t seed, uint64_t step, int op, int n, size_t index,
                                 double probability);
 

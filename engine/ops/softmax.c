@@ -1,4 +1,4 @@
-/* Softmax over the channels. Its gradient follows from what came out. */
+/* Softmax over the channels. Its gradient is computed from the output. */
 #include <math.h>
 
 #include "engine/ops/ops.h"
@@ -112,7 +112,7 @@ static enum xt_status reference_backward(struct xt_reference_op *reference)
     return XT_OK;
 }
 
-/* What came out is rounded before the gradient follows from it. */
+/* The output is rounded before the gradient is computed from it. */
 static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_part part, int which)
 {
     const struct xt_tensor *t = xt_op_out(reference->op, 0);

@@ -1,6 +1,6 @@
-/* Max and average pools by themselves, in training too: any kernel, strides, paddings. Windows of
- * an average that counts its padding give the average of what is there, times the share of that in
- * what is counted. In inference behind a ReLU a pool may be the one that has loops (pool.c).
+/* Max and average pools as separate ops, in training too: any kernel, strides, paddings. An average
+ * that counts padding is the average of the elements inside, times their fraction of the divisor.
+ * In inference a pool after a ReLU may use the loops instead (pool.c).
  */
 #include <stdio.h>
 
@@ -12,7 +12,7 @@ static const char what_gradient[] = "the max pool's gradient";
 
 /* ---- windows ---- */
 
-/* Along one axis: what a window covers of the input, and of the input with its padding. */
+/* Along one axis: a window's range, clipped to the padded input and to the input. */
 struct covered {
     int first, end; /* within the input */
     int counted;
@@ -108,8 +108,8 @@ static void destroy(struct xt_op *op)
 
 /* ---- in double precision ---- */
 
-/* One window: where it is in the output, and the element of the input that is the first largest;
- * *lead: by how much it exceeds the others. */
+/* One window: its index in the output, and the input's element that is its first maximum; *lead:
+ * its margin over the others. */
 struct view {
     const struct xt_window_pool_op *pool;
     struct xt_reference_shape in;
@@ -151,7 +151,7 @@ static size_t largest(const struct view *v, const double *from, double *lead)
     return best;
 }
 
-/* The window's numbers count this much in an average. */
+/* The weight of a window's numbers in its average. */
 static double weight_of(const struct view *v)
 {
     if (v->pool->counts_padding)
@@ -159,7 +159,7 @@ static double weight_of(const struct view *v)
     return 1 / ((double)(v->y.end - v->y.first) * (v->x.end - v->x.first));
 }
 
-/* Adds the window's average to *sum, or, where that is NULL, its gradient to the numbers'. */
+/* Adds the window's average to *sum or, if that is NULL, its gradient to the elements'. */
 static void average(const struct view *v, const double *from, double *sum, double *grads, double dy)
 {
     for (int y = v->y.first; y < v->y.end; y++)
@@ -237,8 +237,8 @@ const struct xt_op_kind xt_kind_window_pool = {
 
 /* ---- adding it to a graph ---- */
 
-/* How many windows there are; with ceil_mode the last one may reach beyond the padding, but not
- * begin there. */
+/* The number of windows; with ceil_mode the last may extend beyond the padding, but not begin
+ * there. */
 static int count_windows(int size, int kernel, int stride, int before, int behind, bool ceil_mode)
 {
     int room = size + before + behind - kernel;
@@ -263,7 +263,7 @@ static struct xt_window window_of(const struct xt_pool_spec *spec, const struct 
     return w;
 }
 
-/* As oneDNN has it: no window lies in the padding alone. */
+/* A requirement of oneDNN: no window is entirely padding. */
 static bool is_possible(const struct xt_pool_spec *spec)
 {
     return spec->kernel_h > 0 && spec->kernel_w > 0 && spec->stride_h >= 0 && spec->stride_w >= 0 &&

@@ -89,7 +89,7 @@ static enum xt_status note(struct walk *walk, enum xt_selftest_pass pass, const 
     struct xt_selftest_row *row = row_of(walk->out, op, pass);
     if (!row)
         return xt_err_set(err, XT_ERR_RUN, "more than %d kinds of ops", XT_SELFTEST_ROWS_MAX);
-    double largest = fmax(c->largest, bound->lower_bound);
+    double largest = fmax(c->largest, bound->scale);
     double error = c->error > 0 ? c->error / largest : 0;
     double most = bound->relative + (bound->absolute > 0 ? bound->absolute / largest : 0);
     bool wrong = !(error <= most);
@@ -304,7 +304,7 @@ static double terms_of(const struct walk *walk, enum xt_part part, int which)
 }
 
 /* The number of `count` elements, of `terms` terms each, that are compared. */
-static size_t looked_at(size_t count, double terms)
+static size_t sample_size(size_t count, double terms)
 {
     double most = WORK_MAX / terms;
     return most < 64 ? (count < 64 ? count : 64) : (double)count < most ? count : (size_t)most;
@@ -312,14 +312,14 @@ static size_t looked_at(size_t count, double terms)
 
 /* The k-th of those: one per segment of equal length, at varying offsets, including the first and
  * the last. */
-static size_t element(size_t k, size_t looked, size_t count)
+static size_t element(size_t k, size_t samples, size_t count)
 {
-    if (looked == count || k == 0)
+    if (samples == count || k == 0)
         return k;
-    if (k == looked - 1)
+    if (k == samples - 1)
         return count - 1;
-    size_t segment = count / looked;
-    return k * count / looked + (size_t)(xt_rng_at(SEED, count, k) % (segment ? segment : 1));
+    size_t segment = count / samples;
+    return k * count / samples + (size_t)(xt_rng_at(SEED, count, k) % (segment ? segment : 1));
 }
 
 /* Compares a part's output with the reference: with `wanted`, or, if the kind computes single
@@ -329,13 +329,13 @@ static struct comparison compare(const struct walk *walk, enum xt_part part, int
 {
     const struct xt_reference_op_kind *kind = &walk->op->kind->reference;
     const struct xt_reference_op *reference = &walk->reference;
-    size_t looked = kind->element ? looked_at(count, terms_of(walk, part, which)) : count;
+    size_t samples = kind->element ? sample_size(count, terms_of(walk, part, which)) : count;
     double error = 0;
     double largest = 0;
 #pragma omp parallel for schedule(static) reduction(max : error, largest)
-    for (size_t k = 0; k < looked; k++) {
+    for (size_t k = 0; k < samples; k++) {
         struct comparison one = {0};
-        size_t i = element(k, looked, count);
+        size_t i = element(k, samples, count);
         look(&one, got[i], kind->element ? kind->element(reference, part, which, i) : wanted[i]);
         error = one.error > error ? one.error : error;
         largest = one.largest > largest ? one.largest : largest;

@@ -325,10 +325,10 @@ static struct xt_tensor *add_pools(struct xt_graph *graph, struct xt_tensor *x)
          .pad_bottom = 1,
          .pad_right = 1},
         {.name = "average.global", .average = true, .kernel_h = 2, .kernel_w = 2}};
-    const struct xt_parameter_spec spread = {.name = "spread", .h = 6, .w = 4, .c = 6};
+    const struct xt_parameter_spec expanded = {.name = "expanded", .h = 6, .w = 4, .c = 6};
     for (size_t i = 0; i < sizeof pools / sizeof *pools; i++)
         x = xt_graph_window_pool(graph, x, &pools[i]);
-    return xt_graph_mul(graph, xt_graph_parameter(graph, &spread), x, "mul.spread");
+    return xt_graph_mul(graph, xt_graph_parameter(graph, &expanded), x, "mul.expanded");
 }
 
 /* As in ResNet, with a residual read by two; then groups, and LPRNet's end. */

@@ -1,4 +1,4 @@
-/* The table of MPI's functions (mpi_table.h): the only file that knows MPI. */
+/* The table of MPI functions (mpi_table.h): the only file that includes mpi.h. */
 #include <limits.h>
 #include <mpi.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@ struct xt_mpi_job {
     MPI_Comm channels[XT_MPI_CHANNELS];
     MPI_Comm messages;
     MPI_Op add_bf16;
-    MPI_Request told; /* of the message to the first */
+    MPI_Request told; /* of the message to rank 0 */
     char message[4096];
 };
 
@@ -25,7 +25,7 @@ struct xt_mpi_request {
 
 extern const struct xt_mpi_table xt_mpi_table;
 
-/* MPI has no type of 16-bit floating point; of what it calls this is the type. */
+/* MPI has no 16-bit floating-point type; the signature of a user-defined reduction is MPI's. */
 /* NOLINTNEXTLINE(readability-non-const-parameter) */
 static void add_bf16(void *in, void *inout, int *count, MPI_Datatype *type)
 {
@@ -60,16 +60,16 @@ static int name_library(struct xt_mpi_who *who)
     return code;
 }
 
-/* Errors come back as codes, so that the sentence is ours. */
+/* Errors are returned as codes; the caller words the sentence. */
 static int copy_world(MPI_Comm *out)
 {
     int code = MPI_Comm_dup(MPI_COMM_WORLD, out);
     return code ? code : MPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN);
 }
 
-/* Open MPI's own choice for sums in place is a tree up and down, which sends everything
- * 2 log2(size) times; this one (Rabenseifner's) 2 (size - 1) / size times, in as many rounds.
- * Before MPI reads it; who has set it knows better. Other MPIs do not look. */
+/* Open MPI's own choice for sums in place is a tree up and down, which sends everything 2
+ * log2(size) times; this one (Rabenseifner's) 2 (size - 1) / size times, in as many rounds. Set
+ * before MPI reads it, unless the user has set it. Other MPIs ignore it. */
 static void choose_algorithm(void)
 {
     setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "3", 0);
@@ -114,7 +114,7 @@ static void describe(int code, char *out, size_t size)
     snprintf(out, size, "%s", text);
 }
 
-/* The request of something to start; NULL where there is no memory. */
+/* A new request; NULL if out of memory. */
 static struct xt_mpi_request *new_request(struct xt_mpi_request **out)
 {
     *out = calloc(1, sizeof **out);

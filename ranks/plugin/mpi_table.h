@@ -1,10 +1,10 @@
-/* What the program has of MPI: a table of functions in a library of its own (libxtrain_mpi.so),
- * which `mpicc` compiles where it is there. So the program is the same with MPI and without, and
- * assumes nothing of an MPI's binary interface.
+/* The MPI plug-in: a table of functions in a library (libxtrain_mpi.so) that `mpicc` compiles if it
+ * is installed. The program itself is the same with and without MPI, and does not depend on an
+ * MPI's ABI.
  *
- * One thread calls all of them. What starts returns at once; its data stay alone until `test` says
- * that it is done, which is also what moves it forward. Functions return 0, or a code that
- * `describe` explains. Every process calls what is collective, in the same order on each channel.
+ * Called from one thread. Functions that start a request return at once; the data must not be
+ * touched until `test` reports completion; `test` also drives progress. Functions return 0, or a
+ * code for `describe`. Collectives are called by every process, in the same order on each channel.
  */
 #ifndef XT_RANKS_PLUGIN_MPI_TABLE_H
 #define XT_RANKS_PLUGIN_MPI_TABLE_H
@@ -12,35 +12,35 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Goes up with every change to what follows. */
+/* Incremented with every change below. */
 enum { XT_MPI_TABLE_VERSION = 1 };
 
-/* Numbers that are added up: each is rounded as arithmetic in its type rounds. */
+/* Types of sums; each addition rounds to the type. */
 enum xt_mpi_type { XT_MPI_F64, XT_MPI_F32, XT_MPI_BF16 };
 
-/* What is on one channel does not wait for what is on another. */
+/* Channels (duplicated communicators) do not wait for each other. */
 enum xt_mpi_channel { XT_MPI_STEPS, XT_MPI_GRADIENTS, XT_MPI_ENDING, XT_MPI_CHANNELS };
 
 struct xt_mpi_who {
-    int rank, size;             /* of all processes */
-    int local_rank, local_size; /* of those on this host */
+    int rank, size;             /* in all */
+    int local_rank, local_size; /* on this host */
     char library[128];          /* "Open MPI v4.1.4" */
 };
 
-/* All processes, once opened. */
+/* Valid once opened. */
 struct xt_mpi_job;
-/* Something that was started. */
+/* A pending request. */
 struct xt_mpi_request;
 
 struct xt_mpi_table {
     int version;
-    /* Once in a process. */
+    /* Once per process. */
     int (*open)(struct xt_mpi_job **out, struct xt_mpi_who *who);
     void (*describe)(int code, char *out, size_t size);
-    /* Sums of all processes, in place; the same bits in each of them. */
+    /* All-reduce sum, in place; the same bits on each process. */
     int (*start_sum)(struct xt_mpi_job *job, enum xt_mpi_channel channel, void *data, size_t count,
                      enum xt_mpi_type type, struct xt_mpi_request **out);
-    /* Process `root` gives its bytes to all. */
+    /* Broadcast from process `root`. */
     int (*start_copy)(struct xt_mpi_job *job, void *data, size_t bytes, int root,
                       struct xt_mpi_request **out);
     /* all: [size][bytes] */
@@ -48,16 +48,16 @@ struct xt_mpi_table {
                         struct xt_mpi_request **out);
     /* Once *done, the request is gone. */
     int (*test)(struct xt_mpi_request *request, bool *done);
-    /* A message of at most 4096 bytes to process 0, which need not wait for one. */
+    /* A message of at most 4096 bytes to process 0, which polls for it. */
     int (*tell_first)(struct xt_mpi_job *job, const void *bytes, size_t count);
     int (*was_told)(struct xt_mpi_job *job, void *bytes, size_t count, int *from, bool *told);
-    /* Ends every process with this exit code. */
+    /* Aborts every process with this exit code. */
     void (*abort)(struct xt_mpi_job *job, int code);
-    /* All processes meet, and go their way. */
+    /* Finalises MPI: collective. */
     void (*close)(struct xt_mpi_job *job);
 };
 
-/* The library's one symbol. */
+/* The library's only symbol. */
 #define XT_MPI_SYMBOL "xt_mpi_table"
 
 #endif

@@ -61,7 +61,7 @@ static void a_failed_allocation_names_thing_and_size(void **state)
     (void)state;
     struct xt_err err = {0};
     assert_int_equal(xt_err_no_memory(&err, "a batch", 12500000), XT_ERR_MEMORY);
-    assert_string_equal(err.text, "out of memory: 12.5 MB for a batch could not be had");
+    assert_string_equal(err.text, "out of memory: cannot allocate 12.5 MB for a batch");
 }
 
 int main(void)

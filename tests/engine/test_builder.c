@@ -140,7 +140,7 @@ static void an_output_of_no_channels_is_refused(void **state)
         conv(&b, stem(&b),
              (struct xt_conv_spec){.name = "none", .channels = 0, .kernel_h = 1, .kernel_w = 1});
     assert_null(x);
-    assert_refused(&b, x, XT_ERR_USAGE, "none: what comes out would be 2 samples of 1x24 with 0");
+    assert_refused(&b, x, XT_ERR_USAGE, "none: the output would be 2 samples of 1x24 with 0");
 }
 
 static void a_pool_larger_than_its_input_is_refused(void **state)
@@ -154,7 +154,7 @@ static void a_pool_larger_than_its_input_is_refused(void **state)
         .max = {.kernel_h = 3, .kernel_w = 3, .stride_h = 1, .stride_w = 1}};
     struct xt_tensor *x = xt_graph_norm(b.graph, stem(&b), &spec).max;
     assert_null(x);
-    assert_refused(&b, x, XT_ERR_USAGE, "norm max: what comes out would be 2 samples of 0x22");
+    assert_refused(&b, x, XT_ERR_USAGE, "norm max: the output would be 2 samples of 0x22");
 }
 
 static void groups_that_do_not_divide_the_channels_are_refused(void **state)

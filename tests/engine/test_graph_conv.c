@@ -177,7 +177,7 @@ static void two_readers_without_relu_are_refused(void **state)
     net_outlet(&net, x, "first");
     assert_null(xt_graph_conv(net.graph, x, &second));
     assert_string_equal(net.graph->err.text,
-                        "tensor stem has more than 1 reader: the op that makes it would lose the "
+                        "tensor stem has more than 1 reader: the op that writes it would lose the "
                         "gradient of another one");
     net_clear(&net);
 }
@@ -196,7 +196,7 @@ static void a_third_reader_is_refused(void **state)
     struct xt_conv_spec third = {.name = "third", .channels = 1, .kernel_h = 1, .kernel_w = 1};
     assert_null(xt_graph_conv(net.graph, x, &third));
     assert_string_equal(net.graph->err.text,
-                        "tensor relu has more than 2 readers: the op that makes it "
+                        "tensor relu has more than 2 readers: the op that writes it "
                         "would lose the gradient of another one");
     net_clear(&net);
 }

@@ -298,15 +298,14 @@ static void a_range_that_is_no_number_is_refused(void **state)
     struct xt_recording *recording = NULL;
     net_ok(&net, xt_recording_create(&recording, &net.err));
     assert_int_equal(xt_recording_ranges(recording, net.graph, &ranges, &net.err), XT_ERR_DATA);
-    assert_string_equal(net.err.text, "int8: no image was there to find ranges with");
+    assert_string_equal(net.err.text, "int8: no images to find ranges with");
     net_find(&net, "conv", "bias")->value[3] = (double)INFINITY;
     net_put(&net);
     net.graph->recording = recording;
     net_forward(&net);
     assert_int_equal(xt_recording_ranges(recording, net.graph, &ranges, &net.err), XT_ERR_DATA);
-    assert_string_equal(net.err.text,
-                        "int8: conv is infinite or not a number on the images that give the "
-                        "ranges, so the weights cannot be meant for them");
+    assert_string_equal(net.err.text, "int8: conv is infinite or NaN on the images that give the "
+                                      "ranges, so the weights do not fit them");
     xt_recording_destroy(recording);
     net_clear(&net);
 }

@@ -2,10 +2,12 @@
 #ifndef XT_BASE_SHA256_H
 #define XT_BASE_SHA256_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct xt_sha256 {
+    bool fast; /* by the CPU's SHA instructions */
     uint32_t state[8];
     uint64_t length;
     uint8_t block[64];

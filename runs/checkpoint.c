@@ -21,6 +21,7 @@
 #include "infer/machine.h"
 #include "models/registry.h"
 #include "models/weights/weight_file.h"
+#include "models/weights/weight_hash.h"
 #include "infer/network/param_files.h"
 #include "runs/run_options.h"
 
@@ -181,8 +182,7 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return hash_bytes(hash, text, strlen(text) + 1);
 }
 
-/* A hash of all tensors and of the metadata but the hash itself, so that a flipped bit is detected
- * on reading. */
+/* The hash of format 1: of all tensors and of the metadata but the hash itself. */
 static uint64_t hash_all(const struct xt_file_tensor *tensors, size_t count,
                          const struct xt_file_meta *meta, size_t meta_count)
 {
@@ -273,6 +273,7 @@ static void describe(struct texts *texts, const struct xt_checkpoint *c,
     add_numbers(texts, fields, sizeof fields / sizeof *fields, c);
     add_numbers(texts, extra->fields, extra->field_count, extra->numbers);
     describe_machine(texts, network);
+    texts->count += xt_run_mark_meta(&network->mark, texts->meta + texts->count);
     if (network->loaded)
         texts->meta[texts->count++] =
             (struct xt_file_meta){.key = XT_NET_TEXT_KEY, .value = network->loaded->text};
@@ -303,9 +304,6 @@ enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
             (struct xt_file_meta){.key = "class_names", .value = xt_str_get(&names)};
     if (!status)
         status = gather(&contents, network, extra, err);
-    if (!status)
-        add_text(&texts, hash_key, "%016" PRIx64,
-                 hash_all(contents.tensors, contents.count, texts.meta, texts.count));
     if (!status)
         status = xt_checkpoint_path(folder, checkpoint->step, &path, err);
     if (!status)
@@ -344,7 +342,7 @@ static enum xt_status check_format(const struct xt_weight_file *file, const char
     static const struct xt_number_field field = {
         .key = XT_CHECKPOINT_KEY, .kind = XT_NUMBER_COUNT, .least = INT_MIN, .needed = true};
     enum xt_status status = xt_numbers_read(&field, 1, &found, 0, file, path, err);
-    if (!status && found.format != XT_CHECKPOINT_FORMAT)
+    if (!status && (found.format < XT_CHECKPOINT_FIRST || found.format > XT_CHECKPOINT_FORMAT))
         return xt_err_set(err, XT_ERR_DATA,
                           "%s is a checkpoint of format %" PRId64 "; this xtrain reads format %d",
                           path, found.format, XT_CHECKPOINT_FORMAT);
@@ -469,6 +467,24 @@ static void note_machine(const char *path, const struct xt_weight_file *file,
     }
 }
 
+/* Format 1 had a hash of its own; since then every file of weights is checked on reading. */
+static enum xt_status check_hash(const struct xt_weight_file *file, const char *path,
+                                 struct xt_err *err)
+{
+    const char *wanted = NULL;
+    char hash[32];
+    if (xt_weight_file_meta(file, XT_WEIGHT_HASH_KEY))
+        return XT_OK;
+    snprintf(hash, sizeof hash, "%016" PRIx64,
+             hash_all(file->tensors, file->count, file->meta, file->meta_count));
+    enum xt_status status = xt_number_need_text(file, path, hash_key, &wanted, err);
+    if (!status && strcmp(wanted, hash) != 0)
+        status = xt_err_set(err, XT_ERR_DATA,
+                            "%s is damaged: it does not hold what was written (hash %s, not %.32s)",
+                            path, hash, wanted);
+    return status;
+}
+
 /* Reads the file and verifies its hash. */
 static enum xt_status read_whole(struct xt_weight_file *file, const char *path, struct xt_err *err)
 {
@@ -483,15 +499,7 @@ static enum xt_status read_whole(struct xt_weight_file *file, const char *path, 
             "--init the weights that a new run begins with",
             path);
     }
-    const char *wanted = NULL;
-    char hash[32];
-    snprintf(hash, sizeof hash, "%016" PRIx64,
-             hash_all(file->tensors, file->count, file->meta, file->meta_count));
-    status = xt_number_need_text(file, path, hash_key, &wanted, err);
-    if (!status && strcmp(wanted, hash) != 0)
-        status = xt_err_set(err, XT_ERR_DATA,
-                            "%s is damaged: it does not hold what was written (hash %s, not %.32s)",
-                            path, hash, wanted);
+    status = check_hash(file, path, err);
     if (status)
         xt_weight_file_clear(file);
     return status;

@@ -18,7 +18,8 @@
 #include "runs/run_costs.h"
 #include "runs/run_options.h"
 
-enum { XT_CHECKPOINT_FORMAT = 1, XT_CHECKPOINT_ARRAYS = 3 };
+/* The format that is written, and the first that is read. */
+enum { XT_CHECKPOINT_FORMAT = 2, XT_CHECKPOINT_FIRST = 1, XT_CHECKPOINT_ARRAYS = 3 };
 
 struct xt_checkpoint {
     int64_t step;    /* batches trained on */

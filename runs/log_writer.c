@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "runs/chain.h"
 
 static const size_t file_limit = (size_t)1 << 32;
 
@@ -36,6 +37,11 @@ static enum verdict judge_line(const char *line, size_t length, struct xt_log_ke
     enum verdict verdict = !cJSON_IsObject(record) ? BROKEN : is_later(record, keep) ? LATER : KEEP;
     cJSON_Delete(record);
     return verdict;
+}
+
+bool xt_log_keeps_line(const char *line, size_t length, struct xt_log_keep keep)
+{
+    return judge_line(line, length, keep) == KEEP;
 }
 
 static enum xt_status mend(const char *path,
@@ -173,11 +179,23 @@ void xt_log_writer_word(struct xt_log_writer *writer, const char *key, const cha
 
 enum xt_status xt_log_writer_end(struct xt_log_writer *writer, struct xt_err *err)
 {
+    struct xt_sha256_text head = {""};
+    if (*writer->head.text && writer->length <= sizeof writer->line) {
+        head = xt_chain_next(writer->head.text, writer->line, writer->length);
+        append_key(writer, "chain");
+        append(writer, "\"");
+        append(writer, head.text);
+        append(writer, "\"");
+    }
     append(writer, "}\n");
     if (writer->length > sizeof writer->line)
         return xt_err_set(err, XT_ERR_RUN, "cannot write %s: a line of %zu bytes is too long",
                           writer->path, writer->length);
-    return xt_file_append(writer->fd, writer->path, writer->line, writer->length, err);
+    enum xt_status status =
+        xt_file_append(writer->fd, writer->path, writer->line, writer->length, err);
+    if (!status)
+        writer->head = head;
+    return status;
 }
 
 enum xt_status xt_log_writer_sync(struct xt_log_writer *writer, struct xt_err *err)

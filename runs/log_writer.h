@@ -13,13 +13,15 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/sha256.h"
 
 enum { XT_LOG_LINE_MAX = 2048 };
 
 struct xt_log_writer {
     int fd;
     char *path;
-    size_t length; /* of `line`; larger than the array: the line did not fit */
+    struct xt_sha256_text head; /* hash of the last line (chain.h); "": lines have none */
+    size_t length;              /* of `line`; larger than the array: the line did not fit */
     char line[XT_LOG_LINE_MAX];
 };
 
@@ -38,6 +40,9 @@ static inline bool xt_log_keeps_rollback(const struct xt_log_keep *keep, double 
     return rolled_back_to < (double)keep->checkpoint;
 }
 
+/* Whether a line, with its newline, is retained. */
+bool xt_log_keeps_line(const char *line, size_t length, struct xt_log_keep keep);
+
 /* Opens a record to append, creating it where it is missing; *fd is -1 after a failure. `keep`
  * filters what an earlier run left: it moves the bytes to retain to the front and returns their
  * number. */
@@ -48,7 +53,7 @@ enum xt_status xt_log_writer_open_mended(int *fd, const char *path,
 /* Opens `path` to append, creating it where it is missing. What an earlier run left is repaired
  * first: an incomplete last line, lines whose `step` is beyond those to retain, and lines that are
  * not JSON objects are removed. Errors (XT_ERR_RUN, XT_ERR_DATA) name the path; close may be called
- * after one. */
+ * after one. The caller sets `head` where lines are to be chained. */
 enum xt_status xt_log_writer_open(struct xt_log_writer *writer, const char *path,
                                   struct xt_log_keep keep, struct xt_err *err);
 

@@ -10,9 +10,10 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "runs/chain.h"
 #include "runs/report/json.h"
 
-enum { FORMAT = 1, PROOF_MAX = 4 << 20, PIECE = 1 << 20 };
+enum { FORMAT = 1, PROOF_MAX = 16 << 20, PIECE = 1 << 20 };
 
 struct xt_proof_date xt_proof_date(int64_t seconds)
 {
@@ -38,7 +39,40 @@ cJSON *xt_proof_describe(const struct xt_machine *machine)
 
 /* ---- the record ---- */
 
-enum xt_status xt_proof_read(const char *folder, cJSON **out, struct xt_err *err)
+static const char *text_of(const cJSON *at, const char *key)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(at, key));
+    return text ? text : "";
+}
+
+static enum xt_status hash_of(const struct xt_json *json, const char *from, const cJSON *item,
+                              struct xt_sha256_text *out, struct xt_err *err)
+{
+    struct xt_str text = {0};
+    enum xt_status status = xt_json_print(json, item, &text, err);
+    if (!status)
+        *out = xt_chain_next(from, xt_str_get(&text), text.length);
+    xt_str_clear(&text);
+    return status;
+}
+
+/* Takes the seal off. */
+static enum xt_status break_seal(cJSON *all, enum xt_proof_seal *out, struct xt_err *err)
+{
+    const struct xt_json json = {0};
+    struct xt_sha256_text hash;
+    cJSON *seal = cJSON_DetachItemFromObjectCaseSensitive(all, "seal");
+    const char *then = cJSON_GetStringValue(seal);
+    enum xt_status status = hash_of(&json, "", all, &hash, err);
+    *out = !seal                                         ? XT_SEAL_NONE
+           : !status && then && !strcmp(then, hash.text) ? XT_SEAL_HOLDS
+                                                         : XT_SEAL_BROKEN;
+    cJSON_Delete(seal);
+    return status;
+}
+
+enum xt_status xt_proof_read(const char *folder, cJSON **out, enum xt_proof_seal *seal,
+                             struct xt_err *err)
 {
     uint8_t *data = NULL;
     size_t capacity = 0;
@@ -53,6 +87,7 @@ enum xt_status xt_proof_read(const char *folder, cJSON **out, struct xt_err *err
         if (xt_json_get(all, "format", 0) == FORMAT &&
             cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(all, "starts")) &&
             cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(all, "files"))) {
+            status = break_seal(all, seal, err);
             *out = all;
         } else {
             cJSON_Delete(all);
@@ -65,12 +100,16 @@ enum xt_status xt_proof_read(const char *folder, cJSON **out, struct xt_err *err
     return status;
 }
 
-static enum xt_status save(const struct xt_proof *proof, const struct xt_json *json,
-                           struct xt_err *err)
+static enum xt_status save(const struct xt_proof *proof, struct xt_json *json, struct xt_err *err)
 {
     struct xt_str text = {0};
+    struct xt_sha256_text seal = {""};
     char *path = NULL;
-    enum xt_status status = xt_json_print(json, proof->all, &text, err);
+    enum xt_status status = hash_of(json, "", proof->all, &seal, err);
+    xt_json_text(json, proof->all, "seal", seal.text);
+    if (!status)
+        status = xt_json_print(json, proof->all, &text, err);
+    cJSON_DeleteItemFromObjectCaseSensitive(proof->all, "seal");
     if (!status)
         status = xt_run_folder_file(proof->folder, XT_PROOF_FILE, &path, err);
     if (!status)
@@ -80,15 +119,32 @@ static enum xt_status save(const struct xt_proof *proof, const struct xt_json *j
     return status;
 }
 
+/* What the chain cannot prove any more: said now, and by every xtrain verify. */
+static void add_break(struct xt_proof *proof, struct xt_json *json, const char *what)
+{
+    cJSON *breaks = cJSON_GetObjectItemCaseSensitive(proof->all, "breaks");
+    if (!breaks)
+        breaks = xt_json_array(json, proof->all, "breaks");
+    cJSON *item = xt_json_object(json, breaks, NULL);
+    xt_json_text(json, item, "found", xt_proof_date((int64_t)time(NULL)).text);
+    xt_json_text(json, item, "what", what);
+    xt_log_warn("%s: %s; the run goes on, and xtrain verify will say so", proof->folder->path,
+                what);
+}
+
 static enum xt_status begin(struct xt_proof *proof, struct xt_json *json, struct xt_err *err)
 {
     struct xt_err why;
+    enum xt_proof_seal seal = XT_SEAL_NONE;
     char *path = NULL;
     enum xt_status status = xt_run_folder_file(proof->folder, XT_PROOF_FILE, &path, err);
     bool there = !status && xt_file_exists(path);
     free(path);
-    if (there && !xt_proof_read(proof->folder->path, &proof->all, &why))
+    if (there && !xt_proof_read(proof->folder->path, &proof->all, &seal, &why)) {
+        if (seal == XT_SEAL_BROKEN)
+            add_break(proof, json, "proof.json is not what was written");
         return XT_OK;
+    }
     if (there) {
         xt_log_warn("%s; a new record is begun", why.text);
         status = xt_run_folder_set_aside(proof->folder, XT_PROOF_FILE, err);
@@ -142,22 +198,161 @@ static void record_start(struct xt_json *json, cJSON *starts, const struct xt_pr
           start->checked ? xt_proof_date(start->checked).text : "never");
 }
 
+/* What the start's link says. */
+static enum xt_status describe_facts(struct xt_proof *proof, struct xt_json *json,
+                                     const struct xt_proof_start *start, struct xt_err *err)
+{
+    struct xt_sha256_text versions = {""};
+    cJSON *with = xt_proof_describe(start->machine);
+    enum xt_status status = hash_of(json, "", with, &versions, err);
+    cJSON_Delete(with);
+    cJSON *facts = proof->facts = cJSON_CreateObject();
+    json->failed = json->failed || !facts;
+    xt_json_text(json, facts, "started", xt_proof_date((int64_t)time(NULL)).text);
+    xt_json_text(json, facts, "folder", xt_file_name(proof->folder->path));
+    xt_json_number(json, facts, "step", (double)start->step);
+    xt_json_number(json, facts, "ranks", start->ranks);
+    xt_json_text(json, facts, "data", start->data.text);
+    xt_json_text(json, facts, "settings", start->settings.text);
+    xt_json_text(json, facts, "versions", versions.text);
+    if (*start->begun_from)
+        xt_json_text(json, facts, "begun_from", start->begun_from);
+    return status;
+}
+
 enum xt_status xt_proof_open(struct xt_proof *proof, const struct xt_run_folder *folder,
                              const struct xt_proof_start *start, struct xt_err *err)
 {
     struct xt_json json = {0};
+    char *signature = NULL;
     *proof = (struct xt_proof){.folder = folder};
-    enum xt_status status = begin(proof, &json, err);
+    enum xt_status status = xt_run_folder_file(folder, XT_PROOF_SIGNATURE, &signature, err);
+    if (!status)
+        unlink(signature);
+    free(signature);
+    if (!status)
+        status = begin(proof, &json, err);
     if (status)
         return status;
     record_start(&json, cJSON_GetObjectItemCaseSensitive(proof->all, "starts"), start);
-    return save(proof, &json, err);
+    return describe_facts(proof, &json, start, err);
 }
 
 void xt_proof_close(struct xt_proof *proof)
 {
     cJSON_Delete(proof->all);
+    cJSON_Delete(proof->facts);
     *proof = (struct xt_proof){0};
+}
+
+/* ---- the chain ---- */
+
+static cJSON *links_of(const cJSON *all)
+{
+    return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(all, "chain"),
+                                            "links");
+}
+
+const char *xt_proof_id(const cJSON *all)
+{
+    return text_of(cJSON_GetArrayItem(links_of(all), 0), "head");
+}
+
+const char *xt_proof_head(const cJSON *all)
+{
+    return text_of(cJSON_GetObjectItemCaseSensitive(all, "chain"), "head");
+}
+
+static bool has_link(const cJSON *links, const struct xt_chain_cut *cut)
+{
+    const cJSON *link;
+    cJSON_ArrayForEach(link, links)
+    {
+        if (!strcmp(text_of(link, "after"), cut->after.text) &&
+            !strcmp(text_of(link, "head"), cut->from.text))
+            return true;
+    }
+    return false;
+}
+
+/* Takes ownership of the facts. */
+static enum xt_status add_link(struct xt_json *json, cJSON *links, const char *after,
+                               const char *from, cJSON *facts, struct xt_sha256_text *head,
+                               struct xt_err *err)
+{
+    struct xt_sha256_text hash = {""};
+    snprintf(hash.text, sizeof hash.text, "%s", from);
+    enum xt_status status = facts ? hash_of(json, from, facts, &hash, err) : XT_OK;
+    cJSON *link = xt_json_object(json, links, NULL);
+    xt_json_text(json, link, "after", after);
+    xt_json_text(json, link, "from", from);
+    if (facts)
+        xt_json_add(json, link, "facts", facts);
+    xt_json_text(json, link, "head", hash.text);
+    *head = hash;
+    return status;
+}
+
+/* The newest hash: of the last line, or of the last link where no line came after it. */
+static const char *newest(const struct xt_proof *proof, const struct xt_chain_survey *survey)
+{
+    const cJSON *links = links_of(proof->all);
+    const cJSON *last = cJSON_GetArrayItem(links, cJSON_GetArraySize(links) - 1);
+    const char *head = xt_proof_head(proof->all);
+    bool is_link = last && !strcmp(head, text_of(last, "head"));
+    return is_link && !strcmp(survey->end.text, text_of(last, "after")) ? head : survey->end.text;
+}
+
+/* What happened to the record between two starts. */
+static const char *what_is_broken(const struct xt_proof *proof,
+                                  const struct xt_chain_survey *survey)
+{
+    const cJSON *links = links_of(proof->all);
+    const cJSON *last = cJSON_GetArrayItem(links, cJSON_GetArraySize(links) - 1);
+    const char *head = xt_proof_head(proof->all);
+    if (!last)
+        return *survey->end.text ? "proof.json of the lines so far is missing" : NULL;
+    bool is_there = survey->has_head || !strcmp(head, text_of(last, "head"));
+    return is_there ? NULL : "lines of metrics.jsonl are missing";
+}
+
+static cJSON *chain_of(struct xt_proof *proof, struct xt_json *json,
+                       const struct xt_chain_survey *survey)
+{
+    cJSON *chain = cJSON_GetObjectItemCaseSensitive(proof->all, "chain");
+    if (chain)
+        return chain;
+    chain = xt_json_object(json, proof->all, "chain");
+    xt_json_add(json, chain, "earlier", cJSON_CreateBool(survey->unchained > 0));
+    xt_json_array(json, chain, "links");
+    return chain;
+}
+
+enum xt_status xt_proof_link(struct xt_proof *proof, const struct xt_chain_survey *survey,
+                             struct xt_sha256_text *head, struct xt_err *err)
+{
+    struct xt_json json = {0};
+    struct xt_sha256_text from = {""};
+    const char *broken = what_is_broken(proof, survey);
+    if (broken)
+        add_break(proof, &json, broken);
+    cJSON *chain = chain_of(proof, &json, survey);
+    cJSON *links = cJSON_GetObjectItemCaseSensitive(chain, "links");
+    snprintf(from.text, sizeof from.text, "%s", newest(proof, survey));
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < survey->cut_count && !status; i++) {
+        const struct xt_chain_cut *cut = &survey->cuts[i];
+        if (!has_link(links, cut))
+            status = add_link(&json, links, cut->after.text, cut->from.text, NULL, head, err);
+    }
+    cJSON *facts = proof->facts;
+    proof->facts = NULL;
+    if (!status)
+        status = add_link(&json, links, survey->kept.text, from.text, facts, head, err);
+    else
+        cJSON_Delete(facts);
+    renew(&json, chain, "head", head->text);
+    return status ? status : save(proof, &json, err);
 }
 
 /* ---- files ---- */
@@ -206,8 +401,28 @@ enum xt_status xt_proof_before(struct xt_proof *proof, const char *name, struct 
     return save(proof, &json, err);
 }
 
+static bool is_there(const struct xt_proof *proof, const char *name)
+{
+    char *path = NULL;
+    bool there = xt_run_folder_file(proof->folder, name, &path, NULL) || xt_file_exists(path);
+    free(path);
+    return there;
+}
+
+/* --keep retains the newest checkpoints alone. */
+static void forget_old(const struct xt_proof *proof)
+{
+    cJSON *files = cJSON_GetObjectItemCaseSensitive(proof->all, "files");
+    cJSON *next = NULL;
+    for (cJSON *file = files ? files->child : NULL; file; file = next) {
+        next = file->next;
+        if (xt_str_starts(file->string, "state-") && !is_there(proof, file->string))
+            cJSON_Delete(cJSON_DetachItemViaPointer(files, file));
+    }
+}
+
 enum xt_status xt_proof_after(struct xt_proof *proof, const char *name, int64_t step,
-                              struct xt_err *err)
+                              const char *head, struct xt_err *err)
 {
     struct xt_json json = {0};
     struct xt_sha256_text hash;
@@ -225,5 +440,8 @@ enum xt_status xt_proof_after(struct xt_proof *proof, const char *name, int64_t 
     xt_json_text(&json, file, "sha256", hash.text);
     xt_json_number(&json, file, "bytes", (double)bytes);
     xt_json_number(&json, file, "step", (double)step);
+    if (head)
+        renew(&json, cJSON_GetObjectItemCaseSensitive(proof->all, "chain"), "head", head);
+    forget_old(proof);
     return save(proof, &json, err);
 }

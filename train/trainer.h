@@ -164,6 +164,10 @@ struct xt_memory_plan xt_trainer_memory_plan(const struct xt_trainer *trainer);
 /* Opens the run's folder and record, and resumes from a checkpoint with --resume. */
 enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *err);
 
+/* Writes the run's settings, the text of its config.yaml, on rank 0. */
+enum xt_status xt_trainer_save_settings(struct xt_trainer *trainer, const char *text, size_t length,
+                                        struct xt_err *err);
+
 /* Trains to the end of the run, --max-time, --stop-after or a signal. Returns XT_OK when done
  * (--max-time and --patience too, see xt_run_state.end), XT_STOPPED for --stop-after and SIGTERM,
  * XT_INTERRUPTED for SIGINT: saved in each case, and err says so. */

@@ -147,17 +147,13 @@ static enum xt_status describe_run(const struct xt_options *options,
 }
 
 /* Saves the settings beside the results, as a file that --config takes and --resume reads. */
-static enum xt_status save_settings(const struct xt_options *options,
-                                    const struct xt_run_summary *run, struct xt_err *err)
+static enum xt_status save_settings(const struct xt_options *options, struct xt_trainer *trainer,
+                                    struct xt_err *err)
 {
     struct xt_str text = {0};
-    char *path = NULL;
     enum xt_status status = xt_options_print_run(options, &text, err);
     if (!status)
-        status = xt_run_folder_file(run->folder, "config.yaml", &path, err);
-    if (!status)
-        status = xt_file_save(path, text.data, text.length, err);
-    free(path);
+        status = xt_trainer_save_settings(trainer, text.data, text.length, err);
     xt_str_clear(&text);
     return status;
 }
@@ -538,7 +534,7 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
         status = xt_trainer_open_run(trainer, err);
     summary = xt_trainer_summary(trainer);
     if (!status && xt_ranks_is_first(s->ranks))
-        status = save_settings(options, &summary, err);
+        status = save_settings(options, trainer, err);
     if (!status)
         status = xt_device_loss_open_folder(loss, err);
     xt_cli_ranks_compare(s->ranks);

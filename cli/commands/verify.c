@@ -1,5 +1,5 @@
-/* xtrain verify: checks that a run's files are as recorded, and compares the recorded versions and
- * device with the current ones. */
+/* xtrain verify: checks that a run's files and the chain of its record are as recorded, and
+ * compares the recorded versions and device with the current ones. */
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,17 +10,14 @@
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/report.h"
+#include "cli/verify/record.h"
 #include "engine/selftest/selftest.h"
 #include "runs/report/past_run.h"
-#include "runs/checkpoint.h"
 #include "runs/proof.h"
 
 struct look {
-    const char *folder;
+    struct xt_record_look record;
     struct xt_report *report;
-    int files;
-    int wrong;             /* files that are not as recorded */
-    int unproven;          /* that were being written when the run exited */
     int changed;           /* changed versions and devices */
     bool here;             /* the device could be opened */
     enum xt_status device; /* XT_OK, or the result of the device check */
@@ -36,93 +33,6 @@ static const char *told(const cJSON *at, const char *key)
 {
     const char *text = text_of(at, key);
     return text ? text : "not told";
-}
-
-/* --- files
- * --------------------------------------------------------------------------------------*/
-static void add_file(struct look *look, struct xt_report *table, const char *name,
-                     const char *state, const char *detail)
-{
-    struct xt_report *row = xt_report_group(table, NULL);
-    look->files++;
-    xt_report_add(row, "file", "file", "%s", name);
-    xt_report_add(row, "state", "is", "%s", state);
-    xt_report_add(row, "detail", *detail ? "" : NULL, "    %s", detail);
-}
-
-static enum xt_status look_at_weights(struct look *look, struct xt_report *table,
-                                      const cJSON *recorded, struct xt_err *err)
-{
-    const char *want = text_of(recorded, "sha256");
-    const char *name = recorded->string;
-    struct xt_sha256_text hash;
-    struct xt_err why;
-    size_t bytes = 0;
-    char *path = NULL;
-    char detail[200] = "";
-    if (strchr(name, '/'))
-        return xt_err_set(err, XT_ERR_DATA, "%s/%s is damaged: it names a file outside the folder",
-                          look->folder, XT_PROOF_FILE);
-    enum xt_status status = xt_file_join(&path, look->folder, name, err);
-    if (status)
-        return status;
-    bool there = xt_file_exists(path);
-    enum xt_status read = there ? xt_proof_hash(path, &hash, &bytes, &why) : XT_OK;
-    free(path);
-    if (!want) {
-        look->unproven++;
-        add_file(look, table, name, "not recorded",
-                 "the run was killed while it wrote this file; --resume rewrites it");
-    } else if (!there || read) {
-        look->wrong++;
-        add_file(look, table, name, there ? "unreadable" : "missing", there ? why.text : "");
-    } else if (strcmp(want, hash.text) != 0) {
-        look->wrong++;
-        snprintf(detail, sizeof detail, "SHA-256 %s, recorded %s", hash.text, want);
-        add_file(look, table, name, "changed", detail);
-    } else {
-        add_file(look, table, name, "as recorded", "");
-    }
-    return XT_OK;
-}
-
-/* Checkpoints contain their own hash. */
-static enum xt_status look_at_checkpoints(struct look *look, struct xt_report *table,
-                                          struct xt_err *err)
-{
-    struct xt_file_list list = {0};
-    enum xt_status status = xt_file_list_folder(&list, look->folder, err);
-    for (size_t i = 0; i < list.count && !status; i++) {
-        const char *name = xt_file_name(list.paths[i]);
-        size_t length = strlen(name);
-        const char end[] = ".safetensors";
-        struct xt_checkpoint_file file = {0};
-        struct xt_err why;
-        if (!xt_str_starts(name, "state-") || length < sizeof end ||
-            strcmp(name + length + 1 - sizeof end, end) != 0)
-            continue;
-        enum xt_status read = xt_checkpoint_open(&file, list.paths[i], &why);
-        xt_checkpoint_close(&file);
-        if (read == XT_ERR_MEMORY)
-            status = xt_err_set(err, read, "%s", why.text);
-        look->wrong += read != XT_OK;
-        add_file(look, table, name, read ? "damaged" : "as recorded", read ? why.text : "");
-    }
-    xt_file_list_clear(&list);
-    return status;
-}
-
-static enum xt_status look_at_files(struct look *look, const cJSON *proof, struct xt_err *err)
-{
-    struct xt_report *table = xt_report_table(look->report, "files");
-    const cJSON *file;
-    enum xt_status status = XT_OK;
-    cJSON_ArrayForEach(file, cJSON_GetObjectItemCaseSensitive(proof, "files"))
-    {
-        if (!status)
-            status = look_at_weights(look, table, file, err);
-    }
-    return status ? status : look_at_checkpoints(look, table, err);
 }
 
 /* --- what computes
@@ -230,22 +140,46 @@ static enum xt_status look_at_all(struct look *look, const struct xt_settings *s
     if (!text_of(with, "device"))
         return xt_err_set(err, XT_ERR_DATA,
                           "%s/%s is damaged: it does not say what the run was made with",
-                          look->folder, XT_PROOF_FILE);
-    enum xt_status status = look_at_files(look, proof, err);
+                          look->record.folder, XT_PROOF_FILE);
+    enum xt_status status = xt_record_look(&look->record, err);
     describe_start(look, start, count);
     return status ? status : look_at_device(look, s, with, err);
 }
 
+/* What the chain proves, and what it does not. */
+static void say_what_is_proven(const struct look *look)
+{
+    const struct xt_record_look *record = &look->record;
+    bool proven = record->is_chained && !record->wrong && !record->unchained;
+    const char *head = xt_proof_head(record->proof);
+    xt_report_flag(look->report, "proven", NULL, proven, "", "");
+    xt_report_add(look->report, "lines", NULL, "%zu", record->lines);
+    xt_report_add(look->report, "unproven_lines", NULL, "%zu", record->unchained);
+    xt_report_add(look->report, "id", NULL, "%s", xt_proof_id(record->proof));
+    xt_report_add(look->report, "head", NULL, "%s", head);
+    if (record->is_chained && record->unchained)
+        xt_report_line(look->report, "%s were recorded before chains; not proven",
+                       xt_count((long long)record->unchained, "line").text);
+    if (record->is_chained && !record->wrong)
+        xt_report_line(look->report,
+                       "proven: %s of the record, settings, weights and checkpoints are unchanged "
+                       "since they were recorded (record %.12s); not proven: who recorded them, "
+                       "and that the images were what they were called",
+                       xt_count((long long)record->lines, "line").text, head);
+}
+
 static void conclude(struct look *look)
 {
-    bool all = !look->wrong && !look->unproven && !look->changed && look->here && !look->device;
+    const struct xt_record_look *record = &look->record;
+    bool all = !record->wrong && !record->unproven && !look->changed && look->here && !look->device;
     xt_report_flag(look->report, "as_recorded", NULL, all, "", "");
+    say_what_is_proven(look);
     if (all)
         xt_report_line(look->report, "all is as recorded: %s, versions and device",
-                       xt_count(look->files, "file").text);
+                       xt_count(record->files, "file").text);
     else
         xt_report_line(look->report, "%s, %d not as recorded, %d not recorded; %s",
-                       xt_count(look->files, "file").text, look->wrong, look->unproven,
+                       xt_count(record->files, "file").text, record->wrong, record->unproven,
                        !look->here ? "versions and device were not compared"
                        : look->changed
                            ? "versions or device have changed since, so that results may "
@@ -253,8 +187,8 @@ static void conclude(struct look *look)
                            : "versions and device are as recorded");
 }
 
-static enum xt_status read_run(const char *folder, cJSON **proof, struct xt_report *report,
-                               struct xt_err *err)
+static enum xt_status read_run(const char *folder, cJSON **proof, enum xt_proof_seal *seal,
+                               struct xt_report *report, struct xt_err *err)
 {
     struct xt_past_run run;
     char *path = NULL;
@@ -271,7 +205,7 @@ static enum xt_status read_run(const char *folder, cJSON **proof, struct xt_repo
                             folder, XT_PROOF_FILE);
     free(path);
     if (!status)
-        status = xt_proof_read(folder, proof, err);
+        status = xt_proof_read(folder, proof, seal, err);
     xt_report_flag(report, "running", NULL, running, "", "");
     if (running)
         xt_report_line(report, "the run is still running: files may change while they are read");
@@ -281,29 +215,33 @@ static enum xt_status read_run(const char *folder, cJSON **proof, struct xt_repo
 enum xt_status xt_cmd_verify(struct xt_options *options, struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
-    struct look look = {.folder = options->arguments[0], .report = xt_report_create()};
+    struct look look = {.report = xt_report_create()};
+    struct xt_record_look *record = &look.record;
     cJSON *proof = NULL;
+    *record = (struct xt_record_look){.folder = options->arguments[0], .report = look.report};
     if (options->argument_count > 1) {
         xt_report_destroy(look.report);
         return xt_err_set(err, XT_ERR_USAGE, "verify takes one run; %s is a second",
                           options->arguments[1]);
     }
     xt_report_add(look.report, "run", NULL, "%s", options->arguments[0]);
-    enum xt_status status = read_run(look.folder, &proof, look.report, err);
+    enum xt_status status = read_run(record->folder, &proof, &record->seal, look.report, err);
+    record->proof = proof;
     if (!status)
         status = look_at_all(&look, s, proof, err);
+    if (!status)
+        conclude(&look);
     cJSON_Delete(proof);
     if (status) {
         xt_report_destroy(look.report);
         return status;
     }
-    conclude(&look);
     status =
         xt_report_end(look.report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
     if (!status && look.device)
         return xt_err_set(err, look.device, "%s", look.why);
-    if (!status && look.wrong)
+    if (!status && record->wrong)
         return xt_err_set(err, XT_ERR_RUN, "not as recorded: %s of %s",
-                          xt_count(look.wrong, "file").text, look.folder);
+                          xt_count(record->wrong, "file").text, record->folder);
     return status;
 }

@@ -253,6 +253,8 @@ static enum xt_status read_weights(struct xt_network *network,
     network->weights_name = settings->init;
     status = xt_weight_file_read(&network->weights, settings->init, XT_MODEL_BYTES_MAX, err);
     network->has_weights = !status;
+    if (!status)
+        xt_run_mark_read(&network->mark, &network->weights);
     if (!status && xt_weight_file_meta(&network->weights, XT_CHECKPOINT_KEY))
         status = xt_err_set(err, XT_ERR_DATA,
                             "%s is a checkpoint, which --resume continues from; the weights are "
@@ -478,7 +480,8 @@ enum xt_status xt_network_save(struct xt_network *network, const char *path, str
 {
     struct xt_network_meta own;
     struct origin origin;
-    struct xt_file_meta meta[4 + sizeof own.items / sizeof *own.items] = {{"format", "pt"}};
+    struct xt_file_meta meta[4 + XT_RUN_MARK_META + sizeof own.items / sizeof *own.items] = {
+        {"format", "pt"}};
     struct xt_params_view view = {network->params.values, network->params.stats};
     struct xt_params_tensors tensors = {0};
     enum xt_status status = xt_network_meta(network, &own, err);
@@ -490,6 +493,7 @@ enum xt_status xt_network_save(struct xt_network *network, const char *path, str
     meta[count++] = (struct xt_file_meta){"made_with", origin.with};
     if (network->device.own_memory)
         meta[count++] = (struct xt_file_meta){"device_check", origin.check};
+    count += xt_run_mark_meta(&network->mark, meta + count);
     if (!status)
         status = xt_params_pull(&network->params, err);
     if (!status)

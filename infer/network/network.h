@@ -27,6 +27,7 @@
 #include "models/registry.h"
 #include "models/weights/weight_file.h"
 #include "infer/network/class_names.h"
+#include "infer/network/run_mark.h"
 #include "infer/settings.h"
 
 /* The metadata key that distinguishes a checkpoint from weights. */
@@ -63,6 +64,7 @@ struct xt_network {
     struct xt_weight_file weights; /* --init, until the network is built */
     bool has_weights;
     const char *weights_name;  /* of the file, for messages; NULL: no file */
+    struct xt_run_mark mark;   /* of the run that the weights are of; the trainer sets its own */
     struct xt_span build_span; /* duration of building */
     uint64_t seed;             /* of the weights that are initialised; set before it is built */
     bool pageable;             /* images are decoded into pageable host memory */

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "models/weights/pth.h"
 #include "models/weights/safetensors.h"
+#include "models/weights/weight_hash.h"
 #include "models/weights/weight_input.h"
 
 enum { START_BYTES = 9 };
@@ -82,6 +83,8 @@ static enum xt_status read_input(struct xt_weight_file *file, const struct xt_we
     struct xt_err own;
     *file = (struct xt_weight_file){0};
     enum xt_status status = parse(file, input, &own);
+    if (!status)
+        status = xt_weight_hash_check(file, &own);
     if (!status) {
         drop_wrappers(file);
         return XT_OK;
@@ -139,28 +142,50 @@ static enum xt_status write_all(struct xt_file_writer *writer, const uint8_t *he
     return status;
 }
 
-enum xt_status xt_weight_file_write(const char *path, const struct xt_file_tensor *tensors,
-                                    size_t count, const struct xt_file_meta *meta,
-                                    size_t meta_count, struct xt_err *err)
+static enum xt_status write_file(const char *path, const struct xt_weight_file *file,
+                                 struct xt_err *err)
 {
     uint8_t *header = NULL;
     size_t header_size = 0;
-    /* Not modified here: the fields are not const because readers fill them. */
-    struct xt_weight_file file = {.tensors = (struct xt_file_tensor *)tensors, .count = count};
     struct xt_err own;
-    enum xt_status status = xt_weight_store_check_unique(&file, &own);
+    enum xt_status status = xt_weight_store_check_unique(file, &own);
     if (!status)
-        status =
-            xt_safetensors_header(&header, &header_size, tensors, count, meta, meta_count, &own);
+        status = xt_safetensors_header(&header, &header_size, file->tensors, file->count,
+                                       file->meta, file->meta_count, &own);
     if (status)
         return xt_err_set(err, status, "%s cannot be written: %s", path, own.text);
     struct xt_file_writer writer = {0};
     status = xt_file_begin(&writer, path, err);
     if (!status)
-        status = write_all(&writer, header, header_size, tensors, count, err);
+        status = write_all(&writer, header, header_size, file->tensors, file->count, err);
     if (!status)
         status = xt_file_commit(&writer, err);
     xt_file_abandon(&writer);
     free(header);
+    return status;
+}
+
+enum xt_status xt_weight_file_write(const char *path, const struct xt_file_tensor *tensors,
+                                    size_t count, const struct xt_file_meta *meta,
+                                    size_t meta_count, struct xt_err *err)
+{
+    /* Not modified here: the fields are not const because readers fill them. */
+    struct xt_weight_file file = {.tensors = (struct xt_file_tensor *)tensors, .count = count};
+    struct xt_weight_hash hash;
+    enum xt_status status =
+        xt_mem_calloc(&file.meta, meta_count + 2, sizeof *file.meta, "metadata", err);
+    if (status)
+        return status;
+    if (meta_count)
+        memcpy(file.meta, meta, meta_count * sizeof *meta);
+    file.meta_count = meta_count;
+    status = xt_weight_hash_make(&hash, &file, err);
+    file.meta[file.meta_count++] = (struct xt_file_meta){XT_WEIGHT_HASH_KEY, hash.whole.text};
+    file.meta[file.meta_count++] =
+        (struct xt_file_meta){XT_WEIGHT_TENSORS_KEY, xt_str_get(&hash.tensors)};
+    if (!status)
+        status = write_file(path, &file, err);
+    xt_weight_hash_clear(&hash);
+    free(file.meta);
     return status;
 }

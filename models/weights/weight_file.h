@@ -19,8 +19,8 @@
  * `model_state_dict` or `model` are taken from there, values that are not tensors are skipped,
  * strided tensors are copied to dense ones. The prefixes of DataParallel ("module.") and
  * torch.compile ("_orig_mod.") are removed. XT_ERR_DATA names the file, and tensor or offset, for
- * anything damaged, and for a file whose tensors take more than `most` bytes, which is refused
- * before they are read. */
+ * anything damaged (weight_hash.h: a flipped bit), and for a file whose tensors take more than
+ * `most` bytes, which is refused before they are read. */
 enum xt_status xt_weight_file_read(struct xt_weight_file *file, const char *path, size_t most,
                                    struct xt_err *err);
 
@@ -33,7 +33,7 @@ enum xt_status xt_weight_file_parse(struct xt_weight_file *file, const uint8_t *
                                     const char *name, struct xt_err *err);
 
 /* Writes safetensors: temporary name, synced, renamed. Tensors are in the order given, without
- * holes; the first begins on a multiple of eight bytes. */
+ * holes; the first begins on a multiple of eight bytes. Adds their hashes to the metadata. */
 enum xt_status xt_weight_file_write(const char *path, const struct xt_file_tensor *tensors,
                                     size_t count, const struct xt_file_meta *meta,
                                     size_t meta_count, struct xt_err *err);

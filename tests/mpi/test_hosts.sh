@@ -12,7 +12,7 @@ run=(--model lprnet --data 'synth:plates?count=96&seed=3' --batch 8 --quiet)
 link_is 1000 50 || { echo 'skipped: this system shapes no link (tc tbf)'; exit 77; }
 "${two[@]}" "${run[@]}" --steps 12 --save-every 4 --out here >said 2>&1 || fail 'two ranks of one host failed' "$(cat said)"
 expect 0 "${host_names[1]} " "${away[@]}" "${one[@]}" "${run[@]//--quiet/--verbose}" --steps 12 --save-every 4 --out "$tree/away"
-[ "$(record here)" = "$(record away)" ] && cmp here/last.safetensors away/last.safetensors ||
+[ "$(record here)" = "$(record away)" ] && same_weights here/last.safetensors away/last.safetensors ||
   fail 'over a link it is another run' "$(diff <(record here) <(record away))"
 
 # Cut: rank 0 says what it waited for, and no rank is left on either host. mpirun may be, for as long as TCP tries to reach

@@ -21,7 +21,7 @@ for run in sys.argv[1:]:
         line = json.loads(line)
         kind = "evaluation/" if "val_loss" in line else "training/"
         for key, value in line.items():
-            if key not in ("step", "epoch", "time", "images", "correct") and value is not None:
+            if key not in ("step", "epoch", "time", "images", "correct", "chain") and value is not None:
                 wanted.setdefault(kind + key, []).append((line["step"], value))
     assert "training/loss" in wanted and "evaluation/plate_accuracy" in wanted, wanted
     assert sorted(read.Tags()["scalars"]) == sorted(wanted), (read.Tags()["scalars"], sorted(wanted))

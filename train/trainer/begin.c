@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "data/digest.h"
 #include "train/trainer/parts.h"
 #include "train/trainer/state.h"
 #include "train/trainer/step.h"
@@ -18,12 +19,21 @@
 enum xt_status xt_trainer_open_log(struct xt_trainer *trainer, struct xt_err *err)
 {
     char *path = NULL;
+    struct xt_chain_survey survey = {.has_head = false};
+    struct xt_sha256_text head = {""};
     const struct xt_log_keep keep = {.training = trainer->step - trainer->loss_steps,
                                      .evaluations = trainer->evaluated_step,
                                      .checkpoint = trainer->step};
     enum xt_status status = xt_run_folder_file(&trainer->folder, "metrics.jsonl", &path, err);
     if (!status)
+        status = xt_chain_survey(&survey, path, keep, xt_proof_head(trainer->proof.all), err);
+    /* Before lines are removed: a kill in between leaves a chain that holds. */
+    if (!status)
+        status = xt_proof_link(&trainer->proof, &survey, &head, err);
+    xt_chain_survey_clear(&survey);
+    if (!status)
         status = xt_log_writer_open(&trainer->log, path, keep, err);
+    trainer->log.head = head;
     if (!status)
         xt_run_report_open(&trainer->report, &trainer->folder, &trainer->settings->data,
                            trainer->settings->record.pictures, keep);
@@ -31,26 +41,55 @@ enum xt_status xt_trainer_open_log(struct xt_trainer *trainer, struct xt_err *er
     return status;
 }
 
-static enum xt_status open_record(struct xt_trainer *trainer, struct xt_err *err)
+static enum xt_status hash_settings(const struct xt_trainer *trainer, struct xt_sha256_text *out,
+                                    struct xt_err *err)
 {
-    char *bad = NULL;
-    enum xt_status status = xt_trainer_open_log(trainer, err);
-    if (!status)
-        status = xt_run_folder_file(&trainer->folder, "bad_images.txt", &bad, err);
-    if (!status)
-        status = xt_bad_images_open(&trainer->bad, bad, err);
-    free(bad);
+    struct xt_run_options options;
+    struct xt_sha256 hash;
+    xt_sha256_begin(&hash);
+    enum xt_status status =
+        xt_run_options_init(&options, &trainer->settings->lister, &trainer->network, err);
+    for (size_t i = 0; i < options.count; i++) {
+        const char *value = xt_str_get(&options.items[i].value);
+        xt_sha256_add(&hash, options.items[i].key, strlen(options.items[i].key) + 1);
+        xt_sha256_add(&hash, value, strlen(value) + 1);
+    }
+    xt_run_options_clear(&options);
+    const struct xt_sha256_digest digest = xt_sha256_end(&hash);
+    *out = xt_sha256_format(&digest);
+    return status;
+}
+
+static enum xt_status open_proof(struct xt_trainer *trainer, struct xt_err *err)
+{
     struct xt_machine machine;
     xt_machine_describe(&machine, &trainer->network.device,
                         xt_amp_dtype(trainer->settings->network.amp));
-    const struct xt_proof_start start = {
+    struct xt_proof_start start = {
         .machine = &machine,
         .needs_check = trainer->network.device.own_memory,
         .checked = trainer->network.device_checked,
         .step = trainer->step,
         .ranks = trainer->settings->ranks ? trainer->settings->ranks->size : 1,
+        .data = xt_source_digest(trainer->source),
+        .begun_from = trainer->begun_from.text,
     };
+    enum xt_status status = hash_settings(trainer, &start.settings, err);
     return status ? status : xt_proof_open(&trainer->proof, &trainer->folder, &start, err);
+}
+
+static enum xt_status open_record(struct xt_trainer *trainer, struct xt_err *err)
+{
+    char *bad = NULL;
+    enum xt_status status = open_proof(trainer, err);
+    if (!status)
+        status = xt_trainer_open_log(trainer, err);
+    if (!status)
+        status = xt_run_folder_file(&trainer->folder, "bad_images.txt", &bad, err);
+    if (!status)
+        status = xt_bad_images_open(&trainer->bad, bad, err);
+    free(bad);
+    return status;
 }
 
 static enum xt_status open_cache(struct xt_trainer *trainer, struct xt_err *err)
@@ -132,6 +171,9 @@ static enum xt_status load(struct xt_trainer *trainer, struct xt_train_state *st
     if (status || !from->path)
         return status;
     trainer->optim.step = state->own.optim_step;
+    struct xt_run_mark mark;
+    xt_run_mark_read(&mark, &from->file);
+    trainer->begun_from = mark.head;
     note_length(from, &trainer->schedule);
     xt_log_note("going on from %s, step %" PRId64 " of %" PRId64, from->path, state->run.step,
                 trainer->steps);

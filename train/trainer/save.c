@@ -1,8 +1,11 @@
 /* Saving of a run: the weights under their names, and checkpoints to resume from. */
 #include "train/trainer/trainer_internal.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/file.h"
 #include "train/ranks/state.h"
 #include "train/trainer/parts.h"
 #include "train/trainer/state.h"
@@ -19,6 +22,16 @@ enum xt_status xt_trainer_check_weights(struct xt_trainer *trainer, struct xt_er
     return err->status;
 }
 
+/* What weights and checkpoints say of their run. */
+static void mark_run(struct xt_trainer *trainer)
+{
+    struct xt_run_mark *mark = &trainer->network.mark;
+    *mark = (struct xt_run_mark){.head = trainer->log.head};
+    snprintf(mark->run, sizeof mark->run, "%s", xt_file_name(trainer->folder.path));
+    snprintf(mark->step, sizeof mark->step, "%" PRId64, trainer->step);
+    snprintf(mark->id.text, sizeof mark->id.text, "%s", xt_proof_id(trainer->proof.all));
+}
+
 enum xt_status xt_trainer_save_weights(struct xt_trainer *trainer, const char *name,
                                        struct xt_err *err)
 {
@@ -26,12 +39,50 @@ enum xt_status xt_trainer_save_weights(struct xt_trainer *trainer, const char *n
     enum xt_status status = xt_run_folder_file(&trainer->folder, name, &path, err);
     if (!status)
         status = xt_trainer_check_weights(trainer, err);
+    /* In case of a power failure: lines are on the disk before anything carries their hash. */
+    if (!status)
+        status = xt_log_writer_sync(&trainer->log, err);
     if (!status)
         status = xt_proof_before(&trainer->proof, name, err);
+    mark_run(trainer);
     if (!status)
         status = xt_network_save(&trainer->network, path, err);
     if (!status)
-        status = xt_proof_after(&trainer->proof, name, trainer->step, err);
+        status = xt_proof_after(&trainer->proof, name, trainer->step, trainer->log.head.text, err);
+    free(path);
+    return status;
+}
+
+enum xt_status xt_trainer_save_settings(struct xt_trainer *trainer, const char *text, size_t length,
+                                        struct xt_err *err)
+{
+    static const char name[] = "config.yaml";
+    char *path = NULL;
+    enum xt_status status = xt_run_folder_file(&trainer->folder, name, &path, err);
+    if (!status)
+        status = xt_proof_before(&trainer->proof, name, err);
+    if (!status)
+        status = xt_file_save(path, text, length, err);
+    if (!status)
+        status = xt_proof_after(&trainer->proof, name, trainer->step, NULL, err);
+    free(path);
+    return status;
+}
+
+/* The checkpoint, and its hash in the run's record. */
+static enum xt_status save_state(struct xt_trainer *trainer, const struct xt_train_state *state,
+                                 struct xt_err *err)
+{
+    char *path = NULL;
+    enum xt_status status = xt_checkpoint_path(trainer->folder.path, trainer->step, &path, err);
+    const char *name = status ? "" : xt_file_name(path);
+    if (!status)
+        status = xt_proof_before(&trainer->proof, name, err);
+    mark_run(trainer);
+    if (!status)
+        status = xt_train_state_save(trainer, state, err);
+    if (!status)
+        status = xt_proof_after(&trainer->proof, name, trainer->step, trainer->log.head.text, err);
     free(path);
     return status;
 }
@@ -92,9 +143,6 @@ enum xt_status xt_trainer_save(struct xt_trainer *trainer, struct xt_err *err)
         trainer->rollbacks = 0;
         return XT_OK;
     }
-    /* The record must be synced before the checkpoint is written, in case of a power failure. */
-    if (!status)
-        status = xt_log_writer_sync(&trainer->log, err);
     if (!status)
         status = xt_trainer_save_weights(trainer, "last.safetensors", err);
     if (!status && trainer->ema)
@@ -102,7 +150,7 @@ enum xt_status xt_trainer_save(struct xt_trainer *trainer, struct xt_err *err)
     if (!status && trainer->xpu_optim)
         status = xt_xpu_optim_pull(trainer->xpu_optim, err);
     if (!status)
-        status = xt_train_state_save(trainer, &state, err);
+        status = save_state(trainer, &state, err);
     if (status)
         return status;
     trainer->saved_step = trainer->step;

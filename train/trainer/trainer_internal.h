@@ -92,6 +92,7 @@ struct xt_trainer {
     int64_t saved_step;        /* -1: none */
     struct xt_bad_images bad;
     struct xt_proof proof;
+    struct xt_sha256_text begun_from; /* hash of the record in the checkpoint; "": none */
     struct xt_evaluation last_evaluation;
     struct xt_evaluation average_evaluation; /* of the moving average, at the same step */
     struct xt_train_observer observer;

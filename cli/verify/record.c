@@ -1,0 +1,287 @@
+#include "cli/verify/record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "infer/network/run_mark.h"
+#include "models/registry.h"
+#include "models/weights/weight_file.h"
+#include "runs/chain_check.h"
+#include "runs/checkpoint.h"
+
+static const char metrics_name[] = "metrics.jsonl";
+
+/* A look, with what it is done with. */
+struct looking {
+    struct xt_record_look *look;
+    struct xt_report *table;
+    struct xt_chain_check chain;
+    bool has_gaps; /* starts or rollbacks have replaced lines: not all hashes are there */
+    bool is_late;  /* the chain began in the middle of the run */
+};
+
+static const char *text_of(const cJSON *at, const char *key)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(at, key));
+}
+
+static void add_row(struct looking *at, const char *name, const char *state, const char *detail)
+{
+    struct xt_report *row = xt_report_group(at->table, NULL);
+    at->look->files++;
+    xt_report_add(row, "file", "file", "%s", name);
+    xt_report_add(row, "state", "is", "%s", state);
+    xt_report_add(row, "detail", *detail ? "" : NULL, "    %s", detail);
+}
+
+static void add_wrong(struct looking *at, const char *name, const char *state, const char *detail)
+{
+    at->look->wrong++;
+    add_row(at, name, state, detail);
+}
+
+/* ---- the chain ---- */
+
+static bool is_weights(const char *name)
+{
+    return xt_str_ends(name, ".safetensors");
+}
+
+static bool is_checkpoint(const char *name)
+{
+    return xt_str_starts(name, "state-") && is_weights(name);
+}
+
+static void look_at_links(struct looking *at, const cJSON *links)
+{
+    const cJSON *link;
+    cJSON_ArrayForEach(link, links)
+    {
+        const char *after = text_of(link, "after");
+        const char *from = text_of(link, "from");
+        at->has_gaps = at->has_gaps || !after || !from || strcmp(after, from) != 0;
+    }
+}
+
+static void describe_chain(struct looking *at)
+{
+    const struct xt_chain_check *chain = &at->chain;
+    char detail[256] = "";
+    const char *state = "changed";
+    if (chain->broken_line)
+        snprintf(detail, sizeof detail,
+                 "line %zu does not follow from what is before it: it, or a line before it, was "
+                 "changed, removed or added",
+                 chain->broken_line);
+    else if (chain->lacks_end)
+        snprintf(detail, sizeof detail,
+                 "its last lines are missing: it does not reach the last save of the run");
+    else
+        state = "as recorded";
+    if (!*detail && chain->is_torn)
+        snprintf(detail, sizeof detail,
+                 "the run was killed while it wrote the last line; --resume removes that");
+    at->look->wrong += strcmp(state, "changed") == 0;
+    add_row(at, metrics_name, state, detail);
+    if (chain->broken_line)
+        xt_report_add(at->look->report, "broken_line", NULL, "%zu", chain->broken_line);
+}
+
+/* A run recorded by an earlier version: then its lines have no hashes either. */
+static void describe_unchained(struct looking *at)
+{
+    if (at->chain.broken_line || at->chain.lines) {
+        add_wrong(at, XT_PROOF_FILE, "changed",
+                  "it lacks the chain of the run, of which metrics.jsonl has the hashes");
+        return;
+    }
+    xt_report_line(
+        at->look->report,
+        "recorded before chains: metrics.jsonl, settings and their order are not proven");
+}
+
+static enum xt_status look_at_chain(struct looking *at, struct xt_err *err)
+{
+    struct xt_record_look *look = at->look;
+    const cJSON *chain = cJSON_GetObjectItemCaseSensitive(look->proof, "chain");
+    cJSON *none = chain ? NULL : cJSON_Parse("{\"earlier\":true,\"head\":\"\"}");
+    char *path = NULL;
+    enum xt_status status = xt_file_join(&path, look->folder, metrics_name, err);
+    if (!status)
+        status = xt_chain_check(&at->chain, path, chain ? chain : none, err);
+    free(path);
+    cJSON_Delete(none);
+    look->is_chained = chain != NULL;
+    look->lines = at->chain.lines;
+    look->unchained = at->chain.unchained;
+    at->is_late = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(chain, "earlier"));
+    look_at_links(at, cJSON_GetObjectItemCaseSensitive(chain, "links"));
+    if (status)
+        return status;
+    if (chain)
+        describe_chain(at);
+    else
+        describe_unchained(at);
+    return XT_OK;
+}
+
+/* What its own hash and earlier starts say of proof.json. */
+static void look_at_seal(struct looking *at)
+{
+    const struct xt_record_look *look = at->look;
+    const cJSON *item;
+    if (look->seal == XT_SEAL_BROKEN)
+        add_wrong(at, XT_PROOF_FILE, "changed", "it is not what the run wrote");
+    else if (look->seal == XT_SEAL_NONE && look->is_chained)
+        add_wrong(at, XT_PROOF_FILE, "changed", "its own hash (seal) was removed");
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(look->proof, "breaks"))
+    {
+        char detail[256];
+        const char *found = text_of(item, "found");
+        const char *what = text_of(item, "what");
+        snprintf(detail, sizeof detail, "found by the start of %s: %s",
+                 found ? found : "an unknown time", what ? what : "not told");
+        add_wrong(at, XT_PROOF_FILE, "broken", detail);
+    }
+}
+
+/* ---- files ---- */
+
+/* Whether weights say that they are of this run and of a line of its record. */
+static void check_mark(const struct looking *at, const struct xt_weight_file *file, char *out,
+                       size_t size)
+{
+    struct xt_run_mark mark;
+    const char *id = xt_proof_id(at->look->proof);
+    xt_run_mark_read(&mark, file);
+    if (!*mark.id.text && (at->is_late || !at->look->is_chained))
+        return;
+    if (!at->look->is_chained)
+        snprintf(out, size, "its run had a chain, which proof.json lacks");
+    else if (strcmp(mark.id.text, id) != 0)
+        snprintf(out, size, "it is of another run%s%.64s", *mark.run ? ": " : "", mark.run);
+    else if (!xt_chain_check_has(&at->chain, mark.head.text) && !at->has_gaps &&
+             !at->chain.broken_line)
+        snprintf(out, size, "it was written behind a line that metrics.jsonl does not have");
+}
+
+/* Reads weights as every command does, which checks their hashes; `why` is empty where all holds.
+ */
+static enum xt_status read_weights(const struct looking *at, const char *path, const char *name,
+                                   struct xt_err *why)
+{
+    struct xt_checkpoint_file checkpoint = {0};
+    struct xt_weight_file weights = {0};
+    char mark[256] = "";
+    bool is_state = is_checkpoint(name);
+    enum xt_status status = is_state ? xt_checkpoint_open(&checkpoint, path, why)
+                                     : xt_weight_file_read(&weights, path, XT_MODEL_BYTES_MAX, why);
+    if (!status)
+        check_mark(at, is_state ? &checkpoint.file : &weights, mark, sizeof mark);
+    if (*mark)
+        status = xt_err_set(why, XT_ERR_DATA, "%s", mark);
+    xt_checkpoint_close(&checkpoint);
+    xt_weight_file_clear(&weights);
+    return status;
+}
+
+/* A file that proof.json lists. */
+static void compare(struct looking *at, const char *path, const char *name, const char *want)
+{
+    struct xt_sha256_text hash;
+    struct xt_err why = {0};
+    size_t bytes = 0;
+    char detail[200];
+    if (!xt_file_exists(path)) {
+        add_wrong(at, name, "missing", "");
+    } else if (xt_proof_hash(path, &hash, &bytes, &why)) {
+        add_wrong(at, name, "unreadable", why.text);
+    } else if (strcmp(want, hash.text) != 0) {
+        bool is_damaged = is_weights(name) && read_weights(at, path, name, &why) != XT_OK;
+        snprintf(detail, sizeof detail, "SHA-256 %s, recorded %s", hash.text, want);
+        add_wrong(at, name, is_checkpoint(name) && is_damaged ? "damaged" : "changed",
+                  is_damaged ? why.text : detail);
+    } else if (is_weights(name) && read_weights(at, path, name, &why)) {
+        add_wrong(at, name, "not of this record", why.text);
+    } else {
+        add_row(at, name, "as recorded", "");
+    }
+}
+
+/* A file that is there and not listed: a checkpoint of a version that did not list them, or
+ * somebody has put it there or emptied the list. */
+static void compare_unlisted(struct looking *at, const char *path, const char *name)
+{
+    struct xt_err why = {0};
+    bool may_be = !at->look->is_chained || at->is_late;
+    if (!may_be)
+        add_wrong(at, name, "not recorded", "proof.json does not list it");
+    else if (is_checkpoint(name) && read_weights(at, path, name, &why))
+        add_wrong(at, name, "damaged", why.text);
+    else if (is_checkpoint(name))
+        add_row(at, name, "as recorded", "");
+}
+
+static enum xt_status look_at_file(struct looking *at, const char *name, const cJSON *recorded,
+                                   struct xt_err *err)
+{
+    const char *want = text_of(recorded, "sha256");
+    char *path = NULL;
+    if (strchr(name, '/'))
+        return xt_err_set(err, XT_ERR_DATA, "%s/%s is damaged: it names a file outside the folder",
+                          at->look->folder, XT_PROOF_FILE);
+    enum xt_status status = xt_file_join(&path, at->look->folder, name, err);
+    if (!status && want) {
+        compare(at, path, name, want);
+    } else if (!status && recorded) {
+        at->look->unproven++;
+        add_row(at, name, "not recorded",
+                "the run was killed while it wrote this file; --resume rewrites it");
+    } else if (!status) {
+        compare_unlisted(at, path, name);
+    }
+    free(path);
+    return status;
+}
+
+/* Whether a run writes such a file, and lists it. */
+static bool is_listed_kind(const char *name)
+{
+    return is_weights(name) || strcmp(name, "config.yaml") == 0;
+}
+
+static enum xt_status look_at_files(struct looking *at, struct xt_err *err)
+{
+    const cJSON *files = cJSON_GetObjectItemCaseSensitive(at->look->proof, "files");
+    const cJSON *file;
+    struct xt_file_list list = {0};
+    enum xt_status status = XT_OK;
+    cJSON_ArrayForEach(file, files)
+    {
+        if (!status)
+            status = look_at_file(at, file->string, file, err);
+    }
+    if (!status)
+        status = xt_file_list_folder(&list, at->look->folder, err);
+    for (size_t i = 0; i < list.count && !status; i++) {
+        const char *name = xt_file_name(list.paths[i]);
+        if (is_listed_kind(name) && !cJSON_GetObjectItemCaseSensitive(files, name))
+            status = look_at_file(at, name, NULL, err);
+    }
+    xt_file_list_clear(&list);
+    return status;
+}
+
+enum xt_status xt_record_look(struct xt_record_look *look, struct xt_err *err)
+{
+    struct looking at = {.look = look, .table = xt_report_table(look->report, "files")};
+    enum xt_status status = look_at_chain(&at, err);
+    if (!status) {
+        look_at_seal(&at);
+        status = look_at_files(&at, err);
+    }
+    xt_chain_check_clear(&at.chain);
+    return status;
+}

@@ -175,7 +175,7 @@ void xt_placement_print_threads(const struct xt_train_settings *settings, int co
     struct xt_numa numa;
     xt_numa_read(&numa, NULL);
     fprintf(out, "threads\n  compute  %d, by %s\n", count, why);
-    fprintf(out, "  waiting  they spin before they sleep as %s says\n", xt_openmp_waiting());
+    fprintf(out, "  waiting they spin before they sleep as set by %s\n", xt_openmp_waiting());
     if (settings->data.workers)
         fprintf(out, "  loader   %d, by --workers\n", settings->data.workers);
     else
@@ -230,7 +230,7 @@ static void print_memory(const struct xt_run_summary *run, struct xt_memory_plan
                         has_own ? &plan.device.parts[i] : NULL);
     print_bytes("all", plan.host.all, has_own ? &plan.device.all : NULL);
     if (plan.host.limit > 0)
-        print_bytes("of what may be used", plan.host.limit, has_own ? &plan.device.limit : NULL);
+        print_bytes("of the limit", plan.host.limit, has_own ? &plan.device.limit : NULL);
     print_recomputed(run->network->graph);
 }
 

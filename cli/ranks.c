@@ -41,7 +41,7 @@ static enum xt_status check_alone(enum xt_command_id command, struct xt_err *err
         return XT_OK;
     xt_err_set(err, XT_ERR_USAGE,
                "xtrain %s is for one process, and this is one of %d tasks (%s=%d), each of which "
-               "would do all of it: start one; where each has work of its own, unset %s",
+               "would do all of it: start one; if each has work of its own, unset %s",
                xt_command_get(command)->name, launch.tasks, launch.who, launch.tasks, launch.who);
     if (launch.task > 0)
         *err->text = '\0';
@@ -143,10 +143,10 @@ void xt_cli_ranks_describe_time(const struct xt_run_summary *run, struct xt_repo
     xt_report_add(waited, "norms", NULL, "%f", time->norms / seconds);
     xt_report_add(waited, "other", NULL, "%f", time->other / seconds);
     xt_report_add(waited, "beside_backward", NULL, "%f", beside);
-    xt_report_line(report,
-                   "waited for other ranks %.1f %% of the time: gradients %.1f %%, batch norms "
-                   "%.1f %%, else %.1f %%; %.0f %% of the gradients' way was beside the backward "
-                   "pass",
-                   100 * all / seconds, 100 * time->gradients / seconds,
-                   100 * time->norms / seconds, 100 * time->other / seconds, 100 * beside);
+    xt_report_line(
+        report,
+        "waited for other ranks %.1f %% of the time: gradients %.1f %%, batch norms "
+        "%.1f %%, else %.1f %%; %.0f %% of the gradients' traffic overlapped the backward pass",
+        100 * all / seconds, 100 * time->gradients / seconds, 100 * time->norms / seconds,
+        100 * time->other / seconds, 100 * beside);
 }

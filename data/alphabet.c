@@ -88,7 +88,7 @@ static enum xt_status sort_symbols(struct xt_alphabet *alphabet, const char *nam
     if (!twice)
         return XT_OK;
     return xt_err_set(err, XT_ERR_DATA,
-                      "%s line %d: the symbol %s is there a second time (first on line %d)", name,
+                      "%s line %d: the symbol %s appears a second time (first on line %d)", name,
                       twice->line, alphabet->symbols[twice->index], twice[-1].line);
 }
 

@@ -468,7 +468,7 @@ static enum xt_status check_config(const struct xt_loader_config *config, struct
     if (config->rows.of &&
         (config->rows.of != config->batch || config->rows.count < 1 || !config->drop_last))
         return xt_err_set(err, XT_ERR_USAGE,
-                          "%d rows of a batch of %d cannot be had of batches of %d",
+                          "%d rows of a batch of %d cannot come from batches of %d",
                           config->rows.count, config->rows.of, config->batch);
     if (config->first + config->count > config->source->count)
         return xt_err_set(err, XT_ERR_USAGE, "%s has no %zu samples from number %zu on",

@@ -40,7 +40,7 @@ void xt_packed_clear(struct xt_packed *packed)
 static enum xt_status check_stop(const struct packing *packing, struct xt_err *err)
 {
     return xt_stop_check(err,
-                         "after %zu of %zu images; the %zu shards that are there are whole, but "
+                         "after %zu of %zu images; the %zu finished shards are complete, but "
                          "the set is not",
                          packing->packed->images, packing->config->source->count,
                          packing->packed->shards);
@@ -94,9 +94,8 @@ static enum xt_status begin_shard(struct packing *packing, struct xt_err *err)
         return xt_err_no_memory(err, "a file name", strlen(packing->config->prefix));
     enum xt_status status = XT_OK;
     if (xt_file_exists(path))
-        status =
-            xt_err_set(err, XT_ERR_RUN,
-                       "%s is there already; remove the old shards, or give another name", path);
+        status = xt_err_set(err, XT_ERR_RUN,
+                            "%s exists already; remove the old shards, or give another name", path);
     if (!status)
         status = xt_file_begin(&packing->file, path, err);
     free(path);
@@ -285,7 +284,7 @@ static enum xt_status run_loader(struct xt_loader *loader, size_t count, struct 
         packed->images += (size_t)batch.count;
         xt_loader_release(loader, &batch);
         status = xt_stop_check(err,
-                               "after %zu of %zu images; what is there stays and is used when it "
+                               "after %zu of %zu images; the file stays and is used when it "
                                "is packed again",
                                packed->images, count);
     }

@@ -228,10 +228,10 @@ static enum xt_status no_xpu(const char *spec, const char *no_zero, const char *
                  *no_zero ? no_zero
                           : "its driver is not installed: install intel-opencl-icd and "
                             "libze-intel-gpu1 (Debian, Ubuntu) or intel-compute-runtime (Fedora)");
-    return xt_err_set(err, XT_ERR_DEVICE,
-                      "--device %s: oneDNN finds no Intel GPU: %s; \"xtrain doctor\" looks at each "
-                      "step",
-                      spec, why);
+    return xt_err_set(
+        err, XT_ERR_DEVICE,
+        "--device %s: oneDNN finds no Intel GPU: %s; \"xtrain doctor\" checks each step", spec,
+        why);
 }
 
 static void say_choice(struct xt_device *device, const struct xt_xpus *list, const char *spec)
@@ -257,9 +257,9 @@ static enum xt_status check_shared_memory(const struct xt_xpu *xpu, const char *
         return XT_OK;
     return xt_err_set(err, XT_ERR_DEVICE,
                       "--device %s: the OpenCL driver %s of %s has no unified shared memory "
-                      "(cl_intel_unified_shared_memory), without which nothing can be kept there; "
+                      "(cl_intel_unified_shared_memory), which is required; "
                       "install a newer driver (intel-opencl-icd on Debian and Ubuntu, intel-opencl "
-                      "on Fedora), or take Level Zero, if it is there: export "
+                      "on Fedora), or use Level Zero, if available: export "
                       "ONEAPI_DEVICE_SELECTOR=level_zero:gpu",
                       spec, xpu->facts.driver, xpu->facts.name);
 }
@@ -310,7 +310,7 @@ static bool level_zero_can_be_asked(struct xt_device *device)
     if (!selector || !xt_str_starts(selector, "opencl") ||
         !xt_process_run(&process, &nothing, sizeof nothing, NULL, &why))
         return true;
-    snprintf(device->no_zero, sizeof device->no_zero, "Level Zero is left alone: %.200s", why.text);
+    snprintf(device->no_zero, sizeof device->no_zero, "Level Zero is not used: %.200s", why.text);
     return false;
 }
 
@@ -327,11 +327,10 @@ static void open_level_zero(struct xt_device *device)
 static void end_of_opening(void *context, const char *why)
 {
     char text[512];
-    snprintf(
-        text, sizeof text,
-        "xtrain: error: --device %.64s: it cannot be opened: %.128s; \"xtrain doctor\" looks at "
-        "each step",
-        (const char *)context, why);
+    snprintf(text, sizeof text,
+             "xtrain: error: --device %.64s: it cannot be opened: %.128s; \"xtrain doctor\" checks "
+             "each step",
+             (const char *)context, why);
     xt_log_error_from_signal(text);
     xt_reexec_exit(XT_ERR_DEVICE);
 }
@@ -367,7 +366,7 @@ static enum xt_status start_xpu(struct xt_device *device, const char *spec,
         open_level_zero(device);
     if (!status && xt_ahead_wants_opencl(&device->cache)) {
         device->chose_opencl = setenv("ONEAPI_DEVICE_SELECTOR", "opencl:gpu", 1) == 0;
-        xt_log_note("taking the GPU through OpenCL, for which kernels were made ahead of time; "
+        xt_log_note("using the GPU through OpenCL, for which kernels were compiled in advance; "
                     "ONEAPI_DEVICE_SELECTOR says otherwise");
     }
     if (!status)

@@ -153,7 +153,7 @@ static enum xt_status guard(struct xt_dnnl_table *table, struct xt_err *err)
                           "run \"make\" and install again",
                           *path ? "cannot be used" : "is not here",
                           !*path    ? "neither beside the program nor in ../lib/xtrain"
-                          : library ? "it is of another xtrain"
+                          : library ? "it belongs to another version of xtrain"
                                     : dlerror());
     xt_guard_begin(table, catcher);
     return XT_OK;
@@ -280,7 +280,7 @@ static enum xt_status not_found(enum xt_dnnl_build build, struct xt_err *err)
     if (build == XT_DNNL_GPU)
         return xt_err_set(
             err, XT_ERR_DEVICE,
-            "an Intel GPU needs oneDNN's GPU build, and it is not here: not in ../lib/xtrain-xpu "
+            "an Intel GPU needs oneDNN's GPU build, and it was not found: not in ../lib/xtrain-xpu "
             "beside the program, not in deps/xpu, not in oneAPI; run \"make deps XPU=1\", or set "
             "XTRAIN_DNNL_XPU to the file");
     return xt_err_set(

@@ -711,8 +711,8 @@ static struct xt_value *pool(struct xt_net *net, enum xt_node_kind kind, struct 
                                   .ceil_mode = p->ceil_mode};
         if (along[i].before >= along[i].kernel || along[i].after >= along[i].kernel)
             return xt_net_refuse(net, XT_ERR_DATA,
-                                 "%s: a window of %dx%d would lie in the padding alone", node->name,
-                                 p->kernel[0], p->kernel[1]);
+                                 "%s: a window of %dx%d would lie entirely in the padding",
+                                 node->name, p->kernel[0], p->kernel[1]);
     }
     struct shape out = {windows_along(&along[0]), windows_along(&along[1]), in->c};
     if (out.h < 1 || out.w < 1)

@@ -43,7 +43,7 @@ static enum xt_status check(struct xt_device *device, enum xt_dtype dtype, int64
     if (status && xt_guard_is_lost())
         xt_err_prefix(err, "the device was lost before the run began: %s: ", device->name);
     if (!status)
-        xt_log_detail("%s computes right in %s: a few ops against reference loops, in %.2f s",
+        xt_log_detail("%s computes correctly in %s: a few ops against reference loops, in %.2f s",
                       device->name, xt_dtype_name(dtype), xt_thread_seconds() - start);
     *when = status ? 0 : (int64_t)time(NULL);
     return status;

@@ -389,7 +389,7 @@ void xt_feed_note_waits(struct xt_feed *feed, const struct xt_loader_config *con
         xt_log_note("loader-bound: steps waited for images %.0f %% of the time; more --workers "
                     "(now %d)%s would help",
                     100 * steps / seconds, xt_loader_workers(feed->loader),
-                    can_cache ? ", or --cache ram where there are several epochs," : "");
+                    can_cache ? ", or --cache ram with several epochs," : "");
     else
         xt_log_detail("compute-bound: steps waited for images %.1f %% of the time, workers for "
                       "steps %.0f %%; --amp bf16 or more --threads would help, more --workers not",

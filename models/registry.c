@@ -85,8 +85,8 @@ struct xt_tensor *xt_model_describe(const struct xt_model_info *model, struct xt
     if (logits && (logits->n != graph->options.batch || logits->h != 1 || logits->w != columns ||
                    logits->c != options->classes))
         xt_err_set(&graph->err, XT_ERR_RUN,
-                   "%s: the logits %s have %d rows, %d columns and %d classes, where the loss "
-                   "reads 1, %d and %d: the network's builder and its time_steps do not agree",
+                   "%s: the logits %s have %d rows, %d columns and %d classes, but the loss reads "
+                   "1, %d and %d: the network's builder and its time_steps disagree",
                    model->name, logits->name, logits->h, logits->w, logits->c, columns,
                    options->classes);
     return graph->err.status ? NULL : logits;

@@ -495,7 +495,7 @@ static enum xt_status read_whole(struct xt_weight_file *file, const char *path, 
         xt_weight_file_clear(file);
         return xt_err_set(
             err, XT_ERR_DATA,
-            "%s is no checkpoint; --resume takes a run's folder or a state-... in it, "
+            "%s is not a checkpoint; --resume takes a run's folder or a state-... in it, "
             "--init the weights that a new run begins with",
             path);
     }

@@ -29,11 +29,10 @@ static enum xt_status check_network(const struct xt_checkpoint_file *from, const
     const char *name = xt_model_is_file(asked) ? xt_file_name(asked) : asked;
     if (!model || strcmp(model, name) == 0)
         return XT_OK;
-    return xt_err_set(
-        err, XT_ERR_USAGE,
-        "%s is a checkpoint of %s, and --model is %s; go on with --model %s, or begin "
-        "a run in another folder",
-        from->path, model, asked, model);
+    return xt_err_set(err, XT_ERR_USAGE,
+                      "%s is a checkpoint of %s, and --model is %s; continue with --model %s, or "
+                      "begin a run in another folder",
+                      from->path, model, asked, model);
 }
 
 enum xt_status xt_resume_read(struct xt_resume *resume, const struct xt_record_settings *record,
@@ -57,7 +56,7 @@ enum xt_status xt_resume_read(struct xt_resume *resume, const struct xt_record_s
     else if (!is_auto(record) && !status)
         status = xt_checkpoint_open(&resume->from, record->resume, err);
     if (!status && !resume->from.path && !is_auto(record))
-        status = xt_err_set(err, XT_ERR_DATA, "--resume %s: the folder holds no whole checkpoint",
+        status = xt_err_set(err, XT_ERR_DATA, "--resume %s: the folder holds no intact checkpoint",
                             record->resume);
     return status ? status : check_network(&resume->from, model, err);
 }
@@ -95,9 +94,9 @@ static enum xt_status check_newest(const struct xt_resume *resume,
     int64_t newest = -1;
     enum xt_status status = xt_checkpoint_newest_step(folder, &newest, err);
     if (!status && newest != resume->newest)
-        status = xt_err_set(err, XT_ERR_USAGE,
-                            "another xtrain has gone on with the run in %s meanwhile; start again",
-                            folder);
+        status =
+            xt_err_set(err, XT_ERR_USAGE,
+                       "another xtrain has continued the run in %s meanwhile; restart", folder);
     return status;
 }
 
@@ -111,8 +110,7 @@ static enum xt_status check_same_run(const struct xt_checkpoint_file *from,
                           from->path, from->state.step, into->steps);
     if (from->state.samples != into->samples)
         xt_log_warn("%s was made on %" PRId64 " images, --data now has %" PRId64
-                    ": the run goes on, in another "
-                    "order of the images",
+                    ": the run continues, in another order of the images",
                     from->path, from->state.samples, into->samples);
     return XT_OK;
 }

@@ -58,12 +58,12 @@ static enum xt_status check_free(const char *path, bool existing, struct xt_err 
     if (!existing)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--out %s: the folder is not empty, and a run is never overwritten; "
-                          "choose another, or go on with it by --resume auto",
+                          "choose another, or resume it by --resume auto",
                           path);
     if (found.run || found.files == found.leftovers)
         return XT_OK;
     return xt_err_set(err, XT_ERR_USAGE,
-                      "%s holds files, but no run to go on with (neither metrics.jsonl nor a "
+                      "%s holds files, but no run to resume (neither metrics.jsonl nor a "
                       "checkpoint); choose another folder",
                       path);
 }

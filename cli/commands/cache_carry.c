@@ -174,10 +174,10 @@ static enum xt_status read_entry(struct importer *importer, struct archive *arch
         return xt_err_set(err, XT_ERR_DATA, "%s: an entry has a size that no kernel has", from);
     *size = (size_t)length;
     if (*size > importer->left)
-        return xt_err_set(err, XT_ERR_DATA,
-                          "%s: it expands to more than any cache of kernels; what was taken "
-                          "before stays",
-                          from);
+        return xt_err_set(
+            err, XT_ERR_DATA,
+            "%s: it expands to more than any cache of kernels; what was imported before stays",
+            from);
     importer->left -= *size;
     enum xt_status status = xt_mem_calloc(bytes, *size + 1, 1, "a kernel", err);
     if (!status && archive_read_data(archive, *bytes, *size) != (la_ssize_t)*size)

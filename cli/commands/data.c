@@ -205,7 +205,7 @@ static enum xt_status report(const struct set *set, const struct xt_settings *s,
     xt_report_add(report, "bad", "  bad", "%zu", survey->bad);
     if (survey->first_bad)
         xt_report_add(report, "first_bad", "", "; the first: %s", survey->first_bad);
-    xt_report_add(report, "duplicates", "  duplicates", "%zu have the pixels of another one",
+    xt_report_add(report, "duplicates", "  duplicates", "%zu duplicate the pixels of another one",
                   survey->duplicates);
     describe_channels(report, "mean", "  mean", survey->mean);
     xt_report_add(report, NULL, "", " (%s)",

@@ -139,7 +139,7 @@ static enum xt_status look_at_all(struct look *look, const struct xt_settings *s
     const cJSON *with = cJSON_GetObjectItemCaseSensitive(start, "with");
     if (!text_of(with, "device"))
         return xt_err_set(err, XT_ERR_DATA,
-                          "%s/%s is damaged: it does not say what the run was made with",
+                          "%s/%s is damaged: it does not record what the run was trained with",
                           look->record.folder, XT_PROOF_FILE);
     enum xt_status status = xt_record_look(&look->record, err);
     describe_start(look, start, count);

@@ -158,10 +158,11 @@ static enum xt_status report(const struct xt_settings *settings, const struct wa
 static void note_ahead(const struct xt_settings *settings)
 {
     if (settings->device.for_gpu)
-        xt_log_note("these kernels are for an %s, and no GPU has run them: nothing was computed "
-                    "here. \"xtrain cache export FILE\" exports them for one; its first run checks "
-                    "them again",
-                    xt_capture_title(settings->device.for_gpu).text);
+        xt_log_note(
+            "these kernels are for an %s, and no GPU has run them: this machine computed nothing. "
+            "\"xtrain cache export FILE\" exports them for one; its first run checks "
+            "them again",
+            xt_capture_title(settings->device.for_gpu).text);
 }
 
 enum xt_status xt_cmd_warmup(struct xt_options *options, struct xt_err *err)

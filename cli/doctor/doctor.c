@@ -276,9 +276,9 @@ static enum xt_status look_at_onednn(struct look *look, struct xt_probe *probe, 
         return status;
     if (!*probe->version) {
         struct xt_report *step = add(look, "oneDNN for GPUs", FAILED, "%.500s", probe->why);
-        const char *cure = probe->crashed ? "the row \"back end\" below says whether another one "
-                                            "works"
-                                          : "make deps XPU=1";
+        const char *cure = probe->crashed
+                               ? "the row \"back end\" below shows whether another one works"
+                               : "make deps XPU=1";
         mend(step, cure, cure);
         add(look, "engine", SKIPPED, "%s",
             probe->crashed ? "it is checked below" : "there is no oneDNN for GPUs");

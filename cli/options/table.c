@@ -9,8 +9,8 @@
 #include "infer/answer/decode.h"
 #include "cli/settings.h"
 
-/* What an option sets: a field of the settings, the type that reads it, what it may be, and what it
- * is where nobody says (NULL: not set). */
+/* An option's value: its field in the settings, its type, its range, and its default (NULL: not
+ * set). */
 #define FIELD(kind, field) .type = &xt_type_##kind, .offset = offsetof(struct xt_settings, field)
 #define FLAG(field, otherwise) FIELD(flag, field), .fallback = otherwise
 #define CHOICE(field, names, otherwise)                                                            \
@@ -30,11 +30,11 @@ enum {
     COMPARE = 1 << XT_COMMAND_COMPARE,
     VERIFY = 1 << XT_COMMAND_VERIFY,
     SERVE = 1 << XT_COMMAND_SERVE,
-    ANSWER = PREDICT | SERVE, /* whatever reads images without labels */
+    ANSWER = PREDICT | SERVE, /* commands that read images without labels */
     MODELS = 1 << XT_COMMAND_MODELS,
     DEVICES = 1 << XT_COMMAND_DEVICES,
     STEP = 1 << XT_COMMAND_BENCH_STEP,
-    BENCH = STEP | 1 << XT_COMMAND_BENCH_START, /* whatever times steps */
+    BENCH = STEP | 1 << XT_COMMAND_BENCH_START, /* commands that time steps */
     SCALE = 1 << XT_COMMAND_BENCH_SCALE,
     WARM = 1 << XT_COMMAND_WARMUP,
     INFER = 1 << XT_COMMAND_BENCH_INFER,
@@ -48,7 +48,7 @@ enum {
     EXPORT = 1 << XT_COMMAND_EXPORT,
     DIFF = 1 << XT_COMMAND_DIFF,
     HELP = 1 << XT_COMMAND_HELP,
-    NETWORK = TRAIN | EVAL | ANSWER, /* whatever runs a network */
+    NETWORK = TRAIN | EVAL | ANSWER, /* commands that run a network */
     EVERY = (1 << XT_COMMAND_COUNT) - 1,
     WORKS = EVERY & ~(HELP | 1 << XT_COMMAND_MAN | 1 << XT_COMMAND_COMPLETION),
 };
@@ -89,54 +89,53 @@ static const struct xt_option table[] = {
      XT_GROUP_DATA, TRAIN | EVAL | PREDICT | DIFF | LOADER | WARM, FIELD(source, data.images),
      .value = "DIR|LIST|synth:...", .needed = LOADER, .resume = XT_RESUME_SAYS},
     {"val",
-     "images to evaluate on while training, given as for --data; eval takes them where --data is "
-     "not on its command line, and data check looks for images that both have",
+     "images to evaluate on while training, given as for --data; eval uses them if --data is "
+     "not on its command line, and data check looks for images in both",
      XT_GROUP_DATA, TRAIN | EVAL | CHECK, FIELD(source, data.val), .value = "DIR|LIST|synth:..."},
     {"init", "trained weights to begin with: .safetensors, or PyTorch's .pth", XT_GROUP_DATA,
      TRAIN | EVAL | INFER | WARM, FIELD(path, network.init), .value = "FILE", .needed = EVAL},
-    {"random-init", "begin with random weights where --model is an ONNX file, which has its own",
+    {"random-init", "begin with random weights instead of those in the ONNX file of --model",
      XT_GROUP_DATA, TRAIN | BENCH | WARM, FLAG(network.random_init, "false")},
     {"init-partial",
-     "take the tensors of --init that fit and initialise the others, instead of refusing",
+     "use the tensors of --init that fit and initialise the others, instead of refusing",
      XT_GROUP_DATA, TRAIN | WARM, FLAG(network.init_partial, "false")},
     {"alphabet",
      "the symbols of the labels, UTF-8, the blank last; without it, the 68 of Chinese plates, or "
-     "those that the weights name. Weights for other symbols keep what they know of those that "
-     "remain",
+     "those that the weights name. Weights for other symbols are reused for the symbols that "
+     "both have",
      XT_GROUP_DATA,
      NETWORK | EXPORT | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER | WARM,
      FIELD(path, network.alphabet), .value = "FILE"},
     {"classes",
-     "how many classes the network tells apart, where there are more than the images show; 0: as "
-     "many as they show",
+     "the number of classes, if it is larger than in the images; 0: as many as in the images",
      XT_GROUP_DATA, TRAIN | BENCH | WARM | SELFTEST | INFER,
      INTEGER(network.classes, 0, XT_CLASSES_MAX, "0"), .resume = XT_RESUME_REFUSES},
     {"image-size",
-     "height and width that images are brought to, for networks that take any; 0: what the weights "
-     "were trained at, else the network's own",
+     "height and width that images are resized to, for networks of any size; 0: the size that "
+     "the weights were trained at, else the network's own",
      XT_GROUP_DATA, NETWORK | EXPORT | BENCH | LOADER | SELFTEST | PACK | INFER | WARM,
      INTEGER(network.image_size, 0, 4096, "0"), .resume = XT_RESUME_REFUSES},
     {"normalize",
-     "what pixels become, (v / 255 - MEAN) / STD, one number or three (red, green, blue); auto: "
-     "what the weights say, imagenet for torchvision's, else the network's own",
+     "normalisation of pixels, (v / 255 - MEAN) / STD, one number or three (red, green, blue); "
+     "auto: as the weights were trained, imagenet for torchvision's, else the network's own",
      XT_GROUP_DATA, NETWORK | EXPORT | INFER | WARM, FIELD(text, network.normalize),
      .fallback = "auto", .value = "auto|imagenet|half|MEAN/STD", .resume = XT_RESUME_REFUSES},
-    {"augment", "vary the training images a little: shift, turn, scale, brightness, blur",
+    {"augment", "vary the training images a little: shift, rotation, scale, brightness, blur",
      XT_GROUP_DATA, TRAIN | LOADER, FLAG(data.augment, "false"), .resume = XT_RESUME_SAYS,
      .by_model = true},
     {"fit",
-     "how images are brought to the network's size: stretch resizes them whole; crop takes a "
-     "random part in training (RandomResizedCrop), the middle in evaluation",
+     "how images are resized to the network's size: stretch resizes the whole image; crop takes a "
+     "random part in training (RandomResizedCrop), the centre in evaluation",
      XT_GROUP_DATA, TRAIN | EVAL | LOADER, CHOICE(data.fit, fit_names, "stretch"),
      .resume = XT_RESUME_SAYS},
-    {"flip", "mirror every second training image, left to right", XT_GROUP_DATA, TRAIN | LOADER,
-     FLAG(data.flip, "false"), .resume = XT_RESUME_SAYS, .by_model = true},
+    {"flip", "mirror training images left to right, each with probability 1/2", XT_GROUP_DATA,
+     TRAIN | LOADER, FLAG(data.flip, "false"), .resume = XT_RESUME_SAYS, .by_model = true},
     {"jitter",
-     "change brightness, contrast and saturation of training images by up to this part; 0: off",
+     "change brightness, contrast and saturation of training images by up to this factor; 0: off",
      XT_GROUP_DATA, TRAIN | LOADER, REAL(data.jitter, 0, 1, "0"), .resume = XT_RESUME_SAYS,
      .below_max = true},
     {"hue",
-     "turn the colours of training images by up to this part of the colour circle; 0.5: to any "
+     "rotate the hue of training images by up to this part of the colour circle; 0.5: to any "
      "hue; 0: off",
      XT_GROUP_DATA, TRAIN | LOADER, REAL(data.hue, 0, 0.5, "0"), .resume = XT_RESUME_SAYS},
     {"strict-data",
@@ -149,80 +148,78 @@ static const struct xt_option table[] = {
      XT_GROUP_RUN, TRAIN | SPLIT, FIELD(path, record.out), .value = "DIR"},
     {"config",
      "read options from a YAML file: keys as here, with _ for -; the command line wins; keys of "
-     "other commands are checked and left alone",
+     "other commands are checked and ignored",
      XT_GROUP_RUN, NETWORK | WARM, FIELD(path, request.config), .value = "FILE",
      .not_in_config = true},
-    {"print-config", "print every setting and where it came from, as a file for --config, and end",
+    {"print-config", "print every setting and where it came from, as a file for --config, and exit",
      XT_GROUP_RUN, NETWORK, FLAG(request.print_config, "false"), .not_in_config = true},
-    {"dry-run", "show settings, parameters, memory and where each operation would run, and end",
+    {"dry-run", "show settings, parameters, memory and where each operation would run, and exit",
      XT_GROUP_RUN, TRAIN, FLAG(request.dry_run, "false"), .not_in_config = true},
     {"resume",
-     "go on from a checkpoint or run folder, with the settings of the run's config.yaml; auto: "
-     "from the newest valid one in --out, or from the start where there is none, with those that "
-     "are typed",
+     "resume from a checkpoint or run folder, with the settings of the run's config.yaml; auto: "
+     "from the newest valid checkpoint in --out, else start a new run, with the settings given "
+     "here",
      XT_GROUP_RUN, TRAIN, FIELD(path, record.resume), .value = "auto|PATH"},
-    {"epochs", "how often to go through the training images", XT_GROUP_RUN, TRAIN,
+    {"epochs", "the number of passes over the training images", XT_GROUP_RUN, TRAIN,
      INTEGER(run.epochs, 1, 1000000, NULL), .by_model = true},
     {"steps",
-     "the length of the run in batches; wins over --epochs; bench: how many are timed (12)",
+     "the length of the run in steps; overrides --epochs; bench: the number of timed steps (12)",
      XT_GROUP_RUN, TRAIN | STEP | INFER | SCALE, INT64(run.steps, 1, 1e15, NULL), .by_model = true},
     {"max-time",
-     "spend at most this time, then evaluate, save and end with exit code 0; 0: no limit",
+     "train for at most this time, then evaluate, save and exit with code 0; 0: no limit",
      XT_GROUP_RUN, TRAIN, DURATION(run.max_time, 0, 1e9, "0")},
-    {"stop-after", "after this time save and end with exit code 75, to be resumed; 0: no limit",
+    {"stop-after", "after this time save and exit with code 75, to be resumed; 0: no limit",
      XT_GROUP_RUN, TRAIN, DURATION(run.stop_after, 0, 1e9, "0")},
     {"patience",
-     "end the run after so many evaluations in a row without gain (see --min-delta); 0: no such "
-     "end",
+     "end the run after this many evaluations in a row without gain (see --min-delta); 0: never",
      XT_GROUP_RUN, TRAIN, INTEGER(run.patience, 0, 1000000, "0"), .by_model = true},
     {"min-delta",
      "for --patience: an accuracy must rise by more than this to be a gain (0.002: by 0.2 points); "
-     "0: whatever becomes the best is one, by characters or loss too",
+     "0: any new best is a gain, also by characters or loss",
      XT_GROUP_RUN, TRAIN, REAL(run.min_delta, 0, 1, "0"), .below_max = true, .by_model = true},
     {"on-nan",
-     "a loss, gradient or statistic that is no number: stop ends the run; skip leaves that step "
-     "out; rollback goes back to the last checkpoint and on at half the rate; each names the layer "
-     "where it began",
+     "on a NaN or infinite loss, gradient or statistic: stop ends the run; skip skips the step's "
+     "update; rollback returns to the last checkpoint and continues at half the rate; all name the "
+     "layer where it began",
      XT_GROUP_RUN, TRAIN, CHOICE(run.on_nan, nan_names, "stop")},
     {"overfit",
-     "a first check of a data set: train on N of the images alone, evaluate on the same, and say "
+     "a first check of a data set: train on only N images, evaluate on the same, and say "
      "whether they could be learnt; 0: train on all",
      XT_GROUP_RUN, TRAIN, INTEGER(run.overfit, 0, 100000, "0"), .value = "N",
      .resume = XT_RESUME_REFUSES},
-    {"seed", "what initialisation, order, augmentation and dropout follow from", XT_GROUP_RUN,
+    {"seed", "the seed of initialisation, order, augmentation and dropout", XT_GROUP_RUN,
      TRAIN | LOADER | CHECK | SPLIT | INFER, FIELD(seed, data.seed), .fallback = "0",
      .resume = XT_RESUME_REFUSES},
     {"log-every", "steps from one line of metrics.jsonl to the next", XT_GROUP_RUN, TRAIN,
      INTEGER(record.log_every, 1, 1000000, "10"), .by_model = true},
     {"eval-every",
-     "epochs from one evaluation to the next; 0: at the end alone; weights of --init are evaluated "
+     "epochs from one evaluation to the next; 0: only at the end; weights of --init are evaluated "
      "before the first step too",
      XT_GROUP_RUN, TRAIN, INTEGER(run.eval_every, 0, 1000000, "1"), .by_model = true},
-    {"save-every", "steps from one checkpoint to the next; 0: one each epoch", XT_GROUP_RUN, TRAIN,
+    {"save-every", "steps from one checkpoint to the next; 0: one per epoch", XT_GROUP_RUN, TRAIN,
      INTEGER(record.save_every, 0, 1000000000, "0"), .by_model = true},
-    {"keep", "how many of the newest checkpoints to keep, beside the last and best weights",
+    {"keep", "the number of newest checkpoints to keep, besides the last and best weights",
      XT_GROUP_RUN, TRAIN, INTEGER(record.keep, 1, 10000, "2")},
 
     {"batch",
-     "images a step; auto: as many as fit the memory of the device, for train, eval, predict and "
-     "bench step; serve: the most in one pass, 16 unless given",
+     "images per step; auto: as many as fit in the device's memory, for train, eval, predict and "
+     "bench step; serve: the largest batch, 16 unless given",
      XT_GROUP_RECIPE, NETWORK | BENCH | LOADER | SELFTEST | INFER | WARM | SCALE,
      INTEGER(network.batch, 1, 65536, "64"), .lists = STEP | INFER, .resume = XT_RESUME_REFUSES,
      .automatic = TRAIN | EVAL | PREDICT | STEP, .by_model = true},
     {"accumulate",
-     "add up the gradients of N batches for each step: as a batch N times as large, but for batch "
-     "norms, in the memory of one",
+     "add up the gradients of N batches for each step: equals a batch N times as large, except for "
+     "batch norms, in the memory of one",
      XT_GROUP_RECIPE, TRAIN, INTEGER(recipe.accumulate, 1, 65536, "1"), .value = "N",
      .resume = XT_RESUME_REFUSES, .by_model = true},
-    {"lr", "the learning rate, at its highest", XT_GROUP_RECIPE, TRAIN,
-     REAL(recipe.lr, 0, 1000, "0.001"), .resume = XT_RESUME_SAYS, .above_min = true,
-     .by_model = true},
+    {"lr", "the peak learning rate", XT_GROUP_RECIPE, TRAIN, REAL(recipe.lr, 0, 1000, "0.001"),
+     .resume = XT_RESUME_SAYS, .above_min = true, .by_model = true},
     {"min-lr", "the learning rate does not fall below this; warm-up may begin below it",
      XT_GROUP_RECIPE, TRAIN, REAL(recipe.min_lr, 0, 1000, "0"), .resume = XT_RESUME_SAYS,
      .by_model = true},
     {"optim", "the optimizer", XT_GROUP_RECIPE, TRAIN | BENCH | WARM,
      CHOICE(recipe.optim, xt_optim_names, "adamw"), .resume = XT_RESUME_REFUSES, .by_model = true},
-    {"momentum", "of sgd and rmsprop", XT_GROUP_RECIPE, TRAIN | BENCH | WARM,
+    {"momentum", "the momentum of sgd and rmsprop", XT_GROUP_RECIPE, TRAIN | BENCH | WARM,
      REAL(recipe.momentum, 0, 1, "0.9"), .resume = XT_RESUME_SAYS, .below_max = true,
      .by_model = true},
     {"nesterov", "Nesterov's momentum, for sgd", XT_GROUP_RECIPE, TRAIN | BENCH | WARM,
@@ -232,35 +229,36 @@ static const struct xt_option table[] = {
      .resume = XT_RESUME_SAYS, .by_model = true},
     {"decay-all", "weight decay on biases and BN too", XT_GROUP_RECIPE, TRAIN | BENCH | WARM,
      FLAG(recipe.decay_all, "false"), .resume = XT_RESUME_SAYS, .by_model = true},
-    {"sched", "how the learning rate changes over the run", XT_GROUP_RECIPE, TRAIN,
+    {"sched", "the learning rate's schedule over the run", XT_GROUP_RECIPE, TRAIN,
      CHOICE(recipe.sched, xt_schedule_names, "onecycle"), .resume = XT_RESUME_SAYS,
      .by_model = true},
     {"milestones",
-     "epochs at which --sched multistep lowers the rate; for step one number, its period",
+     "epochs at which --sched multistep lowers the rate; for step one number, the period",
      XT_GROUP_RECIPE, TRAIN, FIELD(epochs, recipe.milestones), .max = 1000000,
      .resume = XT_RESUME_SAYS, .by_model = true},
-    {"gamma", "what step and multistep multiply the rate by", XT_GROUP_RECIPE, TRAIN,
+    {"gamma", "the factor by which step and multistep multiply the rate", XT_GROUP_RECIPE, TRAIN,
      REAL(recipe.gamma, 0, 1, "0.1"), .resume = XT_RESUME_SAYS, .above_min = true,
      .by_model = true},
-    {"warmup", "the part of the run over which the rate rises to --lr; with onecycle 0 means 0.3",
+    {"warmup",
+     "the fraction of the run during which the rate rises to --lr; with onecycle 0 means 0.3",
      XT_GROUP_RECIPE, TRAIN, REAL(recipe.warmup, 0, 1, "0"), .resume = XT_RESUME_SAYS,
      .below_max = true, .by_model = true},
-    {"clip", "scale gradients down to this norm where theirs is larger; 0: off", XT_GROUP_RECIPE,
+    {"clip", "clip the gradients' global norm to this value; 0: off", XT_GROUP_RECIPE,
      TRAIN | BENCH | WARM, REAL(recipe.clip, 0, 1e9, "0"), .resume = XT_RESUME_SAYS,
      .by_model = true},
     {"ema",
      "keep a moving average of the weights (0.999 is usual), evaluated beside them, saved as "
-     "ema.safetensors and taken for the best where it is better; 0: off",
+     "ema.safetensors, and as the best weights if it is better; 0: off",
      XT_GROUP_RECIPE, TRAIN, REAL(recipe.ema, 0, 1, "0"), .value = "DECAY",
      .resume = XT_RESUME_SAYS, .below_max = true, .by_model = true},
-    {"dropout", "the probability with which an activation is dropped, in the layers that have it",
+    {"dropout", "the probability with which an activation is dropped, in layers with dropout",
      XT_GROUP_RECIPE, TRAIN | BENCH | WARM, REAL(recipe.dropout, 0, 1, "0"),
      .resume = XT_RESUME_SAYS, .below_max = true, .by_model = true},
-    {"label-smoothing", "this part of a label is spread over all classes", XT_GROUP_RECIPE,
-     TRAIN | BENCH | WARM, REAL(recipe.label_smoothing, 0, 1, "0"), .resume = XT_RESUME_SAYS,
-     .below_max = true, .by_model = true},
+    {"label-smoothing", "the fraction of a label that is distributed over all classes",
+     XT_GROUP_RECIPE, TRAIN | BENCH | WARM, REAL(recipe.label_smoothing, 0, 1, "0"),
+     .resume = XT_RESUME_SAYS, .below_max = true, .by_model = true},
     {"mixup",
-     "mix each training image and its label with another of its batch, by shares drawn from "
+     "mix each training image and its label with another of its batch, by weights drawn from "
      "Beta(ALPHA, ALPHA); 0.2 is usual; the training loss is then that of mixed labels; 0: off",
      XT_GROUP_RECIPE, TRAIN | LOADER, REAL(data.mixup, 0, 1000, "0"), .value = "ALPHA",
      .resume = XT_RESUME_SAYS, .by_model = true},
@@ -272,35 +270,35 @@ static const struct xt_option table[] = {
      XT_GROUP_RECIPE, TRAIN | BENCH | WARM, REAL(recipe.head_lr_factor, 0, 1000, "1"),
      .resume = XT_RESUME_SAYS, .above_min = true, .by_model = true},
     {"bn",
-     "batch normalisation: statistics of the batch, or the stored ones, frozen; auto: by what the "
-     "weights hold",
+     "batch normalisation: statistics of the batch, or the stored ones, frozen; auto: depends on "
+     "the weights",
      XT_GROUP_RECIPE, TRAIN | BENCH | WARM, CHOICE(network.bn, bn_names, "auto"),
      .resume = XT_RESUME_SAYS},
     {"lprnet-norm",
      "lprnet's global context: mean over the plate (sample), or over the batch as published, where "
-     "an answer depends on its neighbours; auto: what the weights say, else sample",
+     "a prediction depends on its batch; auto: as the weights were trained, else sample",
      XT_GROUP_RECIPE, NETWORK | EXPORT | BENCH | SELFTEST | INFER | WARM,
      CHOICE(network.lprnet_norm, norm_names, "auto"), .resume = XT_RESUME_REFUSES,
      .by_model = true},
 
-    {"device", "where to run; auto takes an XPU where there is one and says what it took",
+    {"device", "where to run; auto uses an XPU if there is one, and reports its choice",
      XT_GROUP_MACHINE, NETWORK | BENCH | INFER | LOADER | SELFTEST | WARM,
      FIELD(device, device.name), .fallback = "cpu", .value = "cpu|xpu|xpu:N|xpu:NAME|auto",
      .lists = STEP},
-    {"xpu", "run on an Intel GPU: short for --device xpu; an error where there is none",
+    {"xpu", "run on an Intel GPU: short for --device xpu; an error if there is none",
      XT_GROUP_MACHINE, NETWORK | BENCH | INFER | LOADER | SELFTEST | WARM,
      FLAG(device.xpu, "false")},
     {"device-check",
-     "before a run begins on an XPU, hold a few ops of each kind against plain loops; what passed "
-     "is kept with the kernels for a day",
+     "before a run begins on an XPU, compare a few ops of each kind with reference loops; a pass "
+     "is cached with the kernels for a day",
      XT_GROUP_MACHINE, NETWORK, FLAG(device.check, "true")},
     {"on-device-loss",
-     "where an XPU fails under a run: stop ends it with exit code 4 and says how to go on; resume "
-     "starts it again from the last checkpoint, five times in a row at most",
+     "if an XPU fails during a run: stop exits with code 4 and says how to resume; resume "
+     "restarts from the last checkpoint, at most five times in a row",
      XT_GROUP_MACHINE, TRAIN, CHOICE(run.on_device_loss, loss_names, "stop")},
     {"device-timeout",
-     "an XPU that has not answered for this time is lost; said after a tenth of it; 0: ten "
-     "minutes, or 100 steps where those take longer",
+     "an XPU that does not respond for this time counts as lost, with a warning after a tenth of "
+     "it; 0: ten minutes, or 100 steps if those take longer",
      XT_GROUP_MACHINE, TRAIN, DURATION(run.device_timeout, 0, 1e9, "0")},
     {"amp",
      "mixed precision: the type of activations and of the arithmetic on them; weights stay "
@@ -308,64 +306,63 @@ static const struct xt_option table[] = {
      XT_GROUP_MACHINE, NETWORK | BENCH | SELFTEST | SCALE, CHOICE(network.amp, amp_names, "off"),
      .lists = BENCH, .resume = XT_RESUME_SAYS},
     {"threads",
-     "threads that compute, on which last bits depend; 0: as many as the process may use, or as "
-     "the run that is resumed had",
+     "threads that compute; the last bits of results depend on it; 0: as many as the process may "
+     "use, or as the resumed run had",
      XT_GROUP_MACHINE, NETWORK | EXPORT | DIFF | BENCH | SELFTEST | INFER | WARM | SCALE,
      INTEGER(device.threads, 0, 4096, "0")},
-    {"oversubscribe", "take --threads also where the process may not use as many", XT_GROUP_MACHINE,
-     NETWORK | EXPORT | DIFF | BENCH | SELFTEST | INFER | WARM | SCALE,
+    {"oversubscribe", "use --threads even if the process may not use as many CPUs",
+     XT_GROUP_MACHINE, NETWORK | EXPORT | DIFF | BENCH | SELFTEST | INFER | WARM | SCALE,
      FLAG(device.oversubscribe, "false")},
     {"workers",
-     "threads that read images; 0: half as many as the process may use, 8 at most, and more where "
+     "threads that read images; 0: half as many as the process may use, at most 8, and more if "
      "steps need them",
      XT_GROUP_MACHINE, NETWORK | LOADER | PACK, INTEGER(data.workers, 0, 1024, "0")},
     {"recompute",
-     "do not keep what batch norms and their ReLUs give: make it again in the backward pass, to "
-     "the same bits, so that larger batches fit; takes a little more time",
+     "do not store the outputs of batch norms and their ReLUs but recompute them in the backward "
+     "pass, to the same bits, so that larger batches fit; takes a little more time",
      XT_GROUP_MACHINE, TRAIN | BENCH, FLAG(network.recompute, "false")},
-    {"slots", "batches that are made ahead of the step, at least 2; 0: 4", XT_GROUP_MACHINE,
+    {"slots", "batches that are prepared ahead of the step, at least 2; 0: 4", XT_GROUP_MACHINE,
      TRAIN | LOADER | WARM, INTEGER(data.slots, 0, XT_SLOTS_MAX, "0")},
     {"cache",
-     "what later epochs of training have ahead: files, the bytes of small image files (up to 32 "
+     "what is cached for later epochs of training: files, the bytes of small image files (up to 32 "
      "KiB), in memory; ram, decoded images at the network's size; disk, the same in cache.bin in "
      "the run's folder",
      XT_GROUP_MACHINE, TRAIN | LOADER, CHOICE(data.cache, cache_names, "files")},
     {"cache-limit",
-     "what --cache may take; images beyond it are read and decoded each time; 0: half of the "
-     "memory that is free, for files at most 256, on disk no limit",
+     "the size limit of --cache; images beyond it are read and decoded each time; 0: half of the "
+     "free memory, for files at most 256, on disk no limit",
      XT_GROUP_MACHINE, TRAIN | LOADER, INTEGER(data.cache_limit, 0, 100000000, "0"),
      .value = "MIB"},
     {"cache-file",
-     "the file of --cache disk, which several runs may share and data pack --as pixels makes "
-     "ahead; without it cache.bin in the run's folder",
+     "the file of --cache disk, which several runs may share and data pack --as pixels writes "
+     "in advance; without it cache.bin in the run's folder",
      XT_GROUP_MACHINE, TRAIN | LOADER, FIELD(path, data.cache_file), .value = "FILE"},
     {"sync-bn",
-     "of several processes (mpirun, srun): batch norms are over the images of all, so that they "
-     "train as one would; --no-sync-bn takes each one's own, for large shares and for XPUs",
+     "with several processes (mpirun, srun): batch norms use the images of all, so that they "
+     "train as one would; --no-sync-bn uses each one's own, for large shares and for XPUs",
      XT_GROUP_MACHINE, TRAIN | SCALE, FLAG(rank.sync_bn, "true"), .resume = XT_RESUME_SAYS},
     {"bucket",
-     "of several processes: gradients are sent in parts of this size while the backward pass goes "
-     "on",
+     "with several processes: gradients are sent in parts of this size during the backward pass",
      XT_GROUP_MACHINE, TRAIN | SCALE, INTEGER(rank.bucket, 1, 1024, "8"), .value = "MIB"},
     {"reduce-type",
-     "of several processes: the type in which gradients are sent and added up; bf16 is half as "
-     "much to send",
+     "with several processes: the type in which gradients are sent and added up; bf16 halves the "
+     "traffic",
      XT_GROUP_MACHINE, TRAIN | SCALE, CHOICE(rank.reduce_type, reduce_names, "f32"),
      .resume = XT_RESUME_SAYS},
     {"rank-timeout",
-     "of several processes: how long one waits for the others before all end; 0: no limit",
+     "with several processes: how long one waits for the others before all exit; 0: no limit",
      XT_GROUP_MACHINE, TRAIN, DURATION(rank.timeout, 0, 1e9, "600")},
     {"pin-memory",
      "with an XPU, images are decoded into memory that it reads directly; without, they are copied "
      "there first",
      XT_GROUP_MACHINE, NETWORK | WARM, FLAG(device.pin_memory, "true")},
     {"cache-dir",
-     "where kernels compiled for an XPU are kept; without it $XTRAIN_CACHE_DIR, else "
+     "the folder of kernels compiled for an XPU; without it $XTRAIN_CACHE_DIR, else "
      "$XDG_CACHE_HOME/xtrain, else ~/.cache/xtrain",
      XT_GROUP_MACHINE, NETWORK | STEP | INFER | LOADER | CACHE | SELFTEST | WARM | VERIFY,
      FIELD(path, device.cache_dir), .value = "DIR"},
     {"kernel-cache",
-     "keep the kernels compiled for an XPU, so that the next start need not compile them",
+     "cache the kernels compiled for an XPU, so that the next start need not compile them",
      XT_GROUP_MACHINE, NETWORK | STEP | INFER | LOADER | SELFTEST | VERIFY,
      FLAG(device.kernel_cache, "true")},
     {"max-size", "cache prune: keep the newest kernels up to this size; 0: no limit",
@@ -382,31 +379,31 @@ static const struct xt_option table[] = {
      CHOICE(warm.purpose, purpose_names, "train"), .value = "PURPOSE,...", .lists = WARM,
      .not_in_config = true},
     {"for-gpu",
-     "compile for this GPU, which need not be here: Intel's OpenCL driver takes itself for it",
+     "compile for this GPU, which need not be present: Intel's OpenCL driver emulates it",
      XT_GROUP_MACHINE, WARM, CHOICE(device.for_gpu, xt_capture_names, "none"), .value = "NAME",
      .not_in_config = true},
     {"types", "compile in these types: f32,bf16,fp16, and for eval and predict int8",
      XT_GROUP_MACHINE, WARM, CHOICE(warm.types, type_names, "f32"), .value = "TYPE,...",
      .lists = WARM, .not_in_config = true},
     {"calibrate",
-     "int8: images like those to be read, which show how large the numbers in the network get; "
-     "labels are not needed. Without it eval takes `data` of --config, else the images that it "
+     "int8: representative images, from which the ranges of the network's tensors are measured; "
+     "labels are not needed. Without it eval uses `data` of --config, else the images that it "
      "evaluates on, and says so; predict and export need it",
      XT_GROUP_MACHINE, EVAL | ANSWER | EXPORT, FIELD(source, answer.calibrate),
      .value = "DIR|LIST|synth:..."},
-    {"calibrate-images", "how many of them are looked at, spread over all", XT_GROUP_MACHINE,
+    {"calibrate-images", "how many of them are used, evenly spaced", XT_GROUP_MACHINE,
      EVAL | ANSWER | EXPORT, INTEGER(answer.calibrate_images, 1, 1000000, "256"), .value = "N"},
 
-    {"decode", "how symbols are found in the network's output", XT_GROUP_ANSWER, NETWORK,
+    {"decode", "how symbols are decoded from the network's output", XT_GROUP_ANSWER, NETWORK,
      CHOICE(answer.decode, decode_names, "greedy")},
-    {"show", "print the answers to the first so many images beside their labels", XT_GROUP_ANSWER,
+    {"show", "print the predictions for the first N images beside their labels", XT_GROUP_ANSWER,
      EVAL, INTEGER(eval.show, 0, 1000000, "0")},
-    {"top", "how many of the likeliest classes to name", XT_GROUP_ANSWER, ANSWER,
+    {"top", "the number of likeliest classes to print", XT_GROUP_ANSWER, ANSWER,
      INTEGER(answer.top, 1, XT_DECODE_MAX, "5")},
     {"reject", "mark plates read with less than this confidence as rejected", XT_GROUP_ANSWER,
      ANSWER, REAL(answer.reject, 0, 1, "0"), .value = "P"},
     {"errors",
-     "write every wrong image, worst first, and what was taken for what: by the ending as .jsonl, "
+     "write every wrong image, worst first, and the confusions: by the extension as .jsonl, "
      ".tsv or .html",
      XT_GROUP_ANSWER, EVAL, FIELD(path, eval.errors), .value = "FILE", .not_in_config = true},
 
@@ -415,43 +412,44 @@ static const struct xt_option table[] = {
      "them (names and labels stay)",
      XT_GROUP_OUTPUT, TRAIN | EVAL | REPORT | DIFF, FLAG(record.pictures, "true")},
     {"page",
-     "where the page goes; without it report.html, in the run's folder where there is one run, "
+     "the page's file; without it report.html, in the run's folder if there is one run, "
      "else in the working directory",
      XT_GROUP_OUTPUT, REPORT, FIELD(path, page), .value = "FILE", .not_in_config = true},
 
-    {"listen", "where requests come in; port 0: one that is free", XT_GROUP_SERVICE, SERVE,
+    {"listen", "the address to listen on; port 0: any free port", XT_GROUP_SERVICE, SERVE,
      FIELD(text, service.listen), .fallback = "127.0.0.1:8080", .value = "ADDRESS:PORT|unix:PATH"},
     {"allow-remote",
-     "let --listen be an address that other machines reach; whoever does can use it",
+     "let --listen be an address that other machines reach, all of which can then use it",
      XT_GROUP_SERVICE, SERVE, FLAG(service.allow_remote, "false")},
     {"stdin",
-     "answer standard input: paths, a line each; images, each after its length in four bytes, "
-     "highest first; frames, raw RGB of the size --frame",
+     "answer standard input: paths, one per line; images, each after its length in four bytes, "
+     "big-endian; frames, raw RGB of the size --frame",
      XT_GROUP_SERVICE, SERVE, CHOICE(service.stdin_kind, stdin_names, "none"),
      .not_in_config = true},
     {"frame", "the size of the frames of --stdin frames", XT_GROUP_SERVICE, SERVE,
      FIELD(text, service.frame), .value = "WIDTHxHEIGHT", .not_in_config = true},
     {"max-latency",
-     "how long a request may wait for others to share its pass, such as 20ms; 0: a pass begins "
-     "when the one before has ended, with what came until then",
+     "how long a request may wait for others to share its batch, such as 20ms; 0: a batch begins "
+     "when the previous one has ended, with the requests that have arrived",
      XT_GROUP_SERVICE, SERVE, DURATION(service.max_latency, 0, 60, "0")},
     {"max-queue",
-     "requests that may wait for a pass, beyond which the answer is 503; 0: four batches",
+     "requests that may wait for a batch, beyond which the response is 503; 0: four batches",
      XT_GROUP_SERVICE, SERVE, INTEGER(service.max_queue, 0, 1000000, "0")},
-    {"max-body", "the largest image that is taken; sixteen times that for all at once",
+    {"max-body", "the largest image that is accepted; sixteen times that for all at once",
      XT_GROUP_SERVICE, SERVE, INTEGER(service.max_body, 1, 256, "16"), .value = "MIB"},
     {"max-pixels", "the largest image that is decoded, in millions of pixels", XT_GROUP_SERVICE,
      SERVE, INTEGER(service.max_pixels, 1, 64, "32")},
-    {"max-decode", "the CPU time that decoding one image may take, beyond which the answer is 422",
+    {"max-decode",
+     "the CPU time that decoding one image may take, beyond which the response is 422",
      XT_GROUP_SERVICE, SERVE, DURATION(service.decode_time, 0.01, 3600, "2s")},
     {"allow-host",
-     "names of this machine that requests may use, with commas between, beside localhost; with "
+     "names of this machine that requests may use, separated by commas, besides localhost; with "
      "--allow-remote and without this: any",
      XT_GROUP_SERVICE, SERVE, FIELD(text, service.allow_host), .value = "NAMES"},
-    {"max-connections", "clients at once; one more takes the place of one that asks nothing",
-     XT_GROUP_SERVICE, SERVE, INTEGER(service.max_connections, 1, 10000, "256")},
+    {"max-connections", "clients at once; one more replaces an idle one", XT_GROUP_SERVICE, SERVE,
+     INTEGER(service.max_connections, 1, 10000, "256")},
     {"request-timeout",
-     "a client that takes longer to send its request, or sends none, is hung up on",
+     "a client that takes longer to send its request, or is idle longer, is disconnected",
      XT_GROUP_SERVICE, SERVE, DURATION(service.request_timeout, 0.1, 3600, "10s")},
 
     {"sheet", "a picture of random images, as they are and as training may see them",
@@ -460,40 +458,39 @@ static const struct xt_option table[] = {
      "what to pack the images as: shards keep the encoded images, pixels are decoded at the "
      "network's size",
      XT_GROUP_OUTPUT, PACK, CHOICE(dataset.pack_as, pack_names, "shards"), .not_in_config = true},
-    {"shard-size", "a shard is at most so large", XT_GROUP_OUTPUT, PACK,
+    {"shard-size", "the largest size of a shard", XT_GROUP_OUTPUT, PACK,
      INTEGER(dataset.shard_size, 1, 1000000, "256"), .value = "MIB", .not_in_config = true},
-    {"val-part", "the part of the images that is kept for evaluation", XT_GROUP_OUTPUT, SPLIT,
-     REAL(dataset.val_part, 0, 1, "0.1"), .above_min = true, .below_max = true,
+    {"val-part", "the fraction of the images that is set aside for evaluation", XT_GROUP_OUTPUT,
+     SPLIT, REAL(dataset.val_part, 0, 1, "0.1"), .above_min = true, .below_max = true,
      .not_in_config = true},
     {"type", "what the model computes in; int8 needs --calibrate", XT_GROUP_OUTPUT, EXPORT,
      CHOICE(export.type, export_names, "f32"), .not_in_config = true},
-    {"fixed-batch", "the model takes N images at a time, no more and no fewer; 0: any number",
-     XT_GROUP_OUTPUT, EXPORT, INTEGER(export.fixed_batch, 0, 65536, "0"), .value = "N",
-     .not_in_config = true},
+    {"fixed-batch", "the model takes exactly N images at a time; 0: any number", XT_GROUP_OUTPUT,
+     EXPORT, INTEGER(export.fixed_batch, 0, 65536, "0"), .value = "N", .not_in_config = true},
     {"with-preprocess",
-     "the model takes the images' bytes, [batch][height][width][3], and normalises them itself; "
+     "the model takes the images' bytes, [batch][height][width][3], and normalises them; "
      "without it, float32 [batch][3][height][width] that are normalised",
      XT_GROUP_OUTPUT, EXPORT, FLAG(export.with_preprocess, "false"), .not_in_config = true},
     {"check",
-     "run the file with onnxruntime on these images and compare with this program, where python3 "
-     "(or $XTRAIN_PYTHON) has onnxruntime",
+     "run the file with onnxruntime on these images and compare with this program; needs python3 "
+     "(or $XTRAIN_PYTHON) with onnxruntime",
      XT_GROUP_OUTPUT, EXPORT, FIELD(source, export.check), .value = "DIR|LIST|synth:...",
      .not_in_config = true},
     {"differences",
-     "write each image that the two answer differently: by the ending as .html, with pictures and "
-     "the tensors that differ, or as .tsv or .jsonl",
+     "write each image for which the two predictions differ: by the extension as .html, with "
+     "pictures and the tensors that differ, or as .tsv or .jsonl",
      XT_GROUP_OUTPUT, DIFF, FIELD(path, differences), .value = "FILE", .not_in_config = true},
     {"profile", "the time of each part of the step, with its arithmetic and memory traffic",
      XT_GROUP_OUTPUT, STEP | INFER, FLAG(bench.profile, "false"), .not_in_config = true},
     {"why", "what makes the step slow, with what helps: kernels, data type, launches, an idle GPU",
      XT_GROUP_OUTPUT, STEP, FLAG(bench.why, "false"), .not_in_config = true},
 
-    {"beside", "measure beside that many processes that keep CPUs busy", XT_GROUP_MACHINE, STEP,
+    {"beside", "measure beside this many processes that keep CPUs busy", XT_GROUP_MACHINE, STEP,
      INTEGER(bench.beside, 0, 4096, "0"), .lists = STEP, .not_in_config = true},
 
     {"against",
-     "compare with what --json wrote before; slower by more than 10 % exits with 1; for data "
-     "check: other images, of which none should be among these",
+     "compare with an earlier --json file; slower by more than 10 % exits with 1; for data "
+     "check: other images, which should not be among these",
      XT_GROUP_OUTPUT, STEP | CHECK, FIELD(path, bench.against), .value = "OLD.json",
      .not_in_config = true},
 
@@ -501,16 +498,16 @@ static const struct xt_option table[] = {
      "compare machines by the files that doctor --json wrote on each: which one differs in driver, "
      "kernels, library, memory, Resizable BAR",
      XT_GROUP_RUN, DOCTOR, FLAG(merge, "false"), .not_in_config = true},
-    {"small", "check ops at small shapes alone, which takes a second on a CPU", XT_GROUP_RUN,
+    {"small", "check ops only at small shapes, which takes a second on a CPU", XT_GROUP_RUN,
      SELFTEST, FLAG(small_shapes, "false"), .not_in_config = true},
 
-    {"json", "results as JSON on standard output, nothing else there", XT_GROUP_OUTPUT,
+    {"json", "results as JSON, and nothing else, on standard output", XT_GROUP_OUTPUT,
      NETWORK | COMPARE | EXPORT | DIFF | MODELS | DEVICES | DOCTOR | CACHE | BENCH | LOADER |
          CHECK | SPLIT | PACK | SELFTEST | INFER | WARM | SCALE | VERIFY,
      FLAG(output.json, "false"), .not_in_config = true},
-    {"quiet", "results, warnings and errors alone; also -q", XT_GROUP_OUTPUT, WORKS,
+    {"quiet", "only results, warnings and errors; also -q", XT_GROUP_OUTPUT, WORKS,
      FLAG(output.quiet, "false"), .letter = 'q'},
-    {"verbose", "more about what is done and where; also -v", XT_GROUP_OUTPUT, WORKS,
+    {"verbose", "more details on what is done and where; also -v", XT_GROUP_OUTPUT, WORKS,
      FLAG(output.verbose, "false"), .letter = 'v'},
     {"log-time", "begin messages and lines of progress with date and time", XT_GROUP_OUTPUT, WORKS,
      FLAG(output.log_time, "false")},
@@ -549,7 +546,7 @@ size_t xt_option_index(const struct xt_option *option)
 
 bool xt_option_is_for(const struct xt_option *option, enum xt_command_id command)
 {
-    /* A sweep takes what its runs take. */
+    /* A sweep has the options of its runs. */
     if (command == XT_COMMAND_SWEEP)
         command = XT_COMMAND_TRAIN;
     return (option->commands >> command & 1) != 0;

@@ -424,7 +424,7 @@ static enum xt_status make_room(struct request *request, size_t need)
     pthread_mutex_unlock(&http->lock);
     if (!fits)
         return xt_err_set(&request->err, XT_ERR_MEMORY,
-                          "the pending requests use all memory that they may: try again "
+                          "the pending requests use all the memory they may: try again "
                           "later");
     char *body = realloc(request->body, wanted);
     if (body) {

@@ -69,8 +69,7 @@ static enum xt_status not_an_image(const uint8_t *bytes, size_t size, const char
         return xt_err_set(err, XT_ERR_DATA,
                           "%s is not a JPEG, PNG or WebP but looks like %s; convert it first", name,
                           format);
-    return xt_err_set(err, XT_ERR_DATA, "%s is not a JPEG, PNG or WebP, whatever its name says",
-                      name);
+    return xt_err_set(err, XT_ERR_DATA, "%s is not a JPEG, PNG or WebP, despite its name", name);
 }
 
 static enum xt_status decode_stored(struct xt_decoder *decoder, const uint8_t *bytes, size_t size,

@@ -40,7 +40,7 @@ static void on_error(png_structp png, png_const_charp message)
 static void on_warning(png_structp png, png_const_charp message)
 {
     if (strncmp(message, "Extra compress", 14) == 0)
-        png_error(png, "its pixels go on after the last row");
+        png_error(png, "its pixels continue after the last row");
 }
 
 static png_voidp on_malloc(png_structp png, png_alloc_size_t size)

@@ -305,7 +305,7 @@ enum xt_status xt_resize_part(struct xt_resizer *resizer, const struct xt_image 
         return xt_err_set(err, XT_ERR_USAGE, "an image cannot be resized to %d x %d pixels", width,
                           height);
     if (!is_within(part, in))
-        return xt_err_set(err, XT_ERR_DATA, "a part of an image of %d x %d lies outside of it",
+        return xt_err_set(err, XT_ERR_DATA, "a part of an image of %d x %d lies outside it",
                           in->width, in->height);
     if (xt_resize_is_copy(in, part, mirrored, width, height)) {
         memcpy(pixels, in->pixels, (size_t)width * (size_t)height * 3);

@@ -65,7 +65,7 @@ enum xt_status xt_webp_decode(const uint8_t *bytes, size_t size, enum xt_pixel_o
 {
     WebPDecoderConfig config;
     if (!WebPInitDecoderConfig(&config))
-        return xt_err_set(err, XT_ERR_RUN, "libwebp is of another version than its header");
+        return xt_err_set(err, XT_ERR_RUN, "libwebp's version differs from its header's");
     VP8StatusCode code = WebPGetFeatures(bytes, size, &config.input);
     if (code != VP8_STATUS_OK)
         return bad_webp(code, name, err);

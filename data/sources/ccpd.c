@@ -235,11 +235,10 @@ static enum xt_status load(const struct xt_source_files *set, size_t index, cons
     if (status)
         return status;
     if (box.left + box.width > picture->width || box.top + box.height > picture->height)
-        return xt_err_set(err, XT_ERR_DATA,
-                          "%s: its name says that the plate reaches to %.0f, %.0f, outside of the "
-                          "picture of %d x %d",
-                          path, box.left + box.width, box.top + box.height, picture->width,
-                          picture->height);
+        return xt_err_set(
+            err, XT_ERR_DATA,
+            "%s: its name gives the plate a corner at %.0f, %.0f, outside the picture of %d x %d",
+            path, box.left + box.width, box.top + box.height, picture->width, picture->height);
     return cut->take(&picture->image, &name, &box, &picture->part, image, err);
 }
 

@@ -141,10 +141,10 @@ static enum xt_status add_batch(struct cifar *set, const struct kind *kind, stru
 {
     enum xt_status status = XT_OK;
     if (set->kind && set->kind != kind)
-        status = xt_err_set(err, XT_ERR_DATA,
-                            "%s lies among batches of %s, but is named as those of %s are; keep "
-                            "the two apart",
-                            batch.path, set->kind->title, kind->title);
+        status = xt_err_set(
+            err, XT_ERR_DATA,
+            "%s lies among batches of %s, but is named as those of %s are; separate the two",
+            batch.path, set->kind->title, kind->title);
     else if (set->batch_count >= BATCHES_MAX)
         status = xt_err_set(err, XT_ERR_DATA, "%s: more than %d batches", batch.path, BATCHES_MAX);
     if (!status)

@@ -50,10 +50,9 @@ enum xt_status xt_source_files_finish_tree(struct xt_source_files *set, const ch
     if (status || set->base.count)
         return status;
     if (set->others)
-        return xt_err_set(
-            err, XT_ERR_DATA,
-            "there is no image in %s: none of its %s ends in .jpg, .jpeg, .png or .webp", folder,
-            xt_count((long long)set->others, "file").text);
+        return xt_err_set(err, XT_ERR_DATA,
+                          "no image in %s: none of its %s ends in .jpg, .jpeg, .png or .webp",
+                          folder, xt_count((long long)set->others, "file").text);
     return xt_err_set(err, XT_ERR_DATA, "there is no image in %s: the folder is empty", folder);
 }
 
@@ -187,8 +186,8 @@ static enum xt_status add_classes_of(struct xt_source_files *set, const struct x
         return no_class_folders(folder, err);
     if (are_parts(classes))
         return xt_err_set(err, XT_ERR_DATA,
-                          "%s holds the parts of a data set, not classes; give %s as one, and "
-                          "the others apart",
+                          "%s holds the parts of a data set, not classes; give %s as one, and the "
+                          "others separately",
                           folder, classes->paths[classes->count - 1]);
     struct class_files *files = NULL;
     enum xt_status status =

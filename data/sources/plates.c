@@ -62,7 +62,7 @@ static enum xt_status parse_styles(struct synth *synth, struct xt_query_piece va
         if (style == XT_PLATE_STYLES || synth->styles[style])
             return xt_err_set(err, XT_ERR_USAGE,
                               "%s: style holds \"%.*s\"%s; write all, or some of blue, green, "
-                              "yellow and white with commas between",
+                              "yellow and white separated by commas",
                               what, (int)name.length, name.text,
                               style < XT_PLATE_STYLES ? " twice" : "");
         synth->styles[style] = true;

@@ -671,8 +671,8 @@ static enum xt_status fill(struct xt_source_files *set, const char *spec, struct
     if (!status && set->base.count == tars->lost)
         status = xt_err_set(
             err, XT_ERR_DATA,
-            "there is no image in %s: none of the %s in its %s ends in .jpg, .jpeg, .png or .webp",
-            spec, xt_count((long long)set->others, "file").text,
+            "no image in %s: none of the %s in its %s ends in .jpg, .jpeg, .png or .webp", spec,
+            xt_count((long long)set->others, "file").text,
             xt_count((long long)tars->count, "shard").text);
     if (!status)
         describe(set, tars, spec);

@@ -250,7 +250,7 @@ static enum xt_status take_file(struct xt_tar_reader *reader, const uint8_t *blo
     reader->member_size = size;
     if (!status && (reader->is_sparse || block[TYPE_AT] == 'S'))
         status = xt_err_set(err, XT_ERR_DATA,
-                            "%s holds %s as a sparse file, which is not read; make it again "
+                            "%s holds %s as a sparse file, which is not supported; create it again "
                             "without --sparse",
                             reader->path, xt_str_get(&reader->name));
     return status;

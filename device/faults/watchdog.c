@@ -53,7 +53,7 @@ static void warn(const struct xt_watchdog *watchdog, const char *what, double se
 {
     char ops[512];
     xt_guard_last_ops(ops, sizeof ops);
-    xt_log_warn("%s has not answered for %.0f s, in %s; what it was given last: %s; after %.0f s "
+    xt_log_warn("%s has not responded for %.0f s, in %s; last work submitted: %s; after %.0f s "
                 "the run ends (--device-timeout)",
                 watchdog->device, seconds, what, *ops ? ops : "nothing", limits->end);
 }

@@ -150,7 +150,7 @@ static void doubt_free_memory(const struct xt_figures *figures, struct xt_teleme
     double own = 0;
     if (out->memory_free.known && own_memory(figures, &own) && out->memory_used.value < own)
         out->memory_free = (struct xt_reading){
-            .why = "the driver says that less is used than this process has alone"};
+            .why = "the driver reports less memory in use than this process has"};
 }
 
 void xt_figures_read(struct xt_figures *figures, struct xt_telemetry *out)
@@ -204,7 +204,7 @@ static const char *source_of(const struct figure *figure, const struct xt_readin
 {
     (void)figure;
     const char *source = reading->known ? reading->source : NULL;
-    return source == by_fdinfo ? "fdinfo, of this process alone" : source;
+    return source == by_fdinfo ? "fdinfo, only this process" : source;
 }
 
 static const char *why_not(const struct figure *figure, const struct xt_reading *reading)

@@ -447,7 +447,7 @@ static void read_memory(struct xt_level_zero *zero, struct gpu *gpu, struct xt_t
      * some. */
     if (out->memory_used.known && unused == size)
         out->memory_used = (struct xt_reading){
-            .why = "the driver says that nothing is used, as it does without CAP_PERFMON"};
+            .why = "the driver reports no memory in use, as it does without CAP_PERFMON"};
     out->memory_free =
         out->memory_used.known ? answer(result, true, (double)unused) : out->memory_used;
 }

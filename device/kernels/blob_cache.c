@@ -49,7 +49,7 @@ static enum xt_status write_blob(const struct xt_kernel_cache *cache, const stru
     char *path = NULL;
     if (cache->bytes + size > XT_KERNEL_CACHE_MOST)
         return xt_err_set(err, XT_ERR_RUN,
-                          "it holds %d MB, the most; make room with \"xtrain cache prune\"",
+                          "it holds %d MB, the limit; make room with \"xtrain cache prune\"",
                           XT_KERNEL_CACHE_MOST / 1000000);
     enum xt_status status = xt_file_join(&path, cache->folder, name_of(id).text, err);
     /* So that permissions are restricted from the beginning. */
@@ -68,7 +68,7 @@ void xt_blob_store(struct xt_kernel_cache *cache, const struct xt_blob_id *id, c
     if (!cache->writes_blobs)
         return;
     if (write_blob(cache, id, blob, size, &why)) {
-        xt_log_warn("kernels are not kept any longer in %s: %s", cache->folder, why.text);
+        xt_log_warn("kernels are no longer cached in %s: %s", cache->folder, why.text);
         cache->writes_blobs = false;
         return;
     }

@@ -570,7 +570,7 @@ static bool clean(struct xt_kernel_cache *cache, const struct xt_cache_files *fi
             return false;
         }
         cache->left_out++;
-        note(cache, "left out of the kernel cache: %s: %s", file->name, file->why);
+        note(cache, "not added to the kernel cache: %s: %s", file->name, file->why);
     }
     return true;
 }

@@ -74,8 +74,8 @@ enum xt_status xt_selftest_device(struct xt_device *device, enum xt_dtype dtype,
     enum xt_status status = xt_selftest_run(&result, &options, err);
     if (!status && xt_selftest_verdict(&result, device->name, &off))
         status = xt_err_set(err, XT_ERR_DEVICE,
-                            "%s does not compute right, so nothing is begun on it: %s; \"xtrain "
-                            "selftest --xpu --small\" looks at each op",
+                            "%s computes wrong results, so it is not used: %s; \"xtrain selftest "
+                            "--xpu --small\" checks each op",
                             device->name, off.text);
     return status;
 }

@@ -727,8 +727,8 @@ enum xt_status xt_selftest_verdict(const struct xt_selftest *result, const char 
         const struct xt_selftest_row *row = &result->rows[i];
         if (row->wrong)
             return xt_err_set(err, XT_ERR_RUN,
-                              "%d passes of ops are off on %s: %s (%s), for one, has an error of "
-                              "%.1e where %.1e is the bound",
+                              "%d passes of ops are wrong on %s: %s (%s), for one, has an error of "
+                              "%.1e, above the bound of %.1e",
                               result->wrong, device, row->where, xt_dtype_name(row->dtype),
                               row->error, row->bound);
     }

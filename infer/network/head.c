@@ -292,10 +292,11 @@ static const char *guess_alphabet(const struct xt_network *network,
     bool is_published = rows != network->classes && rows == xt_alphabet_count(published);
     bool says = network->bn_before == XT_BN_AUTO;
     if (says && rows == network->classes)
-        xt_log_note("%s does not name its symbols: they are taken for those of %s, in that order",
-                    network->weights_name, settings->alphabet);
+        xt_log_note(
+            "%s does not name its symbols: they are assumed to be those of %s, in that order",
+            network->weights_name, settings->alphabet);
     else if (says && is_published)
-        xt_log_note("%s does not name its symbols: they are taken for the %" PRId64
+        xt_log_note("%s does not name its symbols: they are assumed to be the %" PRId64
                     " of Chinese plates",
                     network->weights_name, rows);
     return is_published ? xt_alphabet_text(published) : NULL;

@@ -55,11 +55,10 @@ static enum xt_status choose_norm(struct xt_network *network,
     if (settings->lprnet_norm != XT_CONTEXT_AUTO || !own)
         return XT_OK;
     if (strcmp(own, "sample") != 0 && strcmp(own, "batch") != 0)
-        return xt_err_set(
-            err, XT_ERR_DATA,
-            "%s: its metadata says lprnet_norm \"%.40s\", which is neither sample nor "
-            "batch; say which with --lprnet-norm",
-            network->weights_name, own);
+        return xt_err_set(err, XT_ERR_DATA,
+                          "%s: its metadata says lprnet_norm \"%.40s\", which is neither sample "
+                          "nor batch; give --lprnet-norm",
+                          network->weights_name, own);
     network->over_batch = strcmp(own, "batch") == 0;
     return XT_OK;
 }
@@ -180,10 +179,9 @@ static enum xt_status choose_normalise(struct xt_network *network,
     } else if (weights && model->published) {
         network->normalise_by = "as published weights read them";
         status = xt_normalise_parse(&network->normalise, model->published, model->bgr, err);
-        xt_log_note(
-            "%s does not say what it reads of pixels: --normalize %s is taken, as published "
-            "weights of %s do",
-            network->weights_name, model->published, model->name);
+        xt_log_note("%s does not record its normalisation: --normalize %s is assumed, as published "
+                    "weights of %s do",
+                    network->weights_name, model->published, model->name);
     }
     if (!status)
         xt_normalise_print(&network->normalise, model->bgr, network->normalise_text);

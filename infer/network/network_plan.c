@@ -24,8 +24,8 @@ static enum xt_status check_fp16(const struct xt_network *network,
         return XT_OK;
     if (training)
         return xt_err_set(err, XT_ERR_USAGE,
-                          "--amp fp16: oneDNN trains in 16-bit floats on the CPU by its reference "
-                          "kernels alone, which are far slower than float32; use --amp bf16");
+                          "--amp fp16: oneDNN trains in 16-bit floats on the CPU only by its "
+                          "reference kernels, which are far slower than float32; use --amp bf16");
     if (!settings->fuse)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--amp fp16 runs fused on the CPU; leave --no-fuse out, or use bf16");

@@ -411,8 +411,7 @@ static enum xt_status read_region(const struct xtrain_image *image, struct xt_re
         return XT_OK;
     region->count = image->region_numbers;
     if (region->count != 4 && region->count != 8)
-        return xt_err_set(err, XT_ERR_USAGE, "a region of %d numbers: it takes 4 or 8",
-                          region->count);
+        return xt_err_set(err, XT_ERR_USAGE, "a region has 4 or 8 numbers, not %d", region->count);
     for (int i = 0; i < region->count; i++)
         region->numbers[i] = image->region[i];
     return xt_region_check(region, err);

@@ -166,7 +166,7 @@ static bool take_values(struct xt_reader *reader, struct names *names)
         count += graph->node[i]->n_output;
     if (graph->n_node > XT_READ_NODES_MAX || count > XT_READ_VALUES_MAX)
         return xt_reader_refuse(reader, NULL,
-                                "it has %zu nodes and %zu values, where at most %d and %d are read",
+                                "it has %zu nodes and %zu values; the limits are %d and %d",
                                 graph->n_node, count, XT_READ_NODES_MAX, XT_READ_VALUES_MAX);
     reader->values = xt_reader_take(reader, count + 1, sizeof *reader->values);
     names->entries = xt_reader_take(reader, count + 1, sizeof *names->entries);
@@ -207,20 +207,20 @@ static bool read_input_shape(struct xt_reader *reader, const Onnx__ValueInfoProt
     if (tensor->elem_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT)
         return xt_reader_refuse(reader, NULL,
                                 "its input is not of float32: export the network itself, without "
-                                "what makes floats of bytes, and without .half()");
+                                "the conversion from bytes, and without .half()");
     Onnx__TensorShapeProto__Dimension *const *dims = tensor->shape->dim;
     int64_t h = fixed(dims[2]);
     int64_t w = fixed(dims[3]);
     reader->fixed_batch = fixed(dims[0]);
     if (h <= 0 || w <= 0 || fixed(dims[1]) <= 0)
         return xt_reader_refuse(reader, NULL,
-                                "the size of its images is open; give dynamic_axes (or "
-                                "dynamic_shapes) for the batch alone where it is exported");
+                                "the size of its images is open; export it with dynamic_axes (or "
+                                "dynamic_shapes) only for the batch");
     if (fixed(dims[1]) != 3)
-        return xt_reader_refuse(reader, NULL, "it reads images of %lld channels, where 3 are read",
+        return xt_reader_refuse(reader, NULL, "it reads images of %lld channels; 3 are supported",
                                 (long long)fixed(dims[1]));
     if (h > SIDE_MAX || w > SIDE_MAX)
-        return xt_reader_refuse(reader, NULL, "it reads images of %lldx%lld, where %d is the most",
+        return xt_reader_refuse(reader, NULL, "it reads images of %lldx%lld, above the limit of %d",
                                 (long long)w, (long long)h, SIDE_MAX);
     reader->height = (int)h;
     reader->width = (int)w;
@@ -236,7 +236,7 @@ static bool add_inputs(struct xt_reader *reader, struct names *names)
         if (graph->input[i]->name && find(&initializers, graph->input[i]->name))
             continue;
         if (input)
-            return xt_reader_refuse(reader, NULL, "it has several inputs, where one is read");
+            return xt_reader_refuse(reader, NULL, "it has several inputs; one is supported");
         input = graph->input[i];
         if (!add_value(reader, names, input->name))
             return false;
@@ -259,7 +259,7 @@ static bool check_opset(struct xt_reader *reader)
     }
     return (reader->opset >= OPSET_LEAST && reader->opset <= OPSET_MOST) ||
            xt_reader_refuse(reader, NULL,
-                            "it is written in opset %lld, where %d to %d are read: export it with "
+                            "it is written in opset %lld, %d to %d are supported: export it with "
                             "opset_version=17",
                             (long long)reader->opset, OPSET_LEAST, OPSET_MOST);
 }
@@ -270,10 +270,10 @@ static bool check_node(struct xt_reader *reader, const struct xt_read_node *node
     /* A name in brackets is a pattern's (read_patterns.c). */
     if (!proto->op_type || !*proto->op_type || *proto->op_type == '(' ||
         strlen(proto->op_type) > 64)
-        return xt_reader_refuse(reader, NULL, "a node of it says not what it does");
+        return xt_reader_refuse(reader, NULL, "one of its nodes has no operator");
     if (proto->domain && *proto->domain && strcmp(proto->domain, "ai.onnx") != 0)
         return xt_reader_refuse(reader, node,
-                                "is of the operators \"%s\", where ONNX's own are read",
+                                "is of the operators \"%s\", only ONNX's own are supported",
                                 xt_str_quote(proto->domain, strlen(proto->domain)).text);
     for (size_t i = 0; i < proto->n_attribute; i++)
         if (proto->attribute[i]->g || proto->attribute[i]->n_graphs)
@@ -347,7 +347,7 @@ static bool take_output(struct xt_reader *reader, const struct names *names)
     const Onnx__GraphProto *graph = reader->file.model->graph;
     if (graph->n_output != 1)
         return xt_reader_refuse(reader, NULL,
-                                "it has %zu outputs, where one is read, the logits: export it "
+                                "it has %zu outputs; only one is supported, the logits: export it "
                                 "without the others (aux_logits=False)",
                                 graph->n_output);
     const char *name = graph->output[0]->name;

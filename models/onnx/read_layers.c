@@ -125,7 +125,7 @@ static struct xt_read_constant *weight_of(struct xt_reader *reader, struct xt_re
     if (constant && constant->tensor && constant->ndims == ndims && constant->is_float)
         return constant;
     xt_reader_refuse(reader, node,
-                     "has as its input %d no tensor of %d dimensions that the file holds: weights "
+                     "needs as its input %d a tensor of %d dimensions stored in the file: weights "
                      "that are computed from others, or from the images, cannot be trained here",
                      i, ndims);
     return NULL;
@@ -173,7 +173,8 @@ static bool read_kernel(struct xt_reader *reader, const struct xt_read_node *nod
         return false;
     for (int i = 0; i < count; i++)
         if (own[i] && own[i] != kernel[i])
-            return xt_reader_refuse(reader, node, "says another kernel than its weight has");
+            return xt_reader_refuse(reader, node,
+                                    "has a kernel_shape that differs from its weight's");
     return xt_read_pads(reader, node, sides, spec->kernel, spec->stride, spec->dilation, spec->pad);
 }
 
@@ -188,10 +189,10 @@ bool xt_read_conv(struct xt_reader *reader, struct xt_read_node *node)
     if (!view)
         return false;
     if (view->ndims < 3 || !xt_read_image_homes(view, homes))
-        return xt_reader_refuse(reader, node,
-                                "is a convolution of %d dimensions, where images are "
-                                "convolved, of [n][c][h][w]",
-                                view->ndims - 2);
+        return xt_reader_refuse(
+            reader, node,
+            "is a convolution of %d dimensions; only images are supported, [n][c][h][w]",
+            view->ndims - 2);
     struct xt_read_constant *weight = weight_of(reader, node, 1, view->ndims);
     if (!weight || !optional_bias(reader, node, 2, weight->dims[0], &bias) ||
         !name_layer(reader, node, weight, bias, &names) ||
@@ -318,9 +319,9 @@ bool xt_read_layer_norm(struct xt_reader *reader, struct xt_read_node *node)
         return false;
     if (axis != last || weight->dims[0] != xt_read_dim(view, last) ||
         bias->dims[0] != weight->dims[0])
-        return xt_reader_refuse(reader, node,
-                                "norms over more than the last axis, which is what a "
-                                "layer norm does here");
+        return xt_reader_refuse(
+            reader, node,
+            "norms over more than the last axis; layer norms over the last axis are supported");
     const struct xt_net_norm spec = {
         .name = names.layer,
         .eps = node->number > 0 ? node->number : xt_read_float(node, "epsilon", 1e-5),
@@ -346,8 +347,8 @@ struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt
     if (!constant || !constant->tensor || constant->transposed || !constant->is_float ||
         constant->ndims > 4 || !fits(constant->name)) {
         xt_reader_refuse(reader, node,
-                         "reads \"%s\", which is no parameter: constants of several numbers, and "
-                         "what is computed from weights, cannot be read",
+                         "reads \"%s\", which is not a parameter: constants of several numbers, "
+                         "and values computed from weights, are not supported",
                          xt_str_quote(value->name, strlen(value->name)).text);
         return NULL;
     }

@@ -113,7 +113,7 @@ static bool with_number(struct xt_reader *reader, struct xt_read_node *node, int
         return false;
     bool is_product = xt_read_is(node, "Mul") || xt_read_is(node, "Div");
     if (xt_read_is(node, "Div") && (data != 0 || number == 0))
-        return xt_reader_refuse(reader, node, "divides by what is learned, or by 0");
+        return xt_reader_refuse(reader, node, "divides by a parameter, or by 0");
     if (is_product) {
         double factor = xt_read_is(node, "Div") ? 1 / number : number;
         struct xt_read_view *out = xt_read_copy(reader, in);
@@ -205,9 +205,9 @@ bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node)
         if (is_number(reader, xt_read_input(node, 1 - i), &number))
             return with_number(reader, node, i, number);
     if (xt_read_is(node, "Div"))
-        return xt_reader_refuse(reader, node,
-                                "divides by what is learned, which is not there; "
-                                "multiplication (Mul) is");
+        return xt_reader_refuse(
+            reader, node,
+            "divides by a value of the network, which is not supported; multiplication (Mul) is");
     struct xt_read_view *a = xt_read_data(reader, node, 0);
     struct xt_read_view *b = a ? xt_read_data(reader, node, 1) : NULL;
     if (!b)
@@ -319,8 +319,8 @@ bool xt_read_reduce(struct xt_reader *reader, struct xt_read_node *node)
         goes[axis] = true;
         if (homes[axis] == XT_AXIS_C || homes[axis] == XT_READ_N)
             return xt_reader_refuse(reader, node,
-                                    "is over the channels or the batch; means over an "
-                                    "image's sides are there");
+                                    "is over the channels or the batch; only means over an image's "
+                                    "sides are supported");
         if (homes[axis] != XT_READ_NONE)
             spec.kernel[homes[axis]] *= (int)xt_read_dim(view, axis);
     }
@@ -356,8 +356,8 @@ static bool check_by_sample(struct xt_reader *reader, const struct xt_read_node 
         if (dims[i] != (i ? 1.0 : (double)XT_READ_BATCH))
             dims = NULL;
     return dims || xt_reader_refuse(reader, node,
-                                    "drops channels, or a whole batch; stochastic depth that drops "
-                                    "samples (mode \"row\") is there");
+                                    "drops channels, or a whole batch; only stochastic depth that "
+                                    "drops samples (mode \"row\") is supported");
 }
 
 bool xt_read_dropout(struct xt_reader *reader, struct xt_read_node *node)
@@ -426,7 +426,8 @@ bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node)
                                 "not one for each sample");
     for (int i = 0; i < a->ndims - 2; i++)
         if (xt_read_dim(a, i) != xt_read_dim(b, i))
-            return xt_reader_refuse(reader, node, "multiplies so many matrices by so many others");
+            return xt_reader_refuse(reader, node,
+                                    "multiplies two stacks of different numbers of matrices");
     spec.transpose = lies_transposed(b);
     spec.scale = (float)(a->scale * b->scale);
     a->scale = b->scale = 1;

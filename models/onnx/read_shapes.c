@@ -75,7 +75,7 @@ bool xt_read_transpose(struct xt_reader *reader, struct xt_read_node *node)
         return xt_reader_refuse(reader, node, "has a perm of %d axes for %d", count, in->ndims);
     for (int i = 0; i < in->ndims; i++) {
         if (perm[i] < 0 || perm[i] >= in->ndims || seen[perm[i]])
-            return xt_reader_refuse(reader, node, "has a perm that is none");
+            return xt_reader_refuse(reader, node, "has a perm that is not a permutation");
         seen[perm[i]] = true;
         out->axes[i] = in->axes[perm[i]];
     }
@@ -172,7 +172,7 @@ bool xt_read_squeeze(struct xt_reader *reader, struct xt_read_node *node)
         if (axis < 0)
             return false;
         if (xt_read_dim(in, axis) != 1)
-            return xt_reader_refuse(reader, node, "takes away an axis of %lld elements",
+            return xt_reader_refuse(reader, node, "removes an axis of %lld elements",
                                     (long long)xt_read_dim(in, axis));
         goes[axis] = true;
     }
@@ -219,7 +219,7 @@ bool xt_read_same(struct xt_reader *reader, struct xt_read_node *node)
                     to == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 ||
                     to == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16;
     if (view && !is_float)
-        return xt_reader_refuse(reader, node, "makes whole numbers of what is learned");
+        return xt_reader_refuse(reader, node, "converts values of the network to integers");
     return xt_read_give(node, view ? xt_read_copy(reader, view) : NULL);
 }
 
@@ -258,9 +258,8 @@ bool xt_read_expand(struct xt_reader *reader, struct xt_read_node *node)
         int64_t own = xt_read_dim(out, i);
         bool stays = dims[i] == 1 || dims[i] == -1 || dims[i] == own;
         if (!stays && !(own == 1 && dims[i] == XT_READ_BATCH && repeat_for_batch(out, i)))
-            return xt_reader_refuse(reader, node,
-                                    "repeats what it reads, which parameters are over the batch "
-                                    "alone");
+            return xt_reader_refuse(
+                reader, node, "repeats its input; only parameters can be repeated, over the batch");
     }
     return xt_read_give(node, out);
 }
@@ -289,7 +288,7 @@ bool xt_read_slice(struct xt_reader *reader, struct xt_read_node *node)
     int step_count = xt_read_ints(reader, node, "steps", 4, steps);
     if (count < 0 || end_count != count || (axis_count != count && axis_count != -1) ||
         (step_count != count && step_count != -1))
-        return xt_reader_refuse(reader, node, "takes a part that is not known while it is read");
+        return xt_reader_refuse(reader, node, "takes a part whose bounds are not constant");
     for (int i = 0; i < count && view; i++) {
         int64_t step = step_count < 0 ? 1 : steps[i];
         int axis = xt_read_axis_of(reader, node, axis_count < 0 ? i : axes[i], view->ndims);
@@ -300,8 +299,8 @@ bool xt_read_slice(struct xt_reader *reader, struct xt_read_node *node)
         int64_t end = clamp(ends[i], dim);
         if (step < 1 || start >= end)
             return xt_reader_refuse(reader, node,
-                                    "takes an axis backwards, or nothing of it; parts with a step "
-                                    "of 1 or more are read");
+                                    "takes an axis backwards, or an empty part; only parts with a "
+                                    "step of 1 or more are supported");
         if (dim % XT_READ_BATCH == 0 && (start || end != dim || step != 1))
             return xt_reader_refuse(reader, node, "takes a part of the batch");
         view = xt_read_take(reader, node, view, axis, start, step, (end - start - 1) / step + 1);
@@ -365,13 +364,13 @@ bool xt_read_gather(struct xt_reader *reader, struct xt_read_node *node)
     if (axis < 0)
         return false;
     if (!at || which->ndims > 1)
-        return xt_reader_refuse(reader, node, "takes elements by a table that cannot be read");
+        return xt_reader_refuse(reader, node, "takes elements by indices that are not constant");
     int64_t dim = xt_read_dim(view, axis);
     int64_t start = xt_read_whole(at[0]);
     int64_t step = which->count > 1 ? xt_read_whole(at[1] - at[0]) : 1;
     for (size_t i = 0; i < which->count; i++)
         if (at[i] != (double)start + (double)i * (double)step)
-            return xt_reader_refuse(reader, node, "takes elements in no even steps");
+            return xt_reader_refuse(reader, node, "takes elements at uneven steps");
     struct xt_read_view *out = xt_read_take(reader, node, view, axis, start + (start < 0 ? dim : 0),
                                             step, (int64_t)which->count);
     if (!out || which->ndims == 1)
@@ -471,7 +470,7 @@ bool xt_read_window(struct xt_reader *reader, const struct xt_read_node *node, c
     int64_t list[XT_READ_DIMS_MAX];
     int given = xt_read_ints(reader, node, name, -1, list);
     if (given != count && given != -1)
-        return xt_reader_refuse(reader, node, "has %d %s, where %d are read", given, name, count);
+        return xt_reader_refuse(reader, node, "has %d %s; %d are supported", given, name, count);
     for (int i = 0; i < count; i++) {
         int64_t number = given < 0 ? otherwise : list[i];
         if (number < 0 || number > 16384 || (given > 0 && number == 0))
@@ -509,7 +508,7 @@ bool xt_read_pads(struct xt_reader *reader, const struct xt_read_node *node, con
     if (strcmp(mode.text, "VALID") == 0 || count == -1)
         return true;
     if (count != 4 && count != 2)
-        return xt_reader_refuse(reader, node, "has %d pads, where 4 are read", count);
+        return xt_reader_refuse(reader, node, "has %d pads; 4 are supported", count);
     for (int i = 0; i < count; i++) {
         if (list[i] < 0 || list[i] > 4096)
             return xt_reader_refuse(reader, node, "pads by %lld pixels", (long long)list[i]);
@@ -532,7 +531,7 @@ bool xt_read_pad(struct xt_reader *reader, struct xt_read_node *node)
     if (xt_read_input(node, 2) && !xt_read_number(reader, xt_read_input(node, 2), &fill))
         fill = 1;
     if (count != 2 * in->ndims || xt_read_input(node, 3))
-        return xt_reader_refuse(reader, node, "pads by what is not known while it is read");
+        return xt_reader_refuse(reader, node, "pads by amounts that are not constant");
     bool any = false;
     for (int i = 0; i < count; i++) {
         bool is_image = in->ndims == 4 && i % 4 >= 2;

@@ -103,7 +103,7 @@ static enum xt_status read_external(const struct xt_onnx_file *file, const Onnx_
         return refuse(proto, "has its data in a file that is not named", err);
     if ((at && !to_offset(at, &offset)) || (length && !to_offset(length, &bytes)) ||
         bytes != out->bytes)
-        return refuse(proto, "says of its data's file another size than its shape takes", err);
+        return refuse(proto, "has external data of another size than its shape", err);
     char *path = climbs(location) ? NULL : resolve(file->folder, location);
     if (!path)
         return refuse(

@@ -316,7 +316,7 @@ struct xt_value *xt_read_settle(struct xt_reader *reader, const struct xt_read_n
     const struct xt_activation scale = {.kind = XT_ACT_LINEAR, .alpha = (float)view->scale};
     if (view->pad[0] || view->pad[1] || view->pad[2] || view->pad[3]) {
         xt_reader_refuse(reader, node,
-                         "reads what a Pad gives, which only a convolution or an average pool can");
+                         "reads the output of a Pad; only a convolution or an average pool can");
         return NULL;
     }
     if (view->scale != 1)
@@ -559,7 +559,7 @@ struct xt_read_view *xt_read_take(struct xt_reader *reader, const struct xt_read
     int64_t dim = xt_read_dim(view, axis);
     if (start < 0 || step < 1 || count < 1 || start >= dim ||
         (count - 1) > (dim - 1 - start) / step) {
-        xt_reader_refuse(reader, node, "takes a part of its input that is not there");
+        xt_reader_refuse(reader, node, "takes a part outside its input");
         return NULL;
     }
     struct xt_read_view *out = xt_read_copy(reader, view);

@@ -119,7 +119,7 @@ static enum xt_status make(struct machine *m, enum xt_pickle_kind kind,
                            struct xt_pickle_value **out)
 {
     if (m->values++ == VALUES_MAX)
-        return damaged(m, "it holds more objects than any file of weights");
+        return damaged(m, "it holds more objects than a file of weights can");
     struct xt_pickle_block *block = m->pickle->blocks;
     if (!block || block->count == BLOCK_VALUES) {
         enum xt_status status = xt_mem_calloc(&block, 1, sizeof *block, "a pickle", m->err);
@@ -234,7 +234,7 @@ static enum xt_status extend(struct machine *m, enum xt_pickle_kind kind,
     if (status)
         return status;
     if (top(m)->kind != kind)
-        return damaged(m, "items are added to something that takes none");
+        return damaged(m, "items are added to an object that is not a container");
     if (kind == XT_PICKLE_DICT && count % 2)
         return damaged(m, "a dictionary's key has no value");
     return append(m, top(m), items, count);
@@ -442,12 +442,12 @@ static enum xt_status call_dict(struct machine *m, const struct xt_pickle_value 
         return status;
     const struct xt_pickle_value *pairs = args->list.items[0];
     if (pairs->kind != XT_PICKLE_LIST)
-        return damaged(m, "a dictionary is made of something else than pairs");
+        return damaged(m, "a dictionary has items that are not pairs");
     for (size_t i = 0; i < pairs->list.count && !status; i++) {
         const struct xt_pickle_value *pair = pairs->list.items[i];
         if ((pair->kind != XT_PICKLE_LIST && pair->kind != XT_PICKLE_TUPLE) ||
             pair->list.count != 2)
-            return damaged(m, "a dictionary is made of something else than pairs");
+            return damaged(m, "a dictionary has items that are not pairs");
         status = append(m, dict, pair->list.items, 2);
     }
     return status;

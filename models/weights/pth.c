@@ -70,7 +70,7 @@ static enum xt_status read_storage_id(const struct xt_pickle_value *persistent,
                                 .key_length = items[2]->text.length,
                                 .width = xt_dtype_size(*dtype)};
     if (__builtin_mul_overflow((size_t)items[4]->integer, storage->width, &storage->size))
-        return xt_err_set(err, XT_ERR_DATA, "a storage of %" PRId64 " elements cannot be meant",
+        return xt_err_set(err, XT_ERR_DATA, "a storage of %" PRId64 " elements is invalid",
                           items[4]->integer);
     return XT_OK;
 }
@@ -304,11 +304,10 @@ static enum xt_status refuse_empty(const struct xt_pickle_value *root, struct xt
                 xt_weight_store_printable(text, sizeof text, key->text.bytes, key->text.length));
     }
     if (!status)
-        status =
-            xt_err_set(err, XT_ERR_DATA,
-                       "no tensors were found in it: it holds %s%s, where a dictionary of tensors "
-                       "is expected, or one under state_dict, model_state_dict or model",
-                       xt_pickle_kind_name(root->kind), xt_str_get(&keys));
+        status = xt_err_set(err, XT_ERR_DATA,
+                            "no tensors were found in it: it holds %s%s, instead of a dictionary "
+                            "of tensors, or one under state_dict, model_state_dict or model",
+                            xt_pickle_kind_name(root->kind), xt_str_get(&keys));
     xt_str_clear(&keys);
     return status;
 }

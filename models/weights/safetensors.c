@@ -64,7 +64,7 @@ static enum xt_status read_shape(struct placed *placed, const cJSON *item, struc
                               tensor->name, XT_FILE_DIMS_MAX);
         if (!read_whole(dim, &value))
             return xt_err_set(err, XT_ERR_DATA,
-                              "tensor %s: its shape holds something else than whole numbers from 0",
+                              "tensor %s: its shape holds something other than integers from 0",
                               tensor->name);
         tensor->dims[tensor->ndims++] = (int64_t)value;
     }
@@ -161,9 +161,9 @@ static enum xt_status read_metadata(struct xt_weight_file *file, const cJSON *me
         char *copies[2] = {NULL};
         for (int i = 0; i < 2; i++) {
             if (!cJSON_IsString(item) || !xt_weight_store_is_text(texts[i], strlen(texts[i]), true))
-                return xt_err_set(err, XT_ERR_DATA,
-                                  "__metadata__ in its header holds something else than UTF-8 "
-                                  "strings");
+                return xt_err_set(
+                    err, XT_ERR_DATA,
+                    "__metadata__ in its header holds something other than UTF-8 strings");
             size_t length = strlen(texts[i]);
             status = xt_weight_store_alloc(file, &copies[i], length + 1, 1, "metadata", err);
             if (status)

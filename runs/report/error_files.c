@@ -25,7 +25,7 @@ enum xt_status xt_error_files_check(const char *path, struct xt_err *err)
     struct xt_file_writer writer;
     if (form_of(path) == NONE)
         return xt_err_set(err, XT_ERR_USAGE,
-                          "--errors %s: the ending says what to write: .jsonl, .tsv or .html",
+                          "--errors %s: the extension chooses the format: .jsonl, .tsv or .html",
                           path);
     enum xt_status status = xt_file_begin(&writer, path, err);
     xt_file_abandon(&writer);

@@ -71,7 +71,7 @@ static enum xt_status add_pair(struct xt_errors *errors, const struct xt_mistake
     /* Doubles the room, so that not every pair causes a merge. */
     if (2 * errors->pair_count >= errors->pair_capacity)
         status = xt_mem_grow(&errors->pairs, &errors->pair_capacity, 2 * errors->pair_count + 1,
-                             sizeof *errors->pairs, "what was taken for what", &errors->err);
+                             sizeof *errors->pairs, "the confusions", &errors->err);
     if (!status)
         errors->pairs[errors->pair_count++] =
             (struct xt_confused){mistake->expected, mistake->read, 1};
@@ -308,7 +308,7 @@ enum xt_status xt_errors_add_packed(struct xt_errors *errors, const void *bytes,
         return xt_err_set(err, XT_ERR_RUN, "another rank's wrong answers are cut short");
     enum xt_status status = xt_mem_grow(&errors->pairs, &errors->pair_capacity,
                                         errors->pair_count + head.pair_count + 1,
-                                        sizeof *errors->pairs, "what was taken for what", err);
+                                        sizeof *errors->pairs, "the confusions", err);
     if (status)
         return status;
     if (!errors->err.status)

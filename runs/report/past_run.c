@@ -348,7 +348,7 @@ enum xt_status xt_past_run_read(struct xt_past_run *run, const char *folder, str
     if (!status && !run->setting_count && !run->metrics.length)
         status = xt_err_set(err, XT_ERR_DATA,
                             xt_file_exists(folder)
-                                ? "%s holds no run: neither config.yaml nor metrics.jsonl is there"
+                                ? "%s holds no run: it has neither config.yaml nor metrics.jsonl"
                                 : "there is no run %s: no such folder",
                             folder);
     return status;

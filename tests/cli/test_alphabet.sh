@@ -37,9 +37,9 @@ evaluate --alphabet more.txt
 
 # Weights that do not name theirs: as many are taken in the order given, else they are those of Chinese plates.
 weights=$published
-expect 0 'does not name its symbols: they are taken for those of swapped.txt, in that order' \
+expect 0 'does not name its symbols: they are assumed to be those of swapped.txt, in that order' \
   "$xtrain" predict "$weights" --model lprnet --alphabet swapped.txt --threads 1 "$shared/plates/val"
-expect 0 'does not name its symbols: they are taken for the 68 of Chinese plates' \
+expect 0 'does not name its symbols: they are assumed to be the 68 of Chinese plates' \
   "$xtrain" predict "$weights" --model lprnet --alphabet fewer.txt --threads 1 "$shared/plates/val"
 weights=own/last.safetensors
 

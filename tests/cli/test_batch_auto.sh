@@ -20,7 +20,7 @@ expect 0 'step 2 of 3' "$xtrain" --config "$tree/run/config.yaml" --steps 3 --re
 says ''
 expect 0 '2 steps of 6 images' "$xtrain" "${train[@]}" --steps 2 --batch 6 --out "$tree/six"
 expect 0 '3 steps of 6 images' "$xtrain" "${train[@]}" --steps 3 --batch auto --resume auto --out "$tree/six"
-says "--batch auto takes 6, with which the run of $tree/six/state-00000002.safetensors was begun"
+says "--batch auto takes 6, as in the run of $tree/six/state-00000002.safetensors"
 expect 0 '4 steps of 6 images' "$xtrain" "${train[@]}" --steps 4 --batch auto --resume "$tree/six"
 printf 'batch: auto\n' >"$tree/auto.yaml"
 expect 0 '1 step of 24 images' "$xtrain" "${images[@]}" --config "$tree/auto.yaml" --steps 1 --dry-run

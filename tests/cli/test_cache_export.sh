@@ -30,7 +30,7 @@ expect 1 'stranger_cache: it was not recorded' "$xtrain" cache verify
 rm "$kernels/stranger_cache"
 expect 0 '1 kernel matches its record' "$xtrain" cache verify
 
-# One that is there already, as another: the new one counts.
+# One that exists already, as another: the new one counts.
 echo other >"$kernels/a.cl_cache"
 expect 0 'took 1 kernel,' "$xtrain" cache import kernels.tar.gz
 expect 0 '1 kernel matches its record' "$xtrain" cache verify

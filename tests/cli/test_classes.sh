@@ -59,8 +59,8 @@ vary=(--image-size 32 --data 'synth:shapes?count=8&seed=1&classes=2' --steps 2 -
 going=(--data 'synth:shapes?count=8&seed=1&classes=2' --steps 3 --resume c --no-augment)
 expect 2 'c/state-00000002.safetensors was made with --image-size 32; give the same' "${resnet[@]}" "${going[@]}" --image-size 40
 # The run's own settings are what is not said again.
-expect 0 'going on from c/' "${resnet[@]}" --resume c
+expect 0 'resuming from c/' "${resnet[@]}" --resume c
 expect 2 'was made on other classes than those of --data' "${resnet[@]}" "${going[@]}" --image-size 32 --classes 3
 expect 2 'is a checkpoint of resnet50, and --model is lprnet' \
   "$xtrain" --model lprnet --data 'synth:plates?count=8' --batch 2 --optim sgd --threads 1 --steps 3 --resume c
-expect 0 'going on from c/' "${resnet[@]}" "${going[@]}" --image-size 32 --classes 2
+expect 0 'resuming from c/' "${resnet[@]}" "${going[@]}" --image-size 32 --classes 2

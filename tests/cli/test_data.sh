@@ -31,7 +31,7 @@ expect 0 "30 images (0.1 MB) in $tree/p/a-000000.tar" "$xtrain" "${pack[@]}" "$t
 [ "$(tar tf "$tree/p/a-000000.tar" | sed 's/.*\.//' | sort | uniq -c | tr -s ' \n' ' ')" = ' 30 png 30 txt ' ] ||
   fail 'the shard does not hold 30 images and labels' "$(tar tf "$tree/p/a-000000.tar")"
 expect 0 "{\"out\":\"$tree/p/json\",\"images\":30,\"bad\":0," "$xtrain" "${pack[@]}" "$tree/p/json" --json
-expect 1 'a-000000.tar is there already' "$xtrain" "${pack[@]}" "$tree/p/a"
+expect 1 'a-000000.tar exists already' "$xtrain" "${pack[@]}" "$tree/p/a"
 expect 2 'use --cache ram' "$xtrain" "${pack[@]}" "$tree/p/b" --as pixels
 expect 2 'give both' "$xtrain" "${loader[@]}" --cache ram --cache-file "$tree/p/b"
 

@@ -10,13 +10,13 @@ train=("$xtrain" --model lprnet --data set-000000.tar --batch 4 --threads 1)
 expect 0 '' "${train[@]}" --val set-000000.tar --steps 8 --log-every 3 --seed 5 --clip 4 --out a --quiet
 cp -r a whole
 cd "$tree/there"
-expect 0 'going on from ../here/a/state-00000008.safetensors, step 8 of 9' "$xtrain" --resume ../here/a --steps 9
+expect 0 'resuming from ../here/a/state-00000008.safetensors, step 8 of 9' "$xtrain" --resume ../here/a --steps 9
 ! grep -q 'was made with' <<<"$said" || fail 'a change was said that is none' "$said"
 [ "$(ls)" = '' ] || fail 'it wrote elsewhere' "$(ls)"
 grep -q '^steps: 9 ' ../here/a/config.yaml || fail 'config.yaml does not say what the run is now' "$(cat ../here/a/config.yaml)"
-expect 0 'going on from ../here/a/state-00000009.safetensors, step 9 of 9' "$xtrain" --resume ../here/a/state-00000009.safetensors
+expect 0 'resuming from ../here/a/state-00000009.safetensors, step 9 of 9' "$xtrain" --resume ../here/a/state-00000009.safetensors
 # A run that started itself again has said what it is.
-XTRAIN_REEXEC=00,-1 expect 0 'going on from ../here/a/state-00000009.safetensors, step 9 of 9' "$xtrain" --resume ../here/a
+XTRAIN_REEXEC=00,-1 expect 0 'resuming from ../here/a/state-00000009.safetensors, step 9 of 9' "$xtrain" --resume ../here/a
 ! grep -q '^training LPRNet\|^saving to' <<<"$said" || fail 'it says all of it again' "$said"
 expect 0 'saving to b' "$xtrain" --resume ../here/a --out b
 ! grep -q '^resume' b/config.yaml || fail 'config.yaml goes on with another run' "$(cat b/config.yaml)"
@@ -34,7 +34,7 @@ for name in plain "it's a run" auto --steps; do
   stops 130 'all is saved; resume with: ' INT "${train[@]}" --steps 100000 --out="$name"
   line=$(sed -n 's/.*; resume with: //p' <<<"$said")
   stops 75 'stopped at step' TERM bash -c "exec $line"
-  grep -q 'going on from' <<<"$said" || fail "it does not go on: $line" "$said"
+  grep -q 'resuming from' <<<"$said" || fail "it does not go on: $line" "$said"
   ! grep -q 'random weights' <<<"$said" || fail 'it goes on and begins from random weights' "$said"
 done
 
@@ -78,12 +78,12 @@ for command in 'predict whole/state-00000008.safetensors x.jpg' 'eval --init who
   '--model lprnet --steps 1 --init whole/state-00000008.safetensors'; do
   expect 3 'whole/state-00000008.safetensors is a checkpoint, which --resume continues from; the weights are last.safetensors' "$xtrain" $command
 done
-expect 3 'whole/last.safetensors is no checkpoint; --resume takes' "$xtrain" --resume whole/last.safetensors
+expect 3 'whole/last.safetensors is not a checkpoint; --resume takes' "$xtrain" --resume whole/last.safetensors
 expect 0 'is of a run of 8 steps, now there are 10' "$xtrain" --resume whole --steps 10 --sched constant --warmup 0
 ! grep -q 'the rate of the next step' <<<"$said" || fail 'a rate that stays is called another' "$said"
 # A line of an earlier version's run.
 echo 'watch_cpus: 10s' >>whole/config.yaml
-expect 0 'going on from whole/state-' "$xtrain" --resume whole --steps 10 --sched constant --warmup 0
+expect 0 'resuming from whole/state-' "$xtrain" --resume whole --steps 10 --sched constant --warmup 0
 rm whole/config.yaml
 expect 3 'no config.yaml is beside the checkpoints; give --model' "$xtrain" --resume whole
 expect 3 'there is no such file or folder' "$xtrain" --resume nowhere

@@ -63,8 +63,7 @@ static void the_overview_shows_commands_train_and_exit_codes(void **state)
         assert_non_null(strstr(text.data, xt_command_get((enum xt_command_id)id)->summary));
     for (size_t i = 0; model_names[i]; i++)
         assert_non_null(strstr(text.data, model_names[i]));
-    assert_non_null(
-        strstr(text.data, "images a step; auto: as many as fit the memory of the device"));
+    assert_non_null(strstr(text.data, "images per step; auto: as many as fit in the device"));
     assert_non_null(strstr(text.data, "\n   75  stopped and saved"));
     xt_str_clear(&text);
 }

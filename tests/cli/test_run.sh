@@ -15,7 +15,7 @@ expect 0 '' "${train[@]}" --steps 12 --save-every 4 --log-every 1 --out a --quie
 cp -r a whole
 expect 2 'the folder is not empty, and a run is never overwritten' "${train[@]}" --steps 12 --out a
 diff -r a whole || fail 'a refused run changed the folder'
-expect 0 'going on from a/state-00000012.safetensors, step 12 of 12' "${train[@]}" --steps 12 --resume auto --out a
+expect 0 'resuming from a/state-00000012.safetensors, step 12 of 12' "${train[@]}" --steps 12 --resume auto --out a
 diff <(record a) <(record whole) || fail 'a finished run that is resumed changes its record'
 
 # More steps: the schedule follows the new length, and says so.
@@ -54,7 +54,7 @@ expect 3 'c/state-00000012.safetensors is damaged' "${train[@]}" --steps 12 --re
 grep -qF 'the checkpoint before it is whole: --resume c/state-00000008.safetensors' <<<"$said" || fail 'no offer' "$said"
 truncate -s 1000 c/state-00000012.safetensors
 expect 3 'c/state-00000012.safetensors' "${train[@]}" --steps 12 --resume c/state-00000012.safetensors
-expect 0 'going on from c/state-00000008.safetensors, step 8 of 12' \
+expect 0 'resuming from c/state-00000008.safetensors, step 8 of 12' \
   "${train[@]}" --steps 12 --log-every 1 --save-every 4 --resume auto --out c
 grep -qF 'taking the checkpoint before it' <<<"$said" || fail 'the damage was not said' "$said"
 [ -e c/state-00000012.safetensors.aside ] || fail 'the damaged file was not set aside'
@@ -80,7 +80,7 @@ expect 2 '--resume auto needs --out' "${train[@]}" --steps 1 --resume auto
 
 # As many threads as before, unless --threads says otherwise.
 cp -r whole u
-expect 0 'going on from u/state-00000012.safetensors' "$xtrain" "${small[@]}" --steps 13 --resume u
+expect 0 'resuming from u/state-00000012.safetensors' "$xtrain" "${small[@]}" --steps 13 --resume u
 ! grep -qF 'was made with threads' <<<"$said" || fail 'a resumed run took other threads' "$said"
 expect 2 'add --oversubscribe' "$xtrain" "${small[@]}" --steps 1 --threads 4000 --out o
 expect 2 'this process may use 1, by SLURM_CPUS_PER_TASK' env SLURM_CPUS_PER_TASK=1 "$xtrain" "${small[@]}" --steps 1 --threads 2

@@ -125,7 +125,7 @@ static void a_bad_alphabet_names_its_line(void **state)
     (void)state;
     assert_bad_alphabet("", "abc.txt has 0 symbols");
     assert_bad_alphabet("A\n", "abc.txt has 1 symbols");
-    assert_bad_alphabet("AB\nCBA-", "abc.txt line 2: the symbol B is there a second time (first on "
+    assert_bad_alphabet("AB\nCBA-", "abc.txt line 2: the symbol B appears a second time (first on "
                                     "line 1)");
     assert_bad_alphabet("A\nB\n\xC0\x80", "abc.txt line 3: not UTF-8 (the byte 0xC0)");
     assert_bad_alphabet("A\x07", "line 1: the control character U+0007");

@@ -151,7 +151,7 @@ static void corners_outside_of_the_picture_make_a_bad_sample(void **state)
     add_picture(*state, "0-0_0-9&5_30&18-9&13_28&18_10&5_30&8-0_0_22_27_27_33_16-37-15.png");
     open_good(spec_of(*state));
     assert_int_equal(source->count, 2);
-    assert_bad(0, "41, 18, outside of the picture of 40 x 30");
+    assert_bad(0, "41, 18, outside the picture of 40 x 30");
     assert_bad(1, "16-37-15.png: the four corners");
 }
 

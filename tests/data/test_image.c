@@ -416,7 +416,7 @@ static void a_png_whose_data_goes_on_after_the_last_row_is_refused_at_once(void 
     assert_int_equal(xt_str_append(&png, (char *)part.data, part.size, &err), XT_OK);
     xt_decoder_decode(&decoder, (uint8_t *)png.data, png.length, XT_PIXEL_RGB, NULL, "bomb.png",
                       &decoded, &err);
-    support_assert_error(&err, XT_ERR_DATA, "go on after the last row");
+    support_assert_error(&err, XT_ERR_DATA, "continue after the last row");
     xt_str_clear(&png);
     free(packed);
     free(zeros);

@@ -199,7 +199,7 @@ static void shards_that_are_there_are_not_written_over(void **state)
     pack();
     xt_packed_clear(&packed);
     assert_int_equal(xt_pack_shards(&config, &packed, &err), XT_ERR_RUN);
-    support_assert_error(&err, XT_ERR_RUN, "p-000000.tar is there already");
+    support_assert_error(&err, XT_ERR_RUN, "p-000000.tar exists already");
 }
 
 static void spoil(size_t index)

@@ -331,11 +331,11 @@ static void a_query_that_cannot_be_meant_is_refused(void **state)
         {"plates?hard=11", "synth:plates: hard is \"11\", but must be a whole number from 0 to 10"},
         {"plates?seed=1&seed=1", "synth:plates: seed is given twice; keep one"},
         {"plates?style=red", "synth:plates: style holds \"red\"; write all, or some of blue, "
-                             "green, yellow and white with commas between"},
+                             "green, yellow and white separated by commas"},
         {"plates?style=blue,blue", "synth:plates: style holds \"blue\" twice; write all, or some "
-                                   "of blue, green, yellow and white with commas between"},
-        {"plates?style=blue,", "synth:plates: style holds \"\"; write all, or some of blue, "
-                               "green, yellow and white with commas between"},
+                                   "of blue, green, yellow and white separated by commas"},
+        {"plates?style=blue,", "synth:plates: style holds \"\"; write all, or some of blue, green, "
+                               "yellow and white separated by commas"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         struct xt_err err;

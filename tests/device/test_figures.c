@@ -106,10 +106,10 @@ static void busy_time_is_that_between_two_readings(void **state)
     assert_false(now.memory_free.known);
     char sources[128];
     xt_figures_describe_sources(&now, sources, sizeof sources);
-    assert_string_equal(sources, "memory, busy time by fdinfo, of this process alone");
+    assert_string_equal(sources, "memory, busy time by fdinfo, only this process");
     char all[256];
     xt_figures_describe_all(&now, all, sizeof all);
-    assert_string_equal(all, "memory, busy time by fdinfo, of this process alone; free memory, "
+    assert_string_equal(all, "memory, busy time by fdinfo, only this process; free memory, "
                              "power, energy, frequency not readable: no Level Zero device "
                              "matches; temperature not readable: nobody tells it here");
 }

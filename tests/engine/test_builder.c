@@ -85,8 +85,8 @@ static void logits_of_other_columns_than_time_steps_are_refused(void **state)
 {
     (void)state;
     check_model(24, NULL);
-    check_model(40, "24 columns and 5 classes, where the loss reads 1, 40 and 5");
-    check_model(0, "24 columns and 5 classes, where the loss reads 1, 1 and 5");
+    check_model(40, "24 columns and 5 classes, but the loss reads 1, 40 and 5");
+    check_model(0, "24 columns and 5 classes, but the loss reads 1, 1 and 5");
 }
 
 static struct xt_value *of_four_classes(struct xt_net *net, const struct xt_model_info *model,

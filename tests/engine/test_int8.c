@@ -399,7 +399,7 @@ static void ranges_of_another_network_are_refused(void **state)
     struct net net = {.fuse = true, .int8 = &ranges};
     net_open(&net, XT_F32, false);
     assert_int_equal(xt_graph_build(net.graph, identity(&net), &net.err), XT_ERR_RUN);
-    assert_string_equal(net.err.text, "the int8 ranges are of another network");
+    assert_string_equal(net.err.text, "the int8 ranges belong to another network");
     net_clear(&net);
 }
 

@@ -333,7 +333,7 @@ static void sizes_that_overflow_are_refused(void **state)
     assert_claim_refused(&claim, "too large");
     claim = good;
     claim.elements = INT64_MAX;
-    assert_claim_refused(&claim, "cannot be meant");
+    assert_claim_refused(&claim, "is invalid");
     claim.elements = INT64_C(1) << 40;
     assert_claim_refused(&claim, "ends beyond the file");
     claim.elements = 3;
@@ -413,7 +413,7 @@ static void a_damaged_pickle_is_refused(void **state)
     ASSERT_STATE_REFUSED("(", "a value is missing");
     ASSERT_STATE_REFUSED("t", "a mark is missing");
     ASSERT_STATE_REFUSED("}(K\1u", "key has no value");
-    ASSERT_STATE_REFUSED("](K\1K\2u", "takes none");
+    ASSERT_STATE_REFUSED("](K\1K\2u", "not a container");
     ASSERT_STATE_REFUSED("N]b", "sets the state");
     ASSERT_STATE_REFUSED("K\1)R", "not a name");
     ASSERT_STATE_REFUSED("h\7", "has not made");
@@ -531,11 +531,11 @@ static void a_file_without_tensors_says_what_it_holds(void **state)
 {
     (void)state;
     struct buffer made = make_without_storages("](K\1e");
-    assert_refused(&made, "it holds a list, where");
+    assert_refused(&made, "it holds a list, instead of");
     made = make_without_storages("}(\x8c\5"
                                  "epochK\3\x8c\3"
                                  "netNu");
-    assert_refused(&made, "it holds a dictionary with epoch, net, where");
+    assert_refused(&made, "it holds a dictionary with epoch, net, instead");
     made = make_without_storages("}");
     assert_refused(&made, "it holds a dictionary, where");
 }

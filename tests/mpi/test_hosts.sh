@@ -34,4 +34,4 @@ kill -KILL $child 2>/dev/null || true
 wait $child 2>/dev/null || true
 
 # What was saved before is whole.
-expect 0 'going on from ' "${one[@]}" --resume "$tree/cut" --max-time 0.1s
+expect 0 'resuming from ' "${one[@]}" --resume "$tree/cut" --max-time 0.1s

@@ -8,6 +8,6 @@ run=(--model net.onnx --data 'synth:plates?count=32&seed=3' --batch 8 --sched co
 "${two[@]}" "${run[@]}" --steps 6 --out whole >said 2>&1 || fail 'two ranks failed' "$(cat said)"
 "${two[@]}" "${run[@]}" --steps 4 --out parts >said 2>&1 || fail 'two ranks failed' "$(cat said)"
 mv net.onnx gone.onnx
-expect 0 'going on from parts/state-' "${two[@]}" --resume parts --steps 6
+expect 0 'resuming from parts/state-' "${two[@]}" --resume parts --steps 6
 [ "$(losses whole)" = "$(losses parts)" ] && same_weights whole/last.safetensors parts/last.safetensors ||
   fail 'the resumed run is another' "$(losses whole)" "$(losses parts)"

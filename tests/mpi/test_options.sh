@@ -39,7 +39,7 @@ expect 1 '3 times it went back to the checkpoint before (--on-nan rollback), the
 [ "$(grep -c 'error:' <<<"$said")" = 1 ] && grep -q '"rolled_back_to":0,"lr_factor":0.125' back/metrics.jsonl ||
   fail 'it was said twice, or is not in the record' "$said" "$(cat back/metrics.jsonl)"
 
-expect 2 'a process that starts itself again cannot join' "${two[@]}" "${run[@]}" --on-device-loss resume --out lost
+expect 2 'a process that restarts itself cannot rejoin' "${two[@]}" "${run[@]}" --on-device-loss resume --out lost
 
 # An evaluation is shared out; what several processes would only do over and over is refused, and said once.
 data=(--model lprnet --init one/last.safetensors --data 'synth:plates?count=41&seed=4' --batch 8)

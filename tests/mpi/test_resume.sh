@@ -34,5 +34,5 @@ for signal in USR1 TERM; do
 done
 
 # As many ranks as there are today.
-expect 0 'going on from USR1/state-' "${one[@]}" --resume USR1 --max-time 0.2s
-expect 0 'going on from USR1/state-' "${two[@]}" --resume USR1 --max-time 0.2s
+expect 0 'resuming from USR1/state-' "${one[@]}" --resume USR1 --max-time 0.2s
+expect 0 'resuming from USR1/state-' "${two[@]}" --resume USR1 --max-time 0.2s

@@ -29,7 +29,7 @@ grep -q '"evaluation":{.*"picture":"data:image/png' e.html && grep -qF '\u003cb>
 expect 0 'worst first: e.html' "${eval[@]}" --errors e.html --no-images
 ! grep -q '"picture"' e.html || fail 'a page without images has some'
 
-expect 2 '--errors e.txt: the ending says what to write: .jsonl, .tsv or .html' "${eval[@]}" --errors e.txt
+expect 2 '--errors e.txt: the extension chooses the format: .jsonl, .tsv or .html' "${eval[@]}" --errors e.txt
 expect 1 'cannot write nowhere/e.tsv' "${eval[@]}" --errors nowhere/e.tsv
 expect 2 '--errors lists the wrong predictions of one type' "${eval[@]}" --errors e.tsv --compare f32,f32
 

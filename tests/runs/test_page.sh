@@ -77,7 +77,7 @@ visit() { # PAGE WIDTH TEXT...: the page says each of these
   for text in "$@"; do grep -qF -- "$text" dom || fail "$file at $width does not say: $text" "$(head -c 3000 seen)"; done
   [ -z "${moves:-}" ] || for text in hover zoom back runs; do grep -q "data-$text=\"yes\"" dom || fail "$file at $width: no $text"; done
 }
-ways=('<h2>Curves</h2>' '<h2>What was taken for what</h2>' '<h2>The worst errors</h2>' '<h2>Where the time went</h2>' '<h2>Settings</h2>')
+ways=('<h2>Curves</h2>' '<h2>Confusions</h2>' '<h2>The worst errors</h2>' '<h2>Where the time went</h2>' '<h2>Settings</h2>')
 for width in 1280 390; do
   moves=yes visit "r $odd/report.html" $width "${ways[@]}" 'Learning rate' 'Images a second' 'Waiting for images' 'Memory' 'Busy' \
     'alt="expected 京A12311"' '&lt;img src=x onerror="document.body.dataset.broken=1"&gt;&amp;amp;/京A12311_1.jpg' 'class="steps"'

@@ -41,7 +41,7 @@ expect 0 'report.html: 2 runs' "$xtrain" report 'a run' b
 grep -q '"different":\["steps","seed","log_every"\]' report.html || fail 'the settings that differ are not named'
 expect 3 'there is no run nowhere: no such folder' "$xtrain" report nowhere
 mkdir empty
-expect 3 'empty holds no run: neither config.yaml nor metrics.jsonl is there' "$xtrain" report empty
+expect 3 'empty holds no run: it has neither config.yaml nor metrics.jsonl' "$xtrain" report empty
 expect 1 'cannot write none/x.html' "$xtrain" report b --page none/x.html
 
 # A run that goes on: what is there of it so far.

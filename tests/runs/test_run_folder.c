@@ -49,7 +49,7 @@ static void a_folder_of_something_else_is_not_gone_on_with(void **state)
     struct xt_err err = {0};
     touch(*state, "thesis.tex");
     assert_int_equal(xt_run_folder_open(&folder, *state, "lprnet", true, &err), XT_ERR_USAGE);
-    support_assert_error(&err, XT_ERR_USAGE, "no run to go on with");
+    support_assert_error(&err, XT_ERR_USAGE, "no run to resume");
     xt_run_folder_clear(&folder);
 }
 

@@ -127,11 +127,12 @@ static void launches_that_fill_the_step_while_the_gpu_is_idle(void **state)
     facts.waits = 0.0005;
     facts.busy = 0.3;
     assert_finding(&facts, XT_SLOW_LAUNCHES,
-                   "of a step of 10.0 ms the host takes 9.0 ms to give the GPU its work, and waits "
+                   "of a step of 10.0 ms the host takes 9.0 ms to submit the GPU's work, and waits "
                    "for it 0.5 ms",
                    "a larger --batch");
     facts.busy = (double)NAN;
-    assert_finding(&facts, XT_SLOW_LAUNCHES, "the GPU is done as soon as it has all", "--batch");
+    assert_finding(&facts, XT_SLOW_LAUNCHES, "the GPU is done as soon as it has everything",
+                   "--batch");
 
     struct xt_slow slow;
     facts.busy = 0.95; /* the counters show that it is busy nevertheless */

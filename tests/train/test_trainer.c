@@ -374,7 +374,7 @@ static void a_checkpoint_that_came_meanwhile_is_not_set_aside(void **state)
     assert_int_equal(xt_trainer_init(&trainer, &settings, &err), XT_OK);
     support_write_file(support_path(run, "state-00000003.safetensors"), "newer", 5);
     assert_int_equal(xt_trainer_open_run(&trainer, &err), XT_ERR_USAGE);
-    support_assert_error(&err, XT_ERR_USAGE, "another xtrain has gone on with the run");
+    support_assert_error(&err, XT_ERR_USAGE, "another xtrain has continued the run");
     xt_trainer_clear(&trainer);
     assert_true(xt_file_exists(support_path(run, "state-00000003.safetensors")));
 }

@@ -32,7 +32,7 @@ checked_start() { # --amp
   local before
   before=$(find "$work/cache" -name '*_cache' | sort)
   capture "$xtrain" "${plates[@]}" --xpu --batch 2 --steps 1 --amp "$1" --out "$work/run" --quiet
-  [ "$code" = 4 ] && grep -q 'does not compute right, so nothing is begun on it' "$work/said" || fail "the check, --amp $1"
+  [ "$code" = 4 ] && grep -q 'computes wrong results, so it is not used' "$work/said" || fail "the check, --amp $1"
   find "$work/cache" -name '*_cache' | sort | diff <(echo "$before") - || fail "the check compiles after warmup, --amp $1"
 }
 warmup f32,bf16,fp16 train,eval,predict "${plates[@]}"

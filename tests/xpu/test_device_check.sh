@@ -12,7 +12,7 @@ train() { # options
 refuses() { # the kernel that does nothing, the op that it is seen by
   XT_FAULT='nothing 1' XT_FAULT_KERNEL=$1 train
   [ "$code" = 4 ] || fail "without $1: exit code $code"
-  grep -Eq "^xtrain: error: xpu:0: .* does not compute right, so nothing is begun on it: .* $2.* is the bound; \"xtrain selftest" \
+  grep -Eq "^xtrain: error: xpu:0: .* computes wrong results, so it is not used: .* $2.* above the bound of .*; \"xtrain selftest" \
     "$work/said" || fail "without $1: the sentence"
   [ ! -e "$work/run" ] || fail 'a run was begun'
 }

@@ -33,7 +33,7 @@ for fault in 'launch 600' 'hang 110'; do
     "$work/said" || fail "$fault: it does not say that it starts again"
   losses "$work/run" | diff "$work/whole" - || fail "$fault: other losses than without"
 done
-grep -q '^warning: xpu:0: .* has not answered for [0-9]* s, in .*; what it was given last: .*; after 3 s the run ends' "$work/said" ||
+grep -q '^warning: xpu:0: .* has not responded for [0-9]* s, in .*; last work submitted: .*; after 3 s the run ends' "$work/said" ||
   fail 'a device that does not answer is not spoken of before'
 
 # One that fails each time, before there is a checkpoint, ends.

@@ -124,7 +124,7 @@ static void what_the_kernel_tells_comes_before_what_the_driver_tells(void **stat
     assert_true(seen.late.run.energy.value == 0);
     assert_string_equal(seen.run,
                         "memory at most 2.1 of 17.2 GB, 25 % busy, 0 W, 2100 MHz, at most 61 "
-                        "degrees (memory by fdinfo, of this process alone; busy time, frequency "
+                        "degrees (memory by fdinfo, only this process; busy time, frequency "
                         "by sysman; power, temperature by hwmon)");
 }
 

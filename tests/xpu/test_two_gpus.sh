@@ -31,5 +31,5 @@ ends() { # the sentence
   [ "$code" = 4 ] && grep -q "^xtrain: error: --device xpu: $1" "$work/said" || fail "exit code $code, not: $1"
 }
 ONEAPI_DEVICE_SELECTOR=bad:thing ends '.*ONEAPI_DEVICE_SELECTOR=bad:thing leaves none: .*; write level_zero:gpu or opencl:gpu there'
-XT_LAYER_CRASH=1 ends 'it cannot be opened: its driver gave up (abort); "xtrain doctor" looks at each step'
+XT_LAYER_CRASH=1 ends 'it cannot be opened: its driver gave up (abort); "xtrain doctor" checks each step'
 echo 'a GPU that cannot be opened hides no other'

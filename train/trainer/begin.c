@@ -141,8 +141,8 @@ static void note_length(const struct xt_checkpoint_file *from, const struct xt_s
                  xt_schedule_names[schedule->kind]);
     if (from->state.step < schedule->steps && strcmp(now, before) != 0)
         xt_str_append_to(follows, sizeof follows,
-                         "%s the rate of the next step is %s, where it would have been %s",
-                         *follows ? ":" : ";", now, before);
+                         "%s the rate of the next step is %s instead of %s", *follows ? ":" : ";",
+                         now, before);
     xt_log_note("%s is of a run of %" PRId64 " steps, now there are %" PRId64 "%s", from->path,
                 then.steps, schedule->steps, follows);
 }
@@ -175,7 +175,7 @@ static enum xt_status load(struct xt_trainer *trainer, struct xt_train_state *st
     xt_run_mark_read(&mark, &from->file);
     trainer->begun_from = mark.head;
     note_length(from, &trainer->schedule);
-    xt_log_note("going on from %s, step %" PRId64 " of %" PRId64, from->path, state->run.step,
+    xt_log_note("resuming from %s, step %" PRId64 " of %" PRId64, from->path, state->run.step,
                 trainer->steps);
     return XT_OK;
 }

@@ -118,11 +118,11 @@ static enum xt_status check_watch(const struct xt_trainer *trainer, struct xt_er
 static enum xt_status check_ranks(const struct xt_train_settings *s, struct xt_err *err)
 {
     if (s->ranks && s->run.on_device_loss == XT_LOSS_RESUME)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "--on-device-loss resume: a process that starts itself again cannot join "
-                          "the other %d of its MPI job any more; leave it out, and start all of "
-                          "them again with --resume auto",
-                          s->ranks->size - 1);
+        return xt_err_set(
+            err, XT_ERR_USAGE,
+            "--on-device-loss resume: a process that restarts itself cannot rejoin the other %d of "
+            "its MPI job; omit it, and restart all of them with --resume auto",
+            s->ranks->size - 1);
     return XT_OK;
 }
 
@@ -326,8 +326,7 @@ static enum xt_status choose_batch(struct xt_trainer *trainer, int *batch, struc
     if (from->path) {
         enum xt_status status = xt_checkpoint_batch(from, batch, err);
         if (!status)
-            xt_log_note("--batch auto takes %d, with which the run of %s was begun", *batch,
-                        from->path);
+            xt_log_note("--batch auto takes %d, as in the run of %s", *batch, from->path);
         return status;
     }
     char remark[128];

@@ -115,7 +115,7 @@ static enum xt_status diverge(struct xt_trainer *trainer, const struct xt_feed_b
     xt_err_set(err, XT_ERR_RUN,
                "%s of step %" PRId64 " is not finite%s%s%s; a lower --lr, or --clip 5, may help%s",
                what, trainer->step + 1,
-               trainer->scaler.on ? ", although the loss is scaled by 1 alone" : "",
+               trainer->scaler.on ? ", although the loss scale is already 1" : "",
                *where ? "; it begins in " : "", where, whole_checkpoint(trainer));
     return skips(trainer) ? skip_step(trainer, err) : XT_ERR_RUN;
 }

@@ -93,8 +93,8 @@ static void judge_bar(const struct xt_slow_facts *f, struct xt_slow *out)
     out->looked[XT_SLOW_BAR] = f->bar != XT_NOT_KNOWN;
     if (f->bar == XT_NO)
         snprintf(find(out, XT_SLOW_BAR,
-                      "Resizable BAR is off, and the host reaches a small window of the GPU's "
-                      "memory alone"),
+                      "Resizable BAR is off, and the host reaches only a small window of the GPU's "
+                      "memory"),
                  REMEDY, "switch it on in the firmware's set-up, with Above 4G decoding");
 }
 
@@ -116,8 +116,8 @@ static bool judge_launches(const struct xt_slow_facts *f, struct xt_slow *out)
     if (!(launches >= most_of_it && waits <= hardly) || f->busy >= at_work)
         return false;
     char *remedy = find(out, XT_SLOW_LAUNCHES,
-                        "of a step of %.1f ms the host takes %.1f ms to give the GPU its work, and "
-                        "waits for it %.1f ms: the GPU is done as soon as it has all",
+                        "of a step of %.1f ms the host takes %.1f ms to submit the GPU's work, and "
+                        "waits for it %.1f ms: the GPU is done as soon as it has everything",
                         1e3 * f->step, 1e3 * f->launches, 1e3 * f->waits);
     snprintf(remedy, REMEDY, "a larger --batch has as many launches for more images");
     return true;

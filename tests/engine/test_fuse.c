@@ -104,6 +104,24 @@ static void a_residual_block_is_one_norm(void **state)
     close_bench(&b);
 }
 
+/* The sum has one norm's place; the other norm is an op of its own. */
+static void two_norms_are_summed_without_an_activation(void **state)
+{
+    (void)state;
+    for (int training = 0; training < 2; training++) {
+        struct bench b;
+        open_bench(&b, training);
+        struct xt_value *in = conv(&b, xt_net_input(b.net, 6, 6, 3), "stem");
+        struct xt_value *x = norm(&b, conv(&b, in, "a"), "a.norm");
+        x = xt_net_add(b.net, x, norm(&b, conv(&b, in, "b"), "b.norm"), NULL);
+        lower(&b, head(&b, xt_net_activation(b.net, x, (struct xt_activation){XT_ACT_SILU, 0, 0},
+                                             NULL)));
+        assert_int_equal(
+            ops_that_run(&b, training ? "batch norm + add" : "convolution + batch norm + add"), 1);
+        close_bench(&b);
+    }
+}
+
 static void a_norm_goes_into_the_convolution_in_inference(void **state)
 {
     (void)state;
@@ -175,6 +193,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_residual_block_is_one_norm),
+        cmocka_unit_test(two_norms_are_summed_without_an_activation),
         cmocka_unit_test(a_norm_goes_into_the_convolution_in_inference),
         cmocka_unit_test(many_readers_are_fanned_out_in_training_alone),
         cmocka_unit_test(channels_that_a_stride_selects_are_split),

@@ -130,6 +130,8 @@ static enum xt_status run_command(struct xt_options *options, bool named, struct
         return show_help(options, named, err);
     if (values->request.version)
         return xt_cmd_version(options, err);
+    if (values->request.parse_only)
+        return XT_OK;
     if (values->request.print_config)
         return show_config(options, err);
     xt_log_set_level(values->output.quiet     ? XT_LOG_QUIET

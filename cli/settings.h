@@ -84,6 +84,7 @@ struct xt_output_settings {
 struct xt_request_settings {
     const char *config;
     bool print_config;
+    bool parse_only;
     bool dry_run;
     bool version;
     bool help;

@@ -153,6 +153,8 @@ static const struct xt_option table[] = {
      .not_in_config = true},
     {"print-config", "print every setting and where it came from, as a file for --config, and exit",
      XT_GROUP_RUN, NETWORK, FLAG(request.print_config, "false"), .not_in_config = true},
+    {"parse-only", "check the command line and the config file, and exit", XT_GROUP_RUN, EVERY,
+     FLAG(request.parse_only, "false"), .not_in_config = true, .hidden = true},
     {"dry-run", "show settings, parameters, memory and where each operation would run, and exit",
      XT_GROUP_RUN, TRAIN, FLAG(request.dry_run, "false"), .not_in_config = true},
     {"resume",

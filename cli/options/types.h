@@ -85,6 +85,7 @@ struct xt_option {
     bool below_max;     /* max itself is excluded */
     bool by_model;      /* the model's recipe may set it */
     bool not_in_config; /* command line only */
+    bool hidden;        /* in no help, manual or completion */
 };
 
 /* Untrusted text made printable: in double quotes, control bytes and invalid UTF-8 as \\xNN,

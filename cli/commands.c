@@ -30,6 +30,10 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
         {
             .name = "eval",
             .summary = "measure the accuracy of trained weights on labelled images",
+            .arguments = "[WEIGHTS]",
+            .takes_weights = XT_WEIGHTS_ALONE,
+            .details = "WEIGHTS is a file or a run's folder. Without --data it evaluates on the "
+                       "images that the run evaluated on (val in its config.yaml).",
         },
     [XT_COMMAND_PREDICT] =
         {
@@ -37,6 +41,7 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .summary = "predict the labels of images, one line of output each",
             .arguments = "WEIGHTS FILE|DIR|LIST|-...",
             .least_arguments = 2,
+            .takes_weights = XT_WEIGHTS_FIRST,
             .details = "WEIGHTS is a file or a run's folder. Images are files, or whatever --data "
                        "takes; labels are not needed. - is a list of paths on standard input, one "
                        "a line, each answered as it arrives; a region of the image may stand "
@@ -49,6 +54,7 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .summary = "serve predictions over HTTP, or for a stream of images, until stopped",
             .arguments = "WEIGHTS",
             .least_arguments = 1,
+            .takes_weights = XT_WEIGHTS_ALONE,
             .details =
                 "POST a JPEG, PNG or WebP to /predict and get JSON; ?region=x,y,width,height (or "
                 "the eight numbers of four corners) reads a part. GET /healthz, /metrics. "
@@ -90,6 +96,7 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .summary = "write trained weights as an ONNX model, which other programs run",
             .arguments = "WEIGHTS MODEL.onnx",
             .least_arguments = 2,
+            .takes_weights = XT_WEIGHTS_FIRST,
             .details = "WEIGHTS is a file or a run's folder. How to prepare images and decode "
                        "the output is in the model's metadata: size, channel order, "
                        "mean and scale, alphabet or names of the classes.",
@@ -118,6 +125,8 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
         {
             .name = "bench step",
             .summary = "time training steps, and their lower bound",
+            .arguments = "[WEIGHTS]",
+            .takes_weights = XT_WEIGHTS_ALONE,
             .details =
                 "Times whole steps (forward, loss, backward, update) on random images in "
                 "memory, alternating with the network's convolutions, the lower bound. Exits "
@@ -127,6 +136,8 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
         {
             .name = "bench infer",
             .summary = "time inference in each type, and its lower bound",
+            .arguments = "[WEIGHTS]",
+            .takes_weights = XT_WEIGHTS_ALONE,
             .details = "Times passes (bytes in memory to logits) in f32, and with the batch norms "
                        "folded in f32, bf16 and int8, on random images in memory, alternating with "
                        "the same network's convolutions, the lower bound.",
@@ -176,6 +187,8 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
         {
             .name = "selftest",
             .summary = "check every op of the networks on this device against a reference",
+            .arguments = "[WEIGHTS]",
+            .takes_weights = XT_WEIGHTS_ALONE,
             .details =
                 "Each op in isolation, forward and backward, in each data type that the device "
                 "trains in, and inference in int8 (--amp: in that one), at small shapes and "

@@ -41,12 +41,19 @@ enum xt_command_id {
     XT_COMMAND_COUNT,
 };
 
+enum xt_takes_weights {
+    XT_WEIGHTS_NO,
+    XT_WEIGHTS_FIRST, /* others follow */
+    XT_WEIGHTS_ALONE, /* the only argument */
+};
+
 struct xt_command {
     const char *name; /* one word or two ("bench loader") */
     const char *summary;
     const char *arguments; /* non-option arguments, for the usage line; NULL: none */
     int least_arguments;
-    const char *details; /* a paragraph for its help, or NULL */
+    enum xt_takes_weights takes_weights; /* whether the first argument is weights */
+    const char *details;                 /* a paragraph for its help, or NULL */
 };
 
 const struct xt_command *xt_command_get(enum xt_command_id id);

@@ -60,6 +60,7 @@ struct xt_network_settings {
     const char *text;          /* no option: the network of a resumed run; NULL: --model */
     const char *text_alphabet; /* no option: the symbols of that network; NULL: as without text */
     const char *init;
+    const char *described_by; /* no option: weights whose metadata says what --init's lacks */
     bool init_partial;
     bool random_init; /* a network from a file starts from random weights, not the file's */
     const char *alphabet;

@@ -76,7 +76,7 @@ static enum xt_status open_source(struct bench *bench, const struct xt_settings 
 {
     enum xt_status status = xt_model_choose(s->network.model, &bench->loaded, &bench->model, err);
     if (!status && bench->model->time_steps)
-        status = xt_alphabet_load(&bench->alphabet, s->network.alphabet, err);
+        status = xt_network_alphabet(&s->network, &bench->alphabet, err);
     if (status)
         return status;
     struct xt_source_options options = {

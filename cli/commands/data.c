@@ -18,6 +18,7 @@
 #include "data/survey.h"
 #include "models/loaded.h"
 #include "infer/feed.h"
+#include "infer/network/network.h"
 
 enum { SHEET_SAMPLES = 32, RARE = 5 };
 
@@ -45,7 +46,7 @@ static enum xt_status choose_model(struct set *set, const struct xt_settings *s,
                                    struct xt_err *err)
 {
     const char *model = s->network.model ? s->network.model : set->model ? set->model->name : NULL;
-    enum xt_status status = xt_alphabet_load(&set->alphabet, s->network.alphabet, err);
+    enum xt_status status = xt_network_alphabet(&s->network, &set->alphabet, err);
     if (status)
         return status;
     if (!model)

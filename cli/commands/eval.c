@@ -304,7 +304,11 @@ static const char *choose_data(const struct xt_options *options, const struct xt
     const struct xt_settings *s = &options->values;
     if (s->data.images && xt_options_source(options, "data") == XT_SOURCE_COMMAND_LINE)
         return s->data.images;
-    if (s->data.val) {
+    bool of_run = xt_options_source(options, "val") == XT_SOURCE_RUN;
+    if (s->data.val && of_run && !s->data.images)
+        xt_log_note("evaluating on `val` of %s: %s; --data DIR selects another set",
+                    options->run_config, s->data.val);
+    if (s->data.val && !(of_run && s->data.images)) {
         if (s->data.images)
             xt_log_note("evaluating on `val` of %s; --data DIR selects another set",
                         s->request.config);

@@ -61,8 +61,10 @@ static enum xt_status check_path(const char *path, struct xt_err *err)
     return status;
 }
 
-static enum xt_status check_type(const struct xt_settings *s, struct xt_err *err)
+static enum xt_status check_type(const struct xt_options *options, struct xt_err *err)
 {
+    const struct xt_settings *s = &options->values;
+    bool gives_ranges = xt_options_source(options, "calibrate") == XT_SOURCE_COMMAND_LINE;
     bool is_int8 = s->export.type == XT_EXPORT_INT8;
     if (s->export.type != XT_EXPORT_F32 && !s->network.fuse)
         return xt_err_set(err, XT_ERR_USAGE,
@@ -75,7 +77,7 @@ static enum xt_status check_type(const struct xt_settings *s, struct xt_err *err
             "--type int8 quantization needs the ranges of the network's values: give "
             "--calibrate DIR with images like those to be predicted, best those it was "
             "trained on");
-    if (!is_int8 && s->answer.calibrate)
+    if (!is_int8 && gives_ranges)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--calibrate gives the ranges of int8; with --type %s "
                           "leave it out",
@@ -245,7 +247,6 @@ enum xt_status xt_cmd_export(struct xt_options *options, struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
     struct command command = {.options = options, .settings = s, .path = options->arguments[1]};
-    options->values.network.init = options->arguments[0];
     enum xt_status status = XT_OK;
     if (options->argument_count > 2)
         status = xt_err_set(err, XT_ERR_USAGE, "export takes WEIGHTS and MODEL.onnx, no more: %s",
@@ -253,9 +254,7 @@ enum xt_status xt_cmd_export(struct xt_options *options, struct xt_err *err)
     if (!status)
         status = check_path(command.path, err);
     if (!status)
-        status = check_type(s, err);
-    if (!status)
-        status = xt_options_find_weights(options, err);
+        status = check_type(options, err);
     if (!status)
         status = build(&command, err);
     if (!status)

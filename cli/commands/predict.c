@@ -187,11 +187,8 @@ static void clear(struct reader *reader)
 enum xt_status xt_cmd_predict(struct xt_options *options, struct xt_err *err)
 {
     struct reader reader = {.settings = &options->values};
-    options->values.network.init = options->arguments[0];
-    enum xt_status status = xt_options_find_weights(options, err);
     const struct xt_infer_settings infer = xt_options_infer(reader.settings);
-    if (!status)
-        status = xt_engine_open(&reader.network, &infer, err);
+    enum xt_status status = xt_engine_open(&reader.network, &infer, err);
     if (!status)
         status = xt_answer_check(reader.network, options, err);
     if (!status)

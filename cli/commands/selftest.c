@@ -12,6 +12,7 @@
 #include "data/alphabet.h"
 #include "device/types.h"
 #include "engine/selftest/selftest.h"
+#include "infer/network/network.h"
 #include "models/loaded.h"
 
 enum { BATCH = 2, CLASSES = 10, NETWORKS_MAX = 8 };
@@ -98,7 +99,7 @@ static enum xt_status add_model(struct command *command, const struct xt_model_i
     if (!model->time_steps || model->classes)
         return XT_OK;
     struct xt_alphabet *alphabet = NULL;
-    enum xt_status status = xt_alphabet_load(&alphabet, s->network.alphabet, err);
+    enum xt_status status = xt_network_alphabet(&s->network, &alphabet, err);
     if (!status)
         subject->options.classes = xt_alphabet_count(alphabet);
     xt_alphabet_destroy(alphabet);

@@ -104,13 +104,10 @@ enum xt_status xt_cmd_serve(struct xt_options *options, struct xt_err *err)
     int width = 0;
     int height = 0;
     bool is_http = s->service.stdin_kind == XT_STDIN_NONE;
-    s->network.init = options->arguments[0];
     xt_metrics_init(&metrics);
     enum xt_status status = check(options, &width, &height, err);
     if (!status && is_http)
         status = xt_listener_open(&listener, s->service.listen, s->service.allow_remote, err);
-    if (!status)
-        status = xt_options_find_weights(options, err);
     const struct xt_infer_settings infer = xt_options_infer(s);
     if (!status)
         status = xt_engine_open(&network, &infer, err);

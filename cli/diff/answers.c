@@ -209,6 +209,7 @@ static enum xt_status run(struct comparison *c, struct side *side, struct xt_err
     struct xt_source *source = NULL;
     struct xt_settings settings = *c->settings;
     settings.network.init = side->file;
+    settings.network.described_by = c->sides[side == c->sides].file;
     enum xt_status status = xt_network_open(&network, &settings.network, &settings.device, err);
     if (!status)
         status = xt_network_check_classes(&network, err);
@@ -234,6 +235,7 @@ static enum xt_status check_networks(struct comparison *c, struct xt_err *err)
         struct xt_network network = {0};
         struct xt_settings settings = *c->settings;
         settings.network.init = c->sides[i].file;
+        settings.network.described_by = c->sides[1 - i].file;
         status = xt_network_open(&network, &settings.network, &settings.device, err);
         tasks[i] = network.task;
         xt_network_clear(&network);

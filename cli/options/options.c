@@ -11,48 +11,9 @@
 #include "base/config.h"
 #include "cli/options/settle.h"
 #include "cli/options/suggest.h"
+#include "cli/options/weights.h"
 
 /* ---- setting values ---- */
-
-static void *field_of(struct xt_options *options, const struct xt_option *option)
-{
-    return (char *)&options->values + option->offset;
-}
-
-/* Parses and checks `text`; the value is stored unless a higher source has set it. */
-static enum xt_status set(struct xt_options *options, const struct xt_option *option,
-                          const char *subject, const char *text, struct xt_origin origin,
-                          struct xt_err *err)
-{
-    union {
-        int64_t number;
-        double real;
-        const char *text;
-    } value = {0};
-    enum xt_status status = option->type->parse(option, subject, text, &value, err);
-    struct xt_origin *before = &options->origins[xt_option_index(option)];
-    if (status || before->source > origin.source)
-        return status;
-    memcpy(field_of(options, option), &value, option->type->size);
-    *before = origin;
-    return XT_OK;
-}
-
-static enum xt_status keep_string(struct xt_options *options, const char *text, const char **kept,
-                                  struct xt_err *err)
-{
-    enum xt_status status =
-        xt_mem_grow(&options->strings, &options->string_capacity, options->string_count + 1,
-                    sizeof *options->strings, "settings", err);
-    char *copy = NULL;
-    if (!status)
-        status = xt_mem_strdup(&copy, text, err);
-    if (status)
-        return status;
-    options->strings[options->string_count++] = copy;
-    *kept = copy;
-    return XT_OK;
-}
 
 static enum xt_status set_defaults(struct xt_options *options, struct xt_err *err)
 {
@@ -61,8 +22,8 @@ static enum xt_status set_defaults(struct xt_options *options, struct xt_err *er
     enum xt_status status = XT_OK;
     for (size_t i = 0; i < count && !status; i++)
         if (table[i].fallback)
-            status = set(options, &table[i], table[i].name, table[i].fallback,
-                         (struct xt_origin){.source = XT_SOURCE_DEFAULT}, err);
+            status = xt_options_set(options, &table[i], table[i].name, table[i].fallback,
+                                    (struct xt_origin){.source = XT_SOURCE_DEFAULT}, err);
     return status;
 }
 
@@ -158,7 +119,7 @@ static enum xt_status set_list(struct xt_options *options, const struct xt_optio
     for (char *piece; !status && (piece = strsep(&cursor, ","));) {
         const char *kept = NULL;
         struct xt_settings aside;
-        status = keep_string(options, piece, &kept, err);
+        status = xt_options_keep(options, piece, &kept, err);
         if (!status)
             status =
                 option->type->parse(option, subject, kept, (char *)&aside + option->offset, err);
@@ -166,7 +127,8 @@ static enum xt_status set_list(struct xt_options *options, const struct xt_optio
     }
     free(rest);
     return status ? status
-                  : set(options, option, subject, options->strings[origin.first], origin, err);
+                  : xt_options_set(options, option, subject, options->strings[origin.first], origin,
+                                   err);
 }
 
 static enum xt_status set_from_command_line(struct xt_options *options,
@@ -186,8 +148,8 @@ static enum xt_status set_from_command_line(struct xt_options *options,
     xt_option_spell(subject, option->name, false);
     if (takes_list(options, option) && strchr(text, ','))
         return set_list(options, option, subject, text, err);
-    return set(options, option, subject, text,
-               (struct xt_origin){.source = XT_SOURCE_COMMAND_LINE, .given = text}, err);
+    return xt_options_set(options, option, subject, text,
+                          (struct xt_origin){.source = XT_SOURCE_COMMAND_LINE, .given = text}, err);
 }
 
 static enum xt_status take_flag(struct cursor *cursor, const struct xt_option *option, bool on,
@@ -426,18 +388,18 @@ static enum xt_status take_entry(void *context, const struct xt_config_entry *en
     enum xt_status status = check_form(option, subject, entry, err);
     const char *text = NULL;
     if (!status)
-        status = keep_string(options, entry->text, &text, err);
+        status = xt_options_keep(options, entry->text, &text, err);
     if (status)
         return status;
     if (options->goes_on && is_of_one_start(option))
         return XT_OK;
     struct xt_origin origin = {.source = XT_SOURCE_CONFIG, .line = entry->line};
     if (xt_option_is_for(option, options->command))
-        return set(options, option, subject, text, origin, err);
+        return xt_options_set(options, option, subject, text, origin, err);
     /* An option of another command: one file may serve training and evaluation. Checked, then
      * ignored. */
     struct xt_options aside = {0};
-    return set(&aside, option, subject, text, origin, err);
+    return xt_options_set(&aside, option, subject, text, origin, err);
 }
 
 /* The config file of the run that --resume PATH names, if it exists and --config is not given. */
@@ -454,7 +416,7 @@ static enum xt_status find_config(struct xt_options *options, struct xt_err *err
         status = xt_file_join(&path, folder, "config.yaml", err);
     options->goes_on = !status && xt_file_exists(path);
     if (options->goes_on)
-        status = keep_string(options, path, &values->request.config, err);
+        status = xt_options_keep(options, path, &values->request.config, err);
     free(folder);
     free(path);
     if (status || options->goes_on || values->network.model)
@@ -504,8 +466,8 @@ static enum xt_status apply_recipe(struct xt_options *options, const struct xt_r
         char subject[XT_OPTION_SUBJECT];
         snprintf(subject, sizeof subject, "the recipe of %s: %s", model, option->name);
         if (xt_option_is_for(option, options->command))
-            status = set(options, option, subject, item->value,
-                         (struct xt_origin){.source = source}, err);
+            status = xt_options_set(options, option, subject, item->value,
+                                    (struct xt_origin){.source = source}, err);
     }
     return status;
 }
@@ -547,6 +509,8 @@ static enum xt_status check_needed(const struct xt_options *options,
         if (value)
             continue;
         bool is_model = table[i].offset == offsetof(struct xt_settings, network.model);
+        if (is_model && options->values.network.init)
+            continue; /* the weights say it; nothing reads them with --parse-only */
         const char *example =
             is_model && models && models->names[0] ? models->names[0] : table[i].value;
         return xt_err_set(err, XT_ERR_USAGE,
@@ -577,6 +541,8 @@ enum xt_status xt_options_parse(struct xt_options *options, int argc, const char
         status = find_config(options, err);
     if (!status && options->values.request.config)
         status = xt_config_read(options->values.request.config, take_entry, options, err);
+    if (!status)
+        status = xt_options_take_weights(options, err);
     if (!status)
         status = apply_recipes(options, models, err);
     if (!status)
@@ -645,7 +611,7 @@ enum xt_status xt_options_find_weights(struct xt_options *options, struct xt_err
         return XT_OK;
     enum xt_status status = xt_weight_file_locate(&path, given, err);
     if (!status)
-        status = keep_string(options, path, &options->values.network.init, err);
+        status = xt_options_keep(options, path, &options->values.network.init, err);
     if (!status)
         xt_log_note("taking the weights %s", path);
     free(path);

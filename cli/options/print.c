@@ -96,6 +96,7 @@ enum xt_status xt_options_print_recipe(const struct xt_options *options, struct 
     static const char *const sources[] = {
         [XT_SOURCE_RECIPE] = "the recipe",
         [XT_SOURCE_FINE_TUNE] = "the recipe for given weights",
+        [XT_SOURCE_RUN] = "the weights' run",
         [XT_SOURCE_CONFIG] = "the config file",
         [XT_SOURCE_COMMAND_LINE] = "the command line",
     };
@@ -127,6 +128,10 @@ static enum xt_status print_origin(const struct xt_options *options, size_t inde
     case XT_SOURCE_FINE_TUNE:
         return xt_str_printf(out, err, "recipe of %s for given weights",
                              options->values.network.model);
+    case XT_SOURCE_RUN:
+        return origin->line ? xt_str_printf(out, err, "run %s line %d",
+                                            xt_show(options->run_config).text, origin->line)
+                            : xt_str_printf(out, err, "the weights");
     case XT_SOURCE_DEFAULT:
         break;
     }

@@ -1,9 +1,50 @@
 #include "cli/options/values.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "cli/options/suggest.h"
+
+static void *field_of(struct xt_options *options, const struct xt_option *option)
+{
+    return (char *)&options->values + option->offset;
+}
+
+enum xt_status xt_options_set(struct xt_options *options, const struct xt_option *option,
+                              const char *subject, const char *text, struct xt_origin origin,
+                              struct xt_err *err)
+{
+    union {
+        int64_t number;
+        double real;
+        const char *text;
+    } value = {0};
+    enum xt_status status = option->type->parse(option, subject, text, &value, err);
+    struct xt_origin *before = &options->origins[xt_option_index(option)];
+    if (status || before->source > origin.source)
+        return status;
+    memcpy(field_of(options, option), &value, option->type->size);
+    *before = origin;
+    return XT_OK;
+}
+
+enum xt_status xt_options_keep(struct xt_options *options, const char *text, const char **kept,
+                               struct xt_err *err)
+{
+    enum xt_status status =
+        xt_mem_grow(&options->strings, &options->string_capacity, options->string_count + 1,
+                    sizeof *options->strings, "settings", err);
+    char *copy = NULL;
+    if (!status)
+        status = xt_mem_strdup(&copy, text, err);
+    if (status)
+        return status;
+    options->strings[options->string_count++] = copy;
+    *kept = copy;
+    return XT_OK;
+}
 
 const void *xt_options_value(const struct xt_options *options, const struct xt_option *option)
 {

@@ -18,6 +18,7 @@ enum xt_value_source {
     XT_SOURCE_DEFAULT,
     XT_SOURCE_RECIPE,
     XT_SOURCE_FINE_TUNE,
+    XT_SOURCE_RUN, /* the run that the weights are of, or their metadata */
     XT_SOURCE_CONFIG,
     XT_SOURCE_COMMAND_LINE
 };
@@ -50,7 +51,8 @@ struct xt_options {
     char **strings;                           /* storage for `values` from the config file */
     size_t string_count;
     size_t string_capacity;
-    bool goes_on; /* values.config is that of the run that --resume names */
+    const char *run_config; /* of the run that the weights are of; NULL: none */
+    bool goes_on;           /* values.config is that of the run that --resume names */
 };
 
 /* The source of the option `name`. */
@@ -62,6 +64,15 @@ int xt_options_count(const struct xt_options *options, const char *name);
 /* Stores value `index` of the option in `settings`. */
 enum xt_status xt_options_pick(const struct xt_options *options, const char *name, int index,
                                struct xt_settings *settings, struct xt_err *err);
+
+/* Parses and checks `text`; the value is stored unless a higher source has set it. Text values
+ * point to `text` itself. */
+enum xt_status xt_options_set(struct xt_options *options, const struct xt_option *option,
+                              const char *subject, const char *text, struct xt_origin origin,
+                              struct xt_err *err);
+/* A copy of `text` that lives as long as the options. */
+enum xt_status xt_options_keep(struct xt_options *options, const char *text, const char **kept,
+                               struct xt_err *err);
 
 const void *xt_options_value(const struct xt_options *options, const struct xt_option *option);
 /* How an error names the option, by its source. */

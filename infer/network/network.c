@@ -33,6 +33,15 @@ enum xt_status xt_network_check_amp(const struct xt_network *network,
     return XT_OK;
 }
 
+enum xt_status xt_network_alphabet(const struct xt_network_settings *settings,
+                                   struct xt_alphabet **out, struct xt_err *err)
+{
+    const char *own = settings->text_alphabet;
+    return settings->alphabet || !own
+               ? xt_alphabet_load(out, settings->alphabet, err)
+               : xt_alphabet_create(out, own, strlen(own), "the weights of --model", err);
+}
+
 /* The alphabet: --alphabet, else the weights' own, else the model's default. */
 static enum xt_status load_alphabet(struct xt_network *network,
                                     const struct xt_network_settings *settings,
@@ -234,6 +243,40 @@ static enum xt_status read_model(struct xt_network *network,
     return XT_OK;
 }
 
+/* The removed prefix of a wrapper is said, but for a network whose own names begin with it. */
+static void settle_prefix(struct xt_network *network)
+{
+    struct xt_weight_file *file = &network->weights;
+    const char *name = file->prefix_length ? file->tensors[0].name - file->prefix_length : NULL;
+    char layer[128];
+    if (!name)
+        return;
+    snprintf(layer, sizeof layer, "%s", name);
+    char *last = strrchr(layer, '.');
+    if (last)
+        *last = '\0';
+    if (network->loaded && strstr(network->loaded->text, layer)) {
+        xt_weight_file_restore_prefix(file);
+        return;
+    }
+    xt_log_note("%s: the names of its tensors begin with \"%.*s\", which is skipped",
+                network->weights_name, (int)file->prefix_length, name);
+}
+
+/* Weights without metadata take that of others, with which they are compared. */
+static enum xt_status describe_by(struct xt_network *network, const char *others,
+                                  struct xt_err *err)
+{
+    struct xt_weight_file from = {0};
+    if (!others || xt_model_is_file(others) || xt_weight_file_meta(&network->weights, "model"))
+        return XT_OK;
+    enum xt_status status = xt_weight_file_read(&from, others, XT_MODEL_BYTES_MAX, err);
+    if (!status && xt_weight_file_meta(&from, "model"))
+        status = xt_weight_store_copy_meta(&network->weights, &from, err);
+    xt_weight_file_clear(&from);
+    return status;
+}
+
 /* Reads --model where it is a file, and --init. */
 static enum xt_status read_weights(struct xt_network *network,
                                    const struct xt_network_settings *settings, struct xt_err *err)
@@ -253,6 +296,10 @@ static enum xt_status read_weights(struct xt_network *network,
     network->has_weights = !status;
     if (!status)
         xt_run_mark_read(&network->mark, &network->weights);
+    if (!status)
+        settle_prefix(network);
+    if (!status)
+        status = describe_by(network, settings->described_by, err);
     if (!status && xt_weight_file_meta(&network->weights, XT_CHECKPOINT_KEY))
         status = xt_err_set(err, XT_ERR_DATA,
                             "%s is a checkpoint, which --resume continues from; the weights are "

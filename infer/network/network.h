@@ -110,6 +110,11 @@ struct xt_network_settings xt_network_found(const struct xt_network *network,
                                             const struct xt_network_settings *asked);
 void xt_network_clear(struct xt_network *network);
 
+/* The alphabet that the settings select: --alphabet, else that of weights that --model named, else
+ * the default. */
+enum xt_status xt_network_alphabet(const struct xt_network_settings *settings,
+                                   struct xt_alphabet **out, struct xt_err *err);
+
 /* The configuration of host-device transfers of this network's batches, through `slots` slots. */
 struct xt_upload_config xt_network_upload_config(struct xt_network *network, int slots);
 

@@ -9,6 +9,7 @@
 #include "infer/network/head.h"
 #include "infer/network/network_plan.h"
 #include "infer/network/param_files.h"
+#include "models/recognise.h"
 
 /* XT_ERR_MEMORY with advice: err names what is too large already, else the plan as a whole is. */
 static enum xt_status refuse(struct xt_network *network, const struct xt_network_settings *settings,
@@ -92,7 +93,7 @@ static enum xt_status is_other_head(const struct xt_network *network, bool *out,
     return status;
 }
 
-static enum xt_status fill(struct xt_network *network, const struct xt_network_settings *settings,
+static enum xt_status load(struct xt_network *network, const struct xt_network_settings *settings,
                            bool training, struct xt_err *err)
 {
     struct xt_params *params = &network->params;
@@ -122,6 +123,20 @@ static enum xt_status fill(struct xt_network *network, const struct xt_network_s
     return xt_params_from_file(params, &network->device, &view, &network->weights,
                                network->weights_name, settings->init_partial,
                                other_head ? head : NULL, err);
+}
+
+/* Names the network that weights are of which do not fit this one. */
+static enum xt_status fill(struct xt_network *network, const struct xt_network_settings *settings,
+                           bool training, struct xt_err *err)
+{
+    const struct xt_model_info *other = NULL;
+    struct xt_err why = {0};
+    enum xt_status status = load(network, settings, training, err);
+    if (status != XT_ERR_DATA || xt_model_recognise(&network->weights, &other, &why) || !other ||
+        other == network->model)
+        return status;
+    return xt_err_prefix(err, "these look like weights of %.*s (--model %s): ",
+                         (int)strcspn(other->title, ","), other->title, other->name);
 }
 
 /* Decides whether the statistics are frozen, with a log line where the weights decide. */

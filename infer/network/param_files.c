@@ -247,22 +247,71 @@ static enum xt_status check_shapes(const struct xt_params *params,
     return status;
 }
 
+static bool all_are(const float *numbers, int count, float a, float b)
+{
+    for (int k = 0; k < count; k++)
+        if (numbers[k] != a && numbers[k] != b)
+            return false;
+    return true;
+}
+
 /* The published LPRNet weights were trained with BN in evaluation mode: their statistics are still
- * 0 and 1. */
-static bool statistics_untouched(const struct xt_params *params)
+ * 0 and 1, all of them, though scale and shift have learned. In a file that nothing was trained in,
+ * these too are as initialised: 1 (or 0, of a residual branch) and 0. */
+static bool statistics_untouched(const struct xt_params *params, const struct xt_weight_file *file)
 {
     bool any = false;
+    bool learned = false;
     for (int i = 0; i < params->count; i++) {
         const struct xt_param *param = &params->items[i];
-        if (param->role != XT_PARAM_BN_MEAN && param->role != XT_PARAM_BN_VAR)
+        const float *numbers = (xt_param_is_statistic(param) ? params->stats : params->values);
+        if (param->role == XT_PARAM_BN_COUNT)
             continue;
-        any = true;
-        float untouched = param->role == XT_PARAM_BN_MEAN ? 0.0f : 1.0f;
-        for (int k = 0; k < param->dims[0]; k++)
-            if (params->stats[param->offset + (size_t)k] != untouched)
-                return false;
+        numbers += param->offset;
+        bool is_statistic = param->role == XT_PARAM_BN_MEAN || param->role == XT_PARAM_BN_VAR;
+        float initial = param->role == XT_PARAM_BN_VAR ? 1.0f : 0.0f;
+        if (is_statistic && (!xt_weight_file_find(file, param->name) ||
+                             !all_are(numbers, param->dims[0], initial, initial)))
+            return false;
+        any |= is_statistic;
+        learned |= (param->role == XT_PARAM_BN_SCALE && !all_are(numbers, param->dims[0], 1, 0)) ||
+                   (param->role == XT_PARAM_BN_SHIFT && !all_are(numbers, param->dims[0], 0, 0));
     }
-    return any;
+    return any && learned;
+}
+
+/* How many of the network's tensors there are, and in *fitting how many the file has. */
+static int count_fitting(const struct xt_params *params, const struct xt_params_view *view,
+                         const struct xt_weight_file *file, const char *except, int *fitting)
+{
+    int count = 0;
+    *fitting = 0;
+    for (int i = 0; i < params->count; i++) {
+        const struct xt_param *param = &params->items[i];
+        if (param->role == XT_PARAM_BN_COUNT || !in_view(param, view) ||
+            !first_of_name(params, i) || is_excepted(param->name, except))
+            continue;
+        const struct xt_file_tensor *tensor = xt_weight_file_find(file, param->name);
+        count++;
+        *fitting += tensor && same_shape(param, tensor);
+    }
+    return count;
+}
+
+/* --init-partial takes weights of the same network in part, not those of another. */
+static enum xt_status check_partial(const struct xt_params *params,
+                                    const struct xt_params_view *view,
+                                    const struct xt_weight_file *file, const char *file_name,
+                                    const char *except, struct xt_err *err)
+{
+    int fitting = 0;
+    int count = count_fitting(params, view, file, except, &fitting);
+    if (2 * fitting >= count)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_DATA,
+                      "%s fits %d of the network's %d tensors, too few to start from; "
+                      "--init-partial takes weights of which at least half fit",
+                      file_name, fitting, count);
 }
 
 static enum xt_status read_batches_tracked(struct xt_params *params,
@@ -322,6 +371,8 @@ enum xt_status xt_params_from_file(struct xt_params *params, struct xt_device *d
                             "the ones that fit",
                             file_name, list.count, list.count == 1 ? " differs" : "s differ",
                             xt_str_get(&list.text), list.count > 8 ? ", ..." : "");
+    if (!status && partial)
+        status = check_partial(params, view, file, file_name, except, err);
     if (!status && list.count)
         xt_log_note("%s: skipped %d tensor%s not fit: %s%s", file_name, list.count,
                     list.count == 1 ? " that does" : "s that do", xt_str_get(&list.text),
@@ -332,7 +383,7 @@ enum xt_status xt_params_from_file(struct xt_params *params, struct xt_device *d
     if (!status && are_weights)
         status = read_batches_tracked(params, file, file_name, err);
     if (!status && are_weights) {
-        params->frozen_at_init = statistics_untouched(params);
+        params->frozen_at_init = statistics_untouched(params, file);
         params->version++;
     }
     return status;

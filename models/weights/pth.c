@@ -276,16 +276,27 @@ static const struct xt_pickle_value *find_key(const struct xt_pickle_value *dict
     return NULL;
 }
 
-/* The dictionary of tensors under one of the names that training scripts use, else the root. */
+/* The dictionary of tensors under the names that training scripts use, of which one may hold
+ * another; NULL where there is none. */
+static const struct xt_pickle_value *find_tensors(const struct xt_pickle_value *root, int depth)
+{
+    enum { DEPTH = 4 };
+    static const char *const names[] = {"state_dict", "model_state_dict", "model", "net",
+                                        "network"};
+    const struct xt_pickle_value *found = NULL;
+    if (root->kind != XT_PICKLE_DICT || depth == DEPTH)
+        return NULL;
+    for (size_t n = 0; n < sizeof names / sizeof *names && !found; n++) {
+        const struct xt_pickle_value *inner = find_key(root, names[n]);
+        found = inner ? find_tensors(inner, depth + 1) : NULL;
+    }
+    return found ? found : count_tensors(root) ? root : NULL;
+}
+
 static const struct xt_pickle_value *unwrap(const struct xt_pickle_value *root)
 {
-    static const char *const names[] = {"state_dict", "model_state_dict", "model"};
-    for (size_t n = 0; root->kind == XT_PICKLE_DICT && n < sizeof names / sizeof *names; n++) {
-        const struct xt_pickle_value *inner = find_key(root, names[n]);
-        if (inner && count_tensors(inner))
-            return inner;
-    }
-    return root;
+    const struct xt_pickle_value *found = find_tensors(root, 0);
+    return found ? found : root;
 }
 
 /* "a dictionary with epoch, optimizer": for the message about a file without tensors. */
@@ -306,7 +317,7 @@ static enum xt_status refuse_empty(const struct xt_pickle_value *root, struct xt
     if (!status)
         status = xt_err_set(err, XT_ERR_DATA,
                             "no tensors were found in it: it holds %s%s, instead of a dictionary "
-                            "of tensors, or one under state_dict, model_state_dict or model",
+                            "of tensors, or one under state_dict, model_state_dict, model or net",
                             xt_pickle_kind_name(root->kind), xt_str_get(&keys));
     xt_str_clear(&keys);
     return status;

@@ -67,14 +67,28 @@ static bool drop_prefix(struct xt_weight_file *file, const char *prefix)
             return false;
     for (size_t i = 0; i < file->count; i++)
         file->tensors[i].name += length;
+    file->prefix_length += file->count ? length : 0;
     return file->count > 0;
 }
 
-/* Removes the prefixes that DataParallel and torch.compile add to every name. */
+/* Removes the prefixes that DataParallel, torch.compile and training frameworks add to every name.
+ * Names that this program wrote, with metadata, are the network's own. */
 static void drop_wrappers(struct xt_weight_file *file)
 {
-    while (drop_prefix(file, "module.") || drop_prefix(file, "_orig_mod."))
-        ;
+    static const char *const prefixes[] = {"module.", "_orig_mod.", "model.", "net.", "network."};
+    bool dropped = !xt_weight_file_meta(file, "model");
+    while (dropped) {
+        dropped = false;
+        for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+            dropped = drop_prefix(file, prefixes[i]) || dropped;
+    }
+}
+
+void xt_weight_file_restore_prefix(struct xt_weight_file *file)
+{
+    for (size_t i = 0; i < file->count; i++)
+        file->tensors[i].name -= file->prefix_length;
+    file->prefix_length = 0;
 }
 
 static enum xt_status read_input(struct xt_weight_file *file, const struct xt_weight_input *input,

@@ -16,13 +16,17 @@
 #include "models/weights/weight_store.h"
 
 /* Reads any of the formats. In a .pth, tensors wrapped in a dictionary under `state_dict`,
- * `model_state_dict` or `model` are taken from there, values that are not tensors are skipped,
- * strided tensors are copied to dense ones. The prefixes of DataParallel ("module.") and
- * torch.compile ("_orig_mod.") are removed. XT_ERR_DATA names the file, and tensor or offset, for
- * anything damaged (weight_hash.h: a flipped bit), and for a file whose tensors take more than
- * `most` bytes, which is refused before they are read. */
+ * `model_state_dict`, `model`, `net` or `network`, also nested, are taken from there, values that
+ * are not tensors are skipped, strided tensors are copied to dense ones. Prefixes of all names that
+ * wrappers add ("module.", "_orig_mod.", "model.", "net.", also nested) are removed, and counted.
+ * XT_ERR_DATA names the file, and tensor or offset, for anything damaged (weight_hash.h: a flipped
+ * bit), and for a file whose tensors take more than `most` bytes, which is refused before they are
+ * read. */
 enum xt_status xt_weight_file_read(struct xt_weight_file *file, const char *path, size_t most,
                                    struct xt_err *err);
+
+/* Gives the names their removed prefixes back. */
+void xt_weight_file_restore_prefix(struct xt_weight_file *file);
 
 /* The file to read: `path` itself, or in a run's folder its best weights, else its last ones; into
  * *out (release with free). XT_ERR_DATA for a folder that has neither. */

@@ -112,6 +112,36 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+static enum xt_status copy_text(struct xt_weight_file *file, const char **out, const char *text,
+                                struct xt_err *err)
+{
+    char *copy = NULL;
+    enum xt_status status =
+        xt_weight_store_alloc(file, &copy, strlen(text) + 1, 1, "the metadata", err);
+    if (!status)
+        memcpy(copy, text, strlen(text));
+    *out = copy;
+    return status;
+}
+
+enum xt_status xt_weight_store_copy_meta(struct xt_weight_file *file,
+                                         const struct xt_weight_file *from, struct xt_err *err)
+{
+    struct xt_file_meta *meta = NULL;
+    enum xt_status status =
+        xt_weight_store_alloc(file, &meta, from->meta_count + 1, sizeof *meta, "the metadata", err);
+    for (size_t i = 0; i < from->meta_count && !status; i++) {
+        status = copy_text(file, &meta[i].key, from->meta[i].key, err);
+        if (!status)
+            status = copy_text(file, &meta[i].value, from->meta[i].value, err);
+    }
+    if (status)
+        return status;
+    file->meta = meta;
+    file->meta_count = from->meta_count;
+    return XT_OK;
+}
+
 enum xt_status xt_weight_store_check_unique(const struct xt_weight_file *file, struct xt_err *err)
 {
     const char **names = NULL;

@@ -21,7 +21,8 @@ struct xt_weight_file {
     size_t count;
     struct xt_file_meta *meta;
     size_t meta_count;
-    void *owned; /* memory that the tensors point into; released by xt_weight_file_clear */
+    size_t prefix_length; /* of the wrappers' prefixes, removed from all names */
+    void *owned;          /* memory that the tensors point into; released by xt_weight_file_clear */
 };
 
 void xt_weight_file_clear(struct xt_weight_file *file);
@@ -39,6 +40,10 @@ enum xt_status xt_weight_store_alloc(struct xt_weight_file *file, void *out, siz
  * they can be printed), not empty, and at most a few hundred bytes. */
 enum xt_status xt_weight_store_name(struct xt_weight_file *file, const char **out,
                                     const char *bytes, size_t length, struct xt_err *err);
+
+/* Replaces the metadata by a copy of another file's. */
+enum xt_status xt_weight_store_copy_meta(struct xt_weight_file *file,
+                                         const struct xt_weight_file *from, struct xt_err *err);
 
 /* Refuses duplicate names. */
 enum xt_status xt_weight_store_check_unique(const struct xt_weight_file *file, struct xt_err *err);

@@ -272,7 +272,10 @@ static const struct {
     {"eval --model lprnet --lr 1", "--lr belongs to train, not to eval"},
     {"eval --model lprnet", "xtrain eval needs --init FILE (trained weights to begin with: "
                             ".safetensors, or PyTorch's .pth); `xtrain eval --help` tells more"},
-    {"eval --model lprnet --init w.pth extra", "eval takes only options, but \"extra\" was given"},
+    {"eval --model lprnet --init w.pth extra",
+     "\"extra\" and --init \"w.pth\" are both given; keep one"},
+    {"eval w.pth extra", "eval takes one file of weights or run's folder; \"extra\" is a second"},
+    {"devices extra", "devices takes only options, but \"extra\" was given"},
     {"predict",
      "xtrain predict needs WEIGHTS FILE|DIR|LIST|-...; `xtrain predict --help` tells more"},
     {"predict w.pth",
@@ -597,6 +600,7 @@ static const struct {
     {"quiet", "what is said"},
     {"verbose", "what is said"},
     {"log-time", "what is said"},
+    {"parse-only", "trains nothing"},
     {"version", "trains nothing"},
     {"help", "trains nothing"},
 };

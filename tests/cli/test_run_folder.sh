@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# A run's folder stands for its weights and what they say, and for the images that the run evaluated on.
+. tests/cli/common.sh
+cd "$tree"
+printf '%s' '京沪ABCDEFGHJK0123456789-' >few.txt
+val='synth:plates?count=12&seed=5'
+"$xtrain" "${small[@]}" --alphabet few.txt --steps 2 --val "$val" --out run >/dev/null 2>&1
+rm few.txt
+
+# eval takes the folder, or weights in it, as an argument or by --init, and the run's own val.
+expect 0 "evaluating on \`val\` of run/config.yaml: $val" "$xtrain" eval run
+for form in run '--init run' run/best.safetensors '--model run'; do
+  # shellcheck disable=SC2086
+  "$xtrain" eval $form --json 2>/dev/null | sed 's/"latency_ms".*//' >said
+  [ ! -e first ] || diff first said || fail "eval $form: another answer"
+  mv said first
+done
+grep -qF "$val" first && grep -q '"images":12' first || fail 'another set' "$(cat first)"
+expect 0 '3 plates read right' "$xtrain" eval run --data 'synth:plates?count=3&seed=1'
+expect 2 'are both given; keep one' "$xtrain" eval run --init run
+expect 2 'eval takes one file of weights' "$xtrain" eval run run
+
+# The network, its symbols, and images for the ranges of int8 are known wherever they were to be named.
+expect 0 'LPRNet, licence plates: inference on random images of 94x24 in memory, 23 classes' "$xtrain" bench infer run --steps 1 --batch 1
+expect 0 'LPRNet, licence plates: training steps' "$xtrain" bench step run --steps 1 --batch 2
+expect 0 'small shapes' "$xtrain" selftest run --small
+expect 0 '' "$xtrain" data check --model run 'synth:plates?count=4'
+expect 0 'by the recipe for given weights' "$xtrain" --init run --data 'synth:plates?count=8' --steps 1 --batch 4 --out next
+expect 0 'int8: ranges from 4 of' "$xtrain" predict run --data "$val" --amp int8 --calibrate-images 4
+
+# Weights that say nothing are taken for what those say that they are compared with.
+command -v python3 >/dev/null || exit 0
+python3 - <<'PLAIN'
+import json, struct
+data = open("run/best.safetensors", "rb").read()
+size, = struct.unpack("<Q", data[:8])
+header = json.loads(data[8:8 + size])
+header.pop("__metadata__")
+text = json.dumps(header).encode()
+text += b" " * (-len(text) % 8)
+open("plain.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + data[8 + size:])
+PLAIN
+expect 0 'different predictions: 0 of 12' "$xtrain" diff plain.safetensors run --data "$val"

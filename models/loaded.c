@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "models/net_text.h"
-#include "models/onnx/read.h"
+#include "models/onnx/read/read.h"
 
 bool xt_model_is_file(const char *name)
 {

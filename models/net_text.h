@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "engine/net.h"
+#include "engine/net/net.h"
 
 enum { XT_NET_TEXT_MAX = 4 << 20 };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "engine/fuse.h"
+#include "engine/net/fuse.h"
 
 const struct xt_model_info *xt_model_at(size_t i)
 {

@@ -13,7 +13,7 @@
 
 #include "base/err.h"
 #include "engine/graph.h"
-#include "engine/net.h"
+#include "engine/net/net.h"
 #include "models/recipe.h"
 
 /* Larger than the weight file of any network here: ResNet-50 with the most classes takes 0.6 GB, a

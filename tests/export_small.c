@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "engine/executor.h"
 #include "engine/selftest/selftest.h"
-#include "models/onnx/export.h"
+#include "models/onnx/write/export.h"
 
 enum { BATCH = 3, PIXELS = BATCH * 13 * 15 * 3 };
 

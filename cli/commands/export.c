@@ -10,7 +10,7 @@
 #include "cli/commands/export_check.h"
 #include "cli/options/options.h"
 #include "cli/report.h"
-#include "models/onnx/export.h"
+#include "models/onnx/write/export.h"
 #include "engine/executor.h"
 #include "infer/calibrate.h"
 #include "infer/network/network_build.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "engine/executor.h"
-#include "engine/fuse.h"
+#include "engine/net/fuse.h"
 
 struct bench {
     struct xt_device device;

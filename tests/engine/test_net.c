@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "engine/net.h"
+#include "engine/net/net.h"
 
 static struct xt_net *begin(void)
 {

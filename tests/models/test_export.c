@@ -5,7 +5,7 @@
 
 #include "support.h"
 #include "base/file.h"
-#include "models/onnx/export.h"
+#include "models/onnx/write/export.h"
 #include "engine/executor.h"
 #include "engine/ops/ops.h"
 

@@ -4,7 +4,7 @@
 
 #include "support.h"
 #include "models/net_text.h"
-#include "models/onnx/read.h"
+#include "models/onnx/read/read.h"
 
 static const struct xt_net_text_options as_it_is = {0};
 

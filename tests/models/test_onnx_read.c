@@ -8,7 +8,7 @@
 #include "support.h"
 #include "base/file.h"
 #include "models/onnx/onnx.h"
-#include "models/onnx/read.h"
+#include "models/onnx/read/read.h"
 
 /* ---- PyTorch's files ---- */
 

@@ -1,0 +1,805 @@
+#include "engine/net/net.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+/* More than any network has; a file with more is invalid. */
+enum { NODES_MAX = 16384, INPUTS_MAX = 256 };
+#define ELEMENTS_MAX ((int64_t)1 << 31) /* of a sample's value, of a parameter */
+
+static const char *const kind_names[XT_NODE_KINDS] = {
+    [XT_NODE_INPUT] = "input",
+    [XT_NODE_PARAMETER] = "parameter",
+    [XT_NODE_CONV] = "convolution",
+    [XT_NODE_LINEAR] = "linear",
+    [XT_NODE_BATCH_NORM] = "batch norm",
+    [XT_NODE_LAYER_NORM] = "layer norm",
+    [XT_NODE_ACTIVATION] = "activation",
+    [XT_NODE_ADD] = "add",
+    [XT_NODE_MUL] = "multiply",
+    [XT_NODE_CONCAT] = "concat",
+    [XT_NODE_SLICE] = "slice",
+    [XT_NODE_CHANNEL_SHUFFLE] = "channel shuffle",
+    [XT_NODE_MAX_POOL] = "max pool",
+    [XT_NODE_AVG_POOL] = "average pool",
+    [XT_NODE_DROPOUT] = "dropout",
+    [XT_NODE_DROP_PATH] = "stochastic depth",
+    [XT_NODE_MATMUL] = "matmul",
+    [XT_NODE_SOFTMAX] = "softmax",
+    [XT_NODE_TRANSPOSE] = "transpose",
+    [XT_NODE_RESHAPE] = "reshape",
+    [XT_NODE_GLOBAL_CONTEXT] = "global context",
+};
+
+const char *xt_node_kind_name(enum xt_node_kind kind)
+{
+    return kind_names[kind];
+}
+
+const char *xt_activation_name(enum xt_activation_kind kind)
+{
+    static const char *const names[XT_ACT_COUNT] = {
+        [XT_ACT_RELU] = "ReLU",
+        [XT_ACT_CLIP] = "clip",
+        [XT_ACT_LEAKY_RELU] = "leaky ReLU",
+        [XT_ACT_SIGMOID] = "sigmoid",
+        [XT_ACT_SILU] = "SiLU",
+        [XT_ACT_HARD_SIGMOID] = "hard sigmoid",
+        [XT_ACT_HARD_SWISH] = "hard swish",
+        [XT_ACT_GELU] = "GELU",
+        [XT_ACT_GELU_TANH] = "GELU by tanh",
+        [XT_ACT_TANH] = "tanh",
+        [XT_ACT_SOFTPLUS] = "softplus",
+        [XT_ACT_MISH] = "Mish",
+        [XT_ACT_LINEAR] = "linear function",
+    };
+    return names[kind];
+}
+
+size_t xt_value_count(const struct xt_value *value)
+{
+    return (size_t)value->h * (size_t)value->w * (size_t)value->c;
+}
+
+/* ---- the net itself ---- */
+
+struct xt_net *xt_net_create(struct xt_err *err)
+{
+    struct xt_net *net = NULL;
+    return xt_mem_calloc(&net, 1, sizeof *net, "a network", err) ? NULL : net;
+}
+
+void xt_net_destroy(struct xt_net *net)
+{
+    if (!net)
+        return;
+    for (size_t i = 0; i < net->node_count; i++) {
+        free(net->nodes[i]->inputs);
+        free(net->nodes[i]);
+    }
+    for (size_t i = 0; i < net->value_count; i++)
+        free(net->values[i]);
+    for (size_t i = 0; i < net->param_count; i++)
+        free(net->params[i].initial);
+    free(net->nodes);
+    free(net->values);
+    free(net->params);
+    free(net);
+}
+
+bool xt_net_fails(const struct xt_net *net)
+{
+    return net->err.status != XT_OK;
+}
+
+void *xt_net_refuse(struct xt_net *net, enum xt_status status, const char *format, ...)
+{
+    if (xt_net_fails(net))
+        return NULL;
+    char text[sizeof net->err.text];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    xt_err_set(&net->err, status, "%s", text);
+    return NULL;
+}
+
+enum xt_status xt_net_finish(struct xt_net *net, struct xt_value *output, struct xt_err *err)
+{
+    net->output = output;
+    if (!output)
+        xt_net_refuse(net, XT_ERR_RUN, "a network without an output");
+    return xt_net_fails(net) ? xt_err_set(err, net->err.status, "%s", net->err.text) : XT_OK;
+}
+
+/* ---- nodes, values, parameters ---- */
+
+struct shape {
+    int64_t h, w, c;
+};
+
+static struct shape shape_of(const struct xt_value *value)
+{
+    return (struct shape){value->h, value->w, value->c};
+}
+
+/* Checked before it is multiplied: each is an int. */
+static bool is_size(struct shape shape)
+{
+    return shape.h >= 1 && shape.w >= 1 && shape.c >= 1 && shape.h < ELEMENTS_MAX &&
+           shape.w < ELEMENTS_MAX / shape.h && shape.c < ELEMENTS_MAX / (shape.h * shape.w);
+}
+
+static bool name_node(struct xt_net *net, struct xt_node *node, const char *name)
+{
+    int length = name ? snprintf(node->name, sizeof node->name, "%s", name)
+                      : snprintf(node->name, sizeof node->name, "%s %d", kind_names[node->kind],
+                                 node->index);
+    return (size_t)length < sizeof node->name ||
+           xt_net_refuse(net, XT_ERR_DATA, "a layer's name is longer than %zu bytes: %s...",
+                         sizeof node->name - 1, node->name);
+}
+
+static bool read_value(struct xt_net *net, struct xt_node *node, struct xt_value *value)
+{
+    if (!value)
+        return xt_net_refuse(net, XT_ERR_RUN, "%s reads a value that is not there", node->name);
+    value->readers++;
+    node->inputs[node->input_count++] = value;
+    return true;
+}
+
+/* Appends a node that reads the values; NULL after a failure. */
+static struct xt_node *add_node(struct xt_net *net, enum xt_node_kind kind, const char *name,
+                                struct xt_value *const *in, int count)
+{
+    struct xt_node *node = NULL;
+    if (net->node_count == NODES_MAX)
+        return xt_net_refuse(net, XT_ERR_DATA, "a network of more than %d nodes", NODES_MAX);
+    if (xt_net_fails(net) ||
+        xt_mem_grow(&net->nodes, &net->node_capacity, net->node_count + 1, sizeof *net->nodes,
+                    "a network", &net->err) ||
+        xt_mem_calloc(&node, 1, sizeof *node, "a network", &net->err))
+        return NULL;
+    node->kind = kind;
+    node->index = (int)net->node_count;
+    for (int i = 0; i < XT_NODE_PARAMS_MAX; i++)
+        node->params[i] = -1;
+    net->nodes[net->node_count++] = node;
+    if (!name_node(net, node, name))
+        return NULL;
+    if (count < 0 || count > INPUTS_MAX)
+        return xt_net_refuse(net, XT_ERR_DATA, "%s reads %d values: %d at most", node->name, count,
+                             INPUTS_MAX);
+    if (xt_mem_calloc(&node->inputs, (size_t)count, sizeof(struct xt_value *), "a network",
+                      &net->err))
+        return NULL;
+    for (int i = 0; i < count; i++)
+        if (!read_value(net, node, in[i]))
+            return NULL;
+    return node;
+}
+
+static struct xt_node *add_unary(struct xt_net *net, enum xt_node_kind kind, const char *name,
+                                 struct xt_value *in)
+{
+    return add_node(net, kind, name, &in, 1);
+}
+
+/* The node's output. */
+static struct xt_value *write(struct xt_net *net, struct xt_node *node, struct shape shape)
+{
+    struct xt_value *value = NULL;
+    if (!node || xt_net_fails(net))
+        return NULL;
+    if (!is_size(shape))
+        return xt_net_refuse(net, XT_ERR_USAGE,
+                             "%s: the output would be %lldx%lld with %lld channels: no size "
+                             "that a network can have",
+                             node->name, (long long)shape.h, (long long)shape.w,
+                             (long long)shape.c);
+    if (xt_mem_grow(&net->values, &net->value_capacity, net->value_count + 1, sizeof *net->values,
+                    "a network", &net->err) ||
+        xt_mem_calloc(&value, 1, sizeof *value, "a network", &net->err))
+        return NULL;
+    *value = (struct xt_value){.index = (int)net->value_count,
+                               .h = (int)shape.h,
+                               .w = (int)shape.w,
+                               .c = (int)shape.c,
+                               .of_parameter = node->kind == XT_NODE_PARAMETER,
+                               .of = node};
+    net->values[net->value_count++] = value;
+    node->output = value;
+    return value;
+}
+
+static struct xt_value *write_alike(struct xt_net *net, struct xt_node *node)
+{
+    return node ? write(net, node, shape_of(node->inputs[0])) : NULL;
+}
+
+int xt_net_find_param(const struct xt_net *net, const char *name)
+{
+    for (size_t i = 0; i < net->param_count; i++)
+        if (strcmp(net->params[i].name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+static bool check_param(struct xt_net *net, const struct xt_net_param *param)
+{
+    int64_t count = 1;
+    for (int i = 0; i < param->ndims; i++) {
+        if (param->dims[i] < 1 || param->dims[i] >= ELEMENTS_MAX / count)
+            return xt_net_refuse(net, XT_ERR_DATA, "%s: a parameter with a dimension of %d",
+                                 param->name, param->dims[i]);
+        count *= param->dims[i];
+    }
+    if (xt_net_find_param(net, param->name) >= 0)
+        return xt_net_refuse(net, XT_ERR_DATA,
+                             "%s is a parameter of two layers: shared weights cannot be trained "
+                             "here",
+                             param->name);
+    return true;
+}
+
+/* The node's parameter `which`: NAME.SUFFIX, or `whole`. */
+static void add_param(struct xt_net *net, struct xt_node *node, int which, const char *whole,
+                      const char *suffix, const struct xt_net_param *param)
+{
+    if (!node || xt_net_fails(net) ||
+        xt_mem_grow(&net->params, &net->param_capacity, net->param_count + 1, sizeof *net->params,
+                    "a network's parameters", &net->err))
+        return;
+    struct xt_net_param item = *param;
+    int length = whole ? snprintf(item.name, sizeof item.name, "%s", whole)
+                       : snprintf(item.name, sizeof item.name, "%s.%s", node->name, suffix);
+    if ((size_t)length >= sizeof item.name) {
+        xt_net_refuse(net, XT_ERR_DATA, "a parameter's name is longer than %zu bytes: %s...",
+                      sizeof item.name - 1, item.name);
+        return;
+    }
+    if (!check_param(net, &item))
+        return;
+    node->params[which] = (int)net->param_count;
+    net->params[net->param_count++] = item;
+}
+
+static void add_channel_param(struct xt_net *net, struct xt_node *node, int which,
+                              const char *suffix, enum xt_param_role role)
+{
+    if (node)
+        add_param(net, node, which, NULL, suffix,
+                  &(struct xt_net_param){.role = role, .ndims = 1, .dims = {node->inputs[0]->c}});
+}
+
+size_t xt_net_param_elements(const struct xt_net_param *param)
+{
+    size_t count = 1;
+    for (int i = 0; i < param->ndims; i++)
+        count *= (size_t)param->dims[i];
+    return count;
+}
+
+enum xt_status xt_net_param_set(struct xt_net *net, int param, const float *values,
+                                struct xt_err *err)
+{
+    struct xt_net_param *item = &net->params[param];
+    size_t count = xt_net_param_elements(item);
+    float *copy = NULL;
+    enum xt_status status = xt_mem_aligned(&copy, count, sizeof *copy, item->name, err);
+    if (status)
+        return status;
+    memcpy(copy, values, count * sizeof *copy);
+    free(item->initial);
+    item->initial = copy;
+    return XT_OK;
+}
+
+/* ---- windows ---- */
+
+static int or_1(int value)
+{
+    return value ? value : 1;
+}
+
+/* A window along one axis. */
+struct along {
+    int64_t in, kernel, stride, before, after;
+    bool ceil_mode;
+};
+
+static int64_t windows_along(const struct along *a)
+{
+    int64_t room = a->in + a->before + a->after - a->kernel;
+    if (room < 0)
+        return 0;
+    int64_t count = (room + (a->ceil_mode ? a->stride - 1 : 0)) / a->stride + 1;
+    /* The last window begins in the input or in the padding before it. */
+    if (a->ceil_mode && (count - 1) * a->stride >= a->in + a->before)
+        count--;
+    return count;
+}
+
+static bool check_window(struct xt_net *net, const struct xt_node *node, const int *kernel,
+                         const int *stride, const int *dilation, const int *pad)
+{
+    enum { MOST = 1 << 16 };
+    for (int i = 0; i < 2; i++)
+        if (kernel[i] < 1 || stride[i] < 1 || dilation[i] < 1 || kernel[i] > MOST ||
+            stride[i] > MOST || dilation[i] > MOST)
+            return xt_net_refuse(
+                net, XT_ERR_DATA, "%s: a kernel of %dx%d, strides of %dx%d, dilation of %dx%d",
+                node->name, kernel[0], kernel[1], stride[0], stride[1], dilation[0], dilation[1]);
+    for (int i = 0; i < XT_SIDES; i++)
+        if (pad[i] < 0 || pad[i] > MOST)
+            return xt_net_refuse(net, XT_ERR_DATA, "%s: a padding of %d", node->name, pad[i]);
+    return true;
+}
+
+/* ---- convolutions and matrix products ---- */
+
+static bool check_conv(struct xt_net *net, const struct xt_node *node)
+{
+    const struct xt_net_conv *conv = &node->as.conv;
+    int in = node->inputs[0]->c;
+    if (!check_window(net, node, conv->kernel, conv->stride, conv->dilation, conv->pad))
+        return false;
+    if (conv->channels < 1)
+        return xt_net_refuse(net, XT_ERR_DATA, "%s: a layer of %d channels", node->name,
+                             conv->channels);
+    if (conv->groups < 1 || in % conv->groups || conv->channels % conv->groups)
+        return xt_net_refuse(net, XT_ERR_DATA,
+                             "%s: %d groups do not divide its %d input and %d output channels",
+                             node->name, conv->groups, in, conv->channels);
+    return true;
+}
+
+struct xt_value *xt_net_conv(struct xt_net *net, struct xt_value *in,
+                             const struct xt_net_conv *spec)
+{
+    struct xt_node *node = add_unary(net, XT_NODE_CONV, spec->name, in);
+    if (!node)
+        return NULL;
+    struct xt_net_conv *conv = &node->as.conv;
+    *conv = *spec;
+    conv->groups = or_1(spec->groups);
+    struct along along[2];
+    for (int i = 0; i < 2; i++) {
+        conv->stride[i] = or_1(spec->stride[i]);
+        conv->dilation[i] = or_1(spec->dilation[i]);
+    }
+    if (!check_conv(net, node))
+        return NULL;
+    for (int i = 0; i < 2; i++)
+        along[i] = (struct along){.in = i ? in->w : in->h,
+                                  .kernel = (int64_t)(conv->kernel[i] - 1) * conv->dilation[i] + 1,
+                                  .stride = conv->stride[i],
+                                  .before = conv->pad[i ? XT_SIDE_LEFT : XT_SIDE_TOP],
+                                  .after = conv->pad[i ? XT_SIDE_RIGHT : XT_SIDE_BOTTOM]};
+    add_param(net, node, XT_NODE_WEIGHT, spec->weight, "weight",
+              &(struct xt_net_param){
+                  .role = XT_PARAM_WEIGHT,
+                  .ndims = 4,
+                  .dims = {conv->channels, in->c / conv->groups, conv->kernel[0], conv->kernel[1]},
+                  .init = spec->weight_init});
+    if (spec->bias)
+        add_param(net, node, XT_NODE_BIAS, spec->bias_name, "bias",
+                  &(struct xt_net_param){.role = XT_PARAM_BIAS,
+                                         .ndims = 1,
+                                         .dims = {conv->channels},
+                                         .init = spec->bias_init});
+    struct shape out = {windows_along(&along[0]), windows_along(&along[1]), conv->channels};
+    if (out.h < 1 || out.w < 1)
+        return xt_net_refuse(net, XT_ERR_USAGE,
+                             "%s: an input of %dx%d is too small for this network", node->name,
+                             in->h, in->w);
+    return write(net, node, out);
+}
+
+struct xt_value *xt_net_linear(struct xt_net *net, struct xt_value *in,
+                               const struct xt_net_linear *spec)
+{
+    struct xt_node *node = add_unary(net, XT_NODE_LINEAR, spec->name, in);
+    if (!node)
+        return NULL;
+    node->as.linear = *spec;
+    if (spec->channels < 1)
+        return xt_net_refuse(net, XT_ERR_DATA, "%s: a layer of %d channels", node->name,
+                             spec->channels);
+    add_param(net, node, XT_NODE_WEIGHT, spec->weight, "weight",
+              &(struct xt_net_param){.role = XT_PARAM_WEIGHT,
+                                     .ndims = 2,
+                                     .dims = {spec->channels, in->c},
+                                     .init = spec->weight_init});
+    if (spec->bias)
+        add_param(net, node, XT_NODE_BIAS, spec->bias_name, "bias",
+                  &(struct xt_net_param){.role = XT_PARAM_BIAS,
+                                         .ndims = 1,
+                                         .dims = {spec->channels},
+                                         .init = spec->bias_init});
+    return write(net, node, (struct shape){in->h, in->w, spec->channels});
+}
+
+struct xt_value *xt_net_matmul(struct xt_net *net, struct xt_value *a, struct xt_value *b,
+                               const struct xt_net_matmul *spec)
+{
+    struct xt_node *node =
+        add_node(net, XT_NODE_MATMUL, spec->name, (struct xt_value *[]){a, b}, 2);
+    if (!node)
+        return NULL;
+    node->as.matmul = *spec;
+    if (spec->scale == 0)
+        node->as.matmul.scale = 1;
+    int inner = spec->transpose ? b->c : b->w;
+    if (a->h != b->h || a->c != inner)
+        return xt_net_refuse(net, XT_ERR_DATA, "%s: %dx%dx%d cannot be multiplied by %dx%dx%d%s",
+                             node->name, a->h, a->w, a->c, b->h, b->w, b->c,
+                             spec->transpose ? " transposed" : "");
+    return write(net, node, (struct shape){a->h, a->w, spec->transpose ? b->w : b->c});
+}
+
+/* ---- norms ---- */
+
+static struct xt_node *add_norm(struct xt_net *net, enum xt_node_kind kind, struct xt_value *in,
+                                const struct xt_net_norm *spec, double eps)
+{
+    struct xt_node *node = add_unary(net, kind, spec->name, in);
+    if (!node)
+        return NULL;
+    struct xt_net_norm *norm = &node->as.norm;
+    *norm = *spec;
+    norm->eps = spec->eps == 0 ? eps : spec->eps;
+    norm->momentum = spec->momentum == 0 ? 0.1 : spec->momentum;
+    if (!(norm->eps > 0 && norm->eps < 1) || !(norm->momentum > 0 && norm->momentum <= 1))
+        return xt_net_refuse(net, XT_ERR_DATA, "%s: an epsilon of %g and a momentum of %g",
+                             node->name, norm->eps, norm->momentum);
+    add_channel_param(net, node, XT_NODE_WEIGHT, "weight", XT_PARAM_BN_SCALE);
+    add_channel_param(net, node, XT_NODE_BIAS, "bias", XT_PARAM_BN_SHIFT);
+    if (node->params[XT_NODE_WEIGHT] >= 0)
+        net->params[node->params[XT_NODE_WEIGHT]].init = spec->weight_init;
+    return node;
+}
+
+struct xt_value *xt_net_batch_norm(struct xt_net *net, struct xt_value *in,
+                                   const struct xt_net_norm *spec)
+{
+    struct xt_node *node = add_norm(net, XT_NODE_BATCH_NORM, in, spec, 1e-5);
+    add_channel_param(net, node, XT_NODE_MEAN, "running_mean", XT_PARAM_BN_MEAN);
+    add_channel_param(net, node, XT_NODE_VAR, "running_var", XT_PARAM_BN_VAR);
+    add_channel_param(net, node, XT_NODE_TRACKED, "num_batches_tracked", XT_PARAM_BN_COUNT);
+    return write_alike(net, node);
+}
+
+struct xt_value *xt_net_layer_norm(struct xt_net *net, struct xt_value *in,
+                                   const struct xt_net_norm *spec)
+{
+    return write_alike(net, add_norm(net, XT_NODE_LAYER_NORM, in, spec, 1e-6));
+}
+
+/* ---- element by element ---- */
+
+struct xt_value *xt_net_input(struct xt_net *net, int h, int w, int c)
+{
+    return write(net, add_node(net, XT_NODE_INPUT, "input", NULL, 0), (struct shape){h, w, c});
+}
+
+struct xt_value *xt_net_parameter(struct xt_net *net, const struct xt_net_parameter *spec)
+{
+    struct xt_node *node = add_node(net, XT_NODE_PARAMETER, spec->name, NULL, 0);
+    struct xt_net_param param = {.role = XT_PARAM_OTHER, .ndims = spec->ndims, .init = spec->init};
+    memcpy(param.dims, spec->dims, sizeof param.dims);
+    add_param(net, node, XT_NODE_WEIGHT, spec->name, NULL, &param);
+    struct xt_value *value = write(net, node, (struct shape){spec->h, spec->w, spec->c});
+    if (value && xt_value_count(value) != xt_net_param_elements(&param))
+        return xt_net_refuse(net, XT_ERR_DATA, "%s: its %zu numbers are not %dx%dx%d", spec->name,
+                             xt_net_param_elements(&param), spec->h, spec->w, spec->c);
+    return value;
+}
+
+struct xt_value *xt_net_activation(struct xt_net *net, struct xt_value *in,
+                                   struct xt_activation activation, const char *name)
+{
+    struct xt_node *node = add_unary(net, XT_NODE_ACTIVATION, name, in);
+    if (node)
+        node->as.activation = activation;
+    return write_alike(net, node);
+}
+
+struct xt_value *xt_net_relu(struct xt_net *net, struct xt_value *in)
+{
+    return xt_net_activation(net, in, (struct xt_activation){.kind = XT_ACT_RELU}, NULL);
+}
+
+/* 0: incompatible. */
+static int broadcast(int a, int b)
+{
+    if (a == b || b == 1)
+        return a;
+    return a == 1 ? b : 0;
+}
+
+static struct xt_value *binary(struct xt_net *net, enum xt_node_kind kind, struct xt_value *a,
+                               struct xt_value *b, const char *name)
+{
+    struct xt_node *node = add_node(net, kind, name, (struct xt_value *[]){a, b}, 2);
+    if (!node)
+        return NULL;
+    struct shape out = {broadcast(a->h, b->h), broadcast(a->w, b->w), broadcast(a->c, b->c)};
+    if (!out.h || !out.w || !out.c)
+        return xt_net_refuse(net, XT_ERR_DATA,
+                             "%s: %dx%dx%d and %dx%dx%d (height, width, channels) do not fit each "
+                             "other",
+                             node->name, a->h, a->w, a->c, b->h, b->w, b->c);
+    return write(net, node, out);
+}
+
+struct xt_value *xt_net_add(struct xt_net *net, struct xt_value *a, struct xt_value *b,
+                            const char *name)
+{
+    return binary(net, XT_NODE_ADD, a, b, name);
+}
+
+struct xt_value *xt_net_mul(struct xt_net *net, struct xt_value *a, struct xt_value *b,
+                            const char *name)
+{
+    return binary(net, XT_NODE_MUL, a, b, name);
+}
+
+static struct xt_value *add_dropout(struct xt_net *net, enum xt_node_kind kind, struct xt_value *in,
+                                    const struct xt_net_dropout *spec)
+{
+    struct xt_node *node = add_unary(net, kind, spec->name, in);
+    if (!node)
+        return NULL;
+    node->as.dropout = *spec;
+    if (!(spec->p >= 0 && spec->p < 1))
+        return xt_net_refuse(net, XT_ERR_DATA, "%s: a probability of %g of being dropped",
+                             node->name, (double)spec->p);
+    return write_alike(net, node);
+}
+
+struct xt_value *xt_net_dropout(struct xt_net *net, struct xt_value *in,
+                                const struct xt_net_dropout *spec)
+{
+    return add_dropout(net, XT_NODE_DROPOUT, in, spec);
+}
+
+struct xt_value *xt_net_drop_path(struct xt_net *net, struct xt_value *in,
+                                  const struct xt_net_dropout *spec)
+{
+    return add_dropout(net, XT_NODE_DROP_PATH, in, spec);
+}
+
+struct xt_value *xt_net_softmax(struct xt_net *net, struct xt_value *in, const char *name)
+{
+    return write_alike(net, add_unary(net, XT_NODE_SOFTMAX, name, in));
+}
+
+/* ---- parts and order ---- */
+
+static int64_t *size_along(struct shape *shape, enum xt_axis axis)
+{
+    return axis == XT_AXIS_H ? &shape->h : axis == XT_AXIS_W ? &shape->w : &shape->c;
+}
+
+struct xt_value *xt_net_concat(struct xt_net *net, struct xt_value *const *in, int count,
+                               enum xt_axis axis, const char *name)
+{
+    struct xt_node *node = add_node(net, XT_NODE_CONCAT, name, in, count);
+    if (!node)
+        return NULL;
+    if (count < 1)
+        return xt_net_refuse(net, XT_ERR_DATA, "%s concatenates nothing", node->name);
+    node->as.axis = axis;
+    struct shape out = shape_of(in[0]);
+    for (int i = 1; i < count; i++) {
+        struct shape next = shape_of(in[i]);
+        int64_t length = *size_along(&out, axis) + *size_along(&next, axis);
+        *size_along(&next, axis) = *size_along(&out, axis);
+        if (out.h != next.h || out.w != next.w || out.c != next.c)
+            return xt_net_refuse(net, XT_ERR_DATA,
+                                 "%s: %dx%dx%d and %dx%dx%d (height, width, channels) cannot be "
+                                 "concatenated",
+                                 node->name, in[0]->h, in[0]->w, in[0]->c, in[i]->h, in[i]->w,
+                                 in[i]->c);
+        *size_along(&out, axis) = length;
+    }
+    return write(net, node, out);
+}
+
+struct xt_value *xt_net_slice(struct xt_net *net, struct xt_value *in,
+                              const struct xt_net_slice *spec)
+{
+    struct xt_node *node = add_unary(net, XT_NODE_SLICE, spec->name, in);
+    if (!node)
+        return NULL;
+    node->as.slice = *spec;
+    node->as.slice.step = or_1(spec->step);
+    struct shape out = shape_of(in);
+    int64_t length = *size_along(&out, spec->axis);
+    int64_t last = spec->start + ((int64_t)spec->count - 1) * node->as.slice.step;
+    if (spec->start < 0 || spec->count < 1 || spec->step < 0 || last >= length)
+        return xt_net_refuse(net, XT_ERR_DATA,
+                             "%s: %d from %d on in steps of %d are not there in %lld", node->name,
+                             spec->count, spec->start, node->as.slice.step, (long long)length);
+    *size_along(&out, spec->axis) = spec->count;
+    return write(net, node, out);
+}
+
+struct xt_value *xt_net_channel_shuffle(struct xt_net *net, struct xt_value *in, int groups,
+                                        const char *name)
+{
+    struct xt_node *node = add_unary(net, XT_NODE_CHANNEL_SHUFFLE, name, in);
+    if (!node)
+        return NULL;
+    node->as.shuffle_groups = groups;
+    if (groups < 1 || in->c % groups)
+        return xt_net_refuse(net, XT_ERR_DATA, "%s: %d groups do not divide %d channels",
+                             node->name, groups, in->c);
+    return write_alike(net, node);
+}
+
+struct xt_value *xt_net_transpose(struct xt_net *net, struct xt_value *in,
+                                  const enum xt_axis from[XT_AXES], const char *name)
+{
+    struct xt_node *node = add_unary(net, XT_NODE_TRANSPOSE, name, in);
+    unsigned seen = 0;
+    if (!node)
+        return NULL;
+    for (int i = 0; i < XT_AXES; i++) {
+        node->as.transpose.from[i] = from[i];
+        seen |= (unsigned)from[i] < XT_AXES ? 1u << from[i] : 0;
+    }
+    if (seen != 7)
+        return xt_net_refuse(net, XT_ERR_DATA, "%s: %d, %d, %d is no order of the axes 0 to 2",
+                             node->name, (int)from[0], (int)from[1], (int)from[2]);
+    struct shape shape = shape_of(in);
+    return write(net, node,
+                 (struct shape){*size_along(&shape, from[0]), *size_along(&shape, from[1]),
+                                *size_along(&shape, from[2])});
+}
+
+struct xt_value *xt_net_reshape(struct xt_net *net, struct xt_value *in,
+                                const struct xt_net_reshape *shape, const char *name)
+{
+    struct xt_node *node = add_unary(net, XT_NODE_RESHAPE, name, in);
+    struct xt_value *out = write(net, node, (struct shape){shape->h, shape->w, shape->c});
+    if (in && out && xt_value_count(out) != xt_value_count(in))
+        return xt_net_refuse(net, XT_ERR_DATA, "%s: %dx%dx%d numbers cannot be %dx%dx%d",
+                             node->name, in->h, in->w, in->c, out->h, out->w, out->c);
+    return out;
+}
+
+struct xt_value *xt_net_flatten(struct xt_net *net, struct xt_value *in, const char *name)
+{
+    static const enum xt_axis channels_first[XT_AXES] = {XT_AXIS_C, XT_AXIS_H, XT_AXIS_W};
+    struct xt_value *x = in;
+    if (in && in->h * in->w > 1 && in->c > 1)
+        x = xt_net_transpose(net, in, channels_first, NULL);
+    int count = x ? (int)xt_value_count(x) : 1;
+    return xt_net_reshape(net, x, &(struct xt_net_reshape){1, 1, count}, name);
+}
+
+/* ---- pools ---- */
+
+static struct xt_value *pool(struct xt_net *net, enum xt_node_kind kind, struct xt_value *in,
+                             const struct xt_net_pool *spec)
+{
+    struct xt_node *node = add_unary(net, kind, spec->name, in);
+    if (!node)
+        return NULL;
+    struct xt_net_pool *p = &node->as.pool;
+    *p = *spec;
+    struct along along[2];
+    for (int i = 0; i < 2; i++)
+        p->stride[i] = spec->stride[i] ? spec->stride[i] : spec->kernel[i];
+    if (!check_window(net, node, p->kernel, p->stride, (int[]){1, 1}, p->pad))
+        return NULL;
+    for (int i = 0; i < 2; i++) {
+        along[i] = (struct along){.in = i ? in->w : in->h,
+                                  .kernel = p->kernel[i],
+                                  .stride = p->stride[i],
+                                  .before = p->pad[i ? XT_SIDE_LEFT : XT_SIDE_TOP],
+                                  .after = p->pad[i ? XT_SIDE_RIGHT : XT_SIDE_BOTTOM],
+                                  .ceil_mode = p->ceil_mode};
+        if (along[i].before >= along[i].kernel || along[i].after >= along[i].kernel)
+            return xt_net_refuse(net, XT_ERR_DATA,
+                                 "%s: a window of %dx%d would lie entirely in the padding",
+                                 node->name, p->kernel[0], p->kernel[1]);
+    }
+    struct shape out = {windows_along(&along[0]), windows_along(&along[1]), in->c};
+    if (out.h < 1 || out.w < 1)
+        return xt_net_refuse(net, XT_ERR_USAGE,
+                             "%s: an input of %dx%d is too small for this network", node->name,
+                             in->h, in->w);
+    return write(net, node, out);
+}
+
+struct xt_value *xt_net_max_pool(struct xt_net *net, struct xt_value *in,
+                                 const struct xt_net_pool *spec)
+{
+    return pool(net, XT_NODE_MAX_POOL, in, spec);
+}
+
+struct xt_value *xt_net_avg_pool(struct xt_net *net, struct xt_value *in,
+                                 const struct xt_net_pool *spec)
+{
+    return pool(net, XT_NODE_AVG_POOL, in, spec);
+}
+
+static struct xt_net_pool whole(const struct xt_value *in, const char *name)
+{
+    return (struct xt_net_pool){.name = name, .kernel = {in ? in->h : 1, in ? in->w : 1}};
+}
+
+struct xt_value *xt_net_global_max_pool(struct xt_net *net, struct xt_value *in, const char *name)
+{
+    struct xt_net_pool spec = whole(in, name);
+    return pool(net, XT_NODE_MAX_POOL, in, &spec);
+}
+
+struct xt_value *xt_net_global_avg_pool(struct xt_net *net, struct xt_value *in, const char *name)
+{
+    struct xt_net_pool spec = whole(in, name);
+    return pool(net, XT_NODE_AVG_POOL, in, &spec);
+}
+
+struct xt_value *xt_net_context(struct xt_net *net, struct xt_value *const *in, int count,
+                                const struct xt_net_context *spec)
+{
+    struct xt_node *node = add_node(net, XT_NODE_GLOBAL_CONTEXT, spec->name, in, count);
+    int64_t channels = 0;
+    if (!node)
+        return NULL;
+    if (count < 1)
+        return xt_net_refuse(net, XT_ERR_DATA, "%s concatenates nothing", node->name);
+    node->as.context = *spec;
+    for (int i = 0; i < count; i++) {
+        if (in[i]->w != in[0]->w)
+            return xt_net_refuse(net, XT_ERR_DATA, "%s: what it concatenates has %d and %d columns",
+                                 node->name, in[0]->w, in[i]->w);
+        channels += in[i]->c;
+    }
+    return write(net, node, (struct shape){1, in[0]->w, channels});
+}
+
+/* ---- walking ---- */
+
+struct xt_node *xt_net_reader(const struct xt_net *net, const struct xt_value *value, int i)
+{
+    for (size_t k = (size_t)value->of->index + 1; k < net->node_count; k++)
+        for (int j = 0; j < net->nodes[k]->input_count; j++)
+            if (net->nodes[k]->inputs[j] == value && i-- == 0)
+                return net->nodes[k];
+    return NULL;
+}
+
+const struct xt_net_param *xt_node_param(const struct xt_net *net, const struct xt_node *node,
+                                         int which)
+{
+    return node->params[which] < 0 ? NULL : &net->params[node->params[which]];
+}
+
+double xt_node_flops(const struct xt_node *node)
+{
+    double out = (double)xt_value_count(node->output);
+    const struct xt_net_conv *conv = &node->as.conv;
+    int inner = 0; /* channels that an output sums over */
+    switch (node->kind) {
+    case XT_NODE_CONV:
+        inner = node->inputs[0]->c / conv->groups;
+        return 2 * out * inner * conv->kernel[0] * conv->kernel[1];
+    case XT_NODE_LINEAR:
+    case XT_NODE_MATMUL:
+        return 2 * out * node->inputs[0]->c;
+    default:
+        return 0;
+    }
+}

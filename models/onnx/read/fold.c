@@ -1,0 +1,692 @@
+/* Values that do not depend on the images: constants, and the arithmetic of shapes that exporters
+ * write. Computed in double precision, whole numbers exactly up to 2^53. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/onnx/read/reader.h"
+
+/* ---- constants ---- */
+
+static bool count_of(const struct xt_read_constant *constant, size_t *count)
+{
+    int64_t product = 1;
+    for (int i = 0; i < constant->ndims; i++)
+        if (constant->dims[i] < 0 || __builtin_mul_overflow(product, constant->dims[i], &product))
+            return false;
+    *count = (size_t)product;
+    return true;
+}
+
+static struct xt_read_constant *from_tensor(struct xt_reader *reader,
+                                            const Onnx__TensorProto *proto, bool is_initializer)
+{
+    struct xt_file_tensor *tensor = xt_reader_take(reader, 1, sizeof *tensor);
+    struct xt_read_constant *constant = xt_reader_take(reader, 1, sizeof *constant);
+    if (!tensor || !constant ||
+        xt_onnx_tensor(&reader->file, proto, &reader->store, tensor, &reader->err))
+        return NULL;
+    constant->ndims = tensor->ndims;
+    memcpy(constant->dims, tensor->dims, sizeof constant->dims);
+    constant->count = xt_file_tensor_count(tensor);
+    constant->is_float = xt_dtype_is_float(tensor->dtype);
+    constant->tensor = tensor;
+    constant->name = tensor->name;
+    for (int i = 0; i < tensor->ndims; i++)
+        if (tensor->dims[i] >= XT_READ_BATCH) {
+            xt_reader_refuse(reader, NULL,
+                             "the tensor \"%.80s\" is of %lld elements along one axis",
+                             tensor->name, (long long)tensor->dims[i]);
+            return NULL;
+        }
+    if (is_initializer)
+        return constant;
+    if (!xt_read_numbers(reader, constant))
+        return NULL;
+    constant->tensor = NULL;
+    return constant;
+}
+
+/* A new one of this shape, its numbers to be filled; NULL: too large. */
+static struct xt_read_constant *make(struct xt_reader *reader, int ndims, const int64_t dims[],
+                                     bool is_float)
+{
+    struct xt_read_constant shape = {.ndims = ndims, .is_float = is_float};
+    for (int i = 0; i < ndims; i++)
+        shape.dims[i] = dims[i];
+    if (!count_of(&shape, &shape.count) || shape.count > XT_READ_NUMBERS_MAX)
+        return NULL;
+    struct xt_read_constant *out = xt_reader_take(reader, 1, sizeof *out);
+    shape.numbers = xt_reader_take(reader, shape.count + 1, sizeof *shape.numbers);
+    if (!out || !shape.numbers)
+        return NULL;
+    *out = shape;
+    return out;
+}
+
+/* Constant's attribute, of one of several kinds. */
+static struct xt_read_constant *from_node(struct xt_reader *reader, const struct xt_read_node *node)
+{
+    const Onnx__AttributeProto *value = xt_read_attribute(node, "value");
+    const Onnx__AttributeProto *number = xt_read_attribute(node, "value_float");
+    const Onnx__AttributeProto *whole = xt_read_attribute(node, "value_int");
+    const Onnx__AttributeProto *wholes = xt_read_attribute(node, "value_ints");
+    const Onnx__AttributeProto *numbers = xt_read_attribute(node, "value_floats");
+    if (value && value->t)
+        return from_tensor(reader, value->t, false);
+    if ((number && number->has_f) || (whole && whole->has_i)) {
+        struct xt_read_constant *out = make(reader, 0, NULL, number != NULL);
+        if (out)
+            out->numbers[0] = number ? (double)number->f : (double)whole->i;
+        return out;
+    }
+    if (!wholes && !numbers)
+        return NULL;
+    int64_t count = (int64_t)(wholes ? wholes->n_ints : numbers->n_floats);
+    struct xt_read_constant *out = make(reader, 1, &count, numbers != NULL);
+    for (int64_t i = 0; out && i < count; i++)
+        out->numbers[i] = wholes ? (double)wholes->ints[i] : (double)numbers->floats[i];
+    return out;
+}
+
+struct xt_read_constant *xt_read_constant_of(struct xt_reader *reader, struct xt_read_value *value)
+{
+    if (!value || value->constant || value->view)
+        return value ? value->constant : NULL;
+    if (value->initializer)
+        value->constant = from_tensor(reader, value->initializer, true);
+    else if (xt_read_is(value->producer, "Constant"))
+        value->constant = from_node(reader, value->producer);
+    return value->constant;
+}
+
+const double *xt_read_numbers(struct xt_reader *reader, struct xt_read_constant *constant)
+{
+    if (constant->numbers || constant->count > XT_READ_NUMBERS_MAX)
+        return constant->numbers;
+    double *numbers = xt_reader_take(reader, constant->count + 1, sizeof *numbers);
+    size_t columns = constant->transposed ? (size_t)constant->dims[1] : 1;
+    size_t rows = constant->transposed ? (size_t)constant->dims[0] : constant->count;
+    for (size_t i = 0; numbers && i < rows; i++)
+        for (size_t k = 0; k < columns; k++)
+            numbers[i * columns + k] = xt_onnx_tensor_number(constant->tensor, k * rows + i);
+    constant->numbers = numbers;
+    return numbers;
+}
+
+int64_t xt_read_whole(double number)
+{
+    static const double limit = 9e18;
+    if (number >= limit)
+        return INT64_MAX;
+    return number > -limit ? (int64_t)number : INT64_MIN;
+}
+
+bool xt_read_number(struct xt_reader *reader, struct xt_read_value *value, double *out)
+{
+    struct xt_read_constant *constant = xt_read_constant_of(reader, value);
+    const double *numbers = constant && constant->count ? xt_read_numbers(reader, constant) : NULL;
+    for (size_t i = 1; numbers && i < constant->count; i++)
+        if (numbers[i] != numbers[0])
+            return false;
+    if (numbers)
+        *out = numbers[0];
+    return numbers != NULL;
+}
+
+/* ---- element by element ---- */
+
+static double add(double a, double b)
+{
+    return a + b;
+}
+static double subtract(double a, double b)
+{
+    return a - b;
+}
+static double multiply(double a, double b)
+{
+    return a * b;
+}
+static double divide(double a, double b)
+{
+    return a / b;
+}
+static double least(double a, double b)
+{
+    return a < b ? a : b;
+}
+static double most(double a, double b)
+{
+    return a > b ? a : b;
+}
+static double equal(double a, double b)
+{
+    return a == b;
+}
+static double less(double a, double b)
+{
+    return a < b;
+}
+static double less_or_equal(double a, double b)
+{
+    return a <= b;
+}
+static double greater(double a, double b)
+{
+    return a > b;
+}
+static double greater_or_equal(double a, double b)
+{
+    return a >= b;
+}
+static double both(double a, double b)
+{
+    return a != 0 && b != 0;
+}
+static double either(double a, double b)
+{
+    return a != 0 || b != 0;
+}
+/* Of the divisor's sign, as ONNX's Mod without fmod. */
+static double modulo(double a, double b)
+{
+    return a - b * floor(a / b);
+}
+static double negate(double a)
+{
+    return -a;
+}
+static double invert(double a)
+{
+    return 1 / a;
+}
+static double is_not(double a)
+{
+    return a == 0;
+}
+
+static const struct binary {
+    const char *op;
+    double (*of)(double a, double b);
+} binaries[] = {
+    {"Add", add},
+    {"Sub", subtract},
+    {"Mul", multiply},
+    {"Div", divide},
+    {"Min", least},
+    {"Max", most},
+    {"Pow", pow},
+    {"Mod", modulo},
+    {"Equal", equal},
+    {"Less", less},
+    {"LessOrEqual", less_or_equal},
+    {"Greater", greater},
+    {"GreaterOrEqual", greater_or_equal},
+    {"And", both},
+    {"Or", either},
+};
+
+static const struct unary {
+    const char *op;
+    double (*of)(double a);
+} unaries[] = {
+    {"Neg", negate}, {"Sqrt", sqrt}, {"Floor", floor},       {"Ceil", ceil},  {"Abs", fabs},
+    {"Exp", exp},    {"Log", log},   {"Reciprocal", invert}, {"Not", is_not}, {"Round", rint},
+};
+
+/* The shape that several have together; false where they have none. */
+static bool broadcast(struct xt_read_constant *const in[], int count, struct xt_read_constant *out)
+{
+    *out = (struct xt_read_constant){0};
+    for (int i = 0; i < count; i++)
+        out->ndims = in[i]->ndims > out->ndims ? in[i]->ndims : out->ndims;
+    for (int axis = 0; axis < out->ndims; axis++) {
+        out->dims[axis] = 1;
+        for (int i = 0; i < count; i++) {
+            int own = axis - (out->ndims - in[i]->ndims);
+            int64_t dim = own < 0 ? 1 : in[i]->dims[own];
+            if (dim != 1 && out->dims[axis] != 1 && dim != out->dims[axis])
+                return false;
+            out->dims[axis] = dim != 1 ? dim : out->dims[axis];
+        }
+    }
+    return true;
+}
+
+/* The element that stands where `index` is in the larger shape. */
+static double element(const struct xt_read_constant *in, const struct xt_read_constant *shape,
+                      size_t index)
+{
+    size_t at = 0;
+    size_t stride = 1;
+    for (int axis = shape->ndims - 1, own = in->ndims - 1; own >= 0; axis--, own--) {
+        size_t dim = (size_t)shape->dims[axis];
+        at += in->dims[own] == 1 ? 0 : index % dim * stride;
+        stride *= (size_t)in->dims[own];
+        index /= dim;
+    }
+    return in->numbers[at];
+}
+
+static struct xt_read_constant *fold_binary(struct xt_reader *reader, const struct binary *binary,
+                                            struct xt_read_constant *const in[])
+{
+    struct xt_read_constant shape;
+    if (!broadcast(in, 2, &shape))
+        return NULL;
+    bool is_float = in[0]->is_float;
+    struct xt_read_constant *out = make(reader, shape.ndims, shape.dims, is_float);
+    for (size_t i = 0; out && i < out->count; i++) {
+        double result = binary->of(element(in[0], out, i), element(in[1], out, i));
+        out->numbers[i] = is_float ? result : trunc(result);
+    }
+    return out;
+}
+
+static struct xt_read_constant *fold_where(struct xt_reader *reader,
+                                           struct xt_read_constant *const in[])
+{
+    struct xt_read_constant shape;
+    if (!broadcast(in, 3, &shape))
+        return NULL;
+    struct xt_read_constant *out = make(reader, shape.ndims, shape.dims, in[1]->is_float);
+    for (size_t i = 0; out && i < out->count; i++)
+        out->numbers[i] = element(in[element(in[0], out, i) != 0 ? 1 : 2], out, i);
+    return out;
+}
+
+/* ---- shapes ---- */
+
+static struct xt_read_constant *copy_as(struct xt_reader *reader, const struct xt_read_constant *in,
+                                        int ndims, const int64_t dims[])
+{
+    struct xt_read_constant *out = make(reader, ndims, dims, in->is_float);
+    if (!out || out->count != in->count)
+        return NULL;
+    memcpy(out->numbers, in->numbers, in->count * sizeof *in->numbers);
+    return out;
+}
+
+static struct xt_read_constant *fold_cast(struct xt_reader *reader, const struct xt_read_node *node,
+                                          const struct xt_read_constant *in, bool like_float)
+{
+    int64_t to = xt_read_int(node, "to", 0);
+    struct xt_read_constant *out = copy_as(reader, in, in->ndims, in->dims);
+    if (!out)
+        return NULL;
+    out->is_float = xt_read_is(node, "CastLike")
+                        ? like_float
+                        : to == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT ||
+                              to == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE ||
+                              to == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 ||
+                              to == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16;
+    for (size_t i = 0; i < out->count; i++) {
+        if (to == ONNX__TENSOR_PROTO__DATA_TYPE__BOOL)
+            out->numbers[i] = out->numbers[i] != 0;
+        else if (!out->is_float)
+            out->numbers[i] = trunc(out->numbers[i]);
+    }
+    return out;
+}
+
+static int normal_axis(int64_t axis, int ndims)
+{
+    int64_t own = axis < 0 ? axis + ndims : axis;
+    return own >= 0 && own < ndims ? (int)own : -1;
+}
+
+/* `in` as [outer][dim][inner] about an axis. */
+static void around(const struct xt_read_constant *in, int axis, size_t *outer, size_t *inner)
+{
+    *outer = *inner = 1;
+    for (int i = 0; i < axis; i++)
+        *outer *= (size_t)in->dims[i];
+    for (int i = axis + 1; i < in->ndims; i++)
+        *inner *= (size_t)in->dims[i];
+}
+
+static struct xt_read_constant *fold_gather(struct xt_reader *reader,
+                                            const struct xt_read_node *node,
+                                            struct xt_read_constant *const in[])
+{
+    int axis = normal_axis(xt_read_int(node, "axis", 0), in[0]->ndims);
+    int64_t dims[2 * XT_READ_DIMS_MAX];
+    int ndims = 0;
+    size_t outer = 0;
+    size_t inner = 0;
+    if (axis < 0 || in[0]->ndims - 1 + in[1]->ndims > XT_READ_DIMS_MAX)
+        return NULL;
+    for (int i = 0; i < axis; i++)
+        dims[ndims++] = in[0]->dims[i];
+    for (int i = 0; i < in[1]->ndims; i++)
+        dims[ndims++] = in[1]->dims[i];
+    for (int i = axis + 1; i < in[0]->ndims; i++)
+        dims[ndims++] = in[0]->dims[i];
+    around(in[0], axis, &outer, &inner);
+    struct xt_read_constant *out = make(reader, ndims, dims, in[0]->is_float);
+    for (size_t i = 0; out && i < out->count; i++) {
+        size_t which = i / inner % in[1]->count;
+        double wanted = in[1]->numbers[which];
+        double dim = (double)in[0]->dims[axis];
+        wanted += wanted < 0 ? dim : 0;
+        if (!(wanted >= 0 && wanted < dim))
+            return NULL;
+        size_t row = i / inner / in[1]->count * (size_t)in[0]->dims[axis] + (size_t)wanted;
+        out->numbers[i] = in[0]->numbers[row * inner + i % inner];
+    }
+    return out;
+}
+
+/* Of vectors, as shapes are. */
+static struct xt_read_constant *fold_concat(struct xt_reader *reader,
+                                            struct xt_read_constant *const in[], int count)
+{
+    int64_t all = 0;
+    for (int i = 0; i < count; i++) {
+        if (in[i]->ndims != 1)
+            return NULL;
+        all += in[i]->dims[0];
+    }
+    struct xt_read_constant *out = make(reader, 1, &all, in[0]->is_float);
+    size_t at = 0;
+    for (int i = 0; out && i < count; i++) {
+        memcpy(out->numbers + at, in[i]->numbers, in[i]->count * sizeof *out->numbers);
+        at += in[i]->count;
+    }
+    return out;
+}
+
+/* Of a vector. */
+static struct xt_read_constant *fold_slice(struct xt_reader *reader,
+                                           const struct xt_read_node *node,
+                                           const struct xt_read_constant *in)
+{
+    int64_t start = 0;
+    int64_t end = 0;
+    int64_t step = 1;
+    int64_t all[4][XT_READ_DIMS_MAX];
+    bool given = xt_read_ints(reader, node, "starts", 1, all[0]) == 1 &&
+                 xt_read_ints(reader, node, "ends", 2, all[1]) == 1;
+    int steps = xt_read_ints(reader, node, "steps", 4, all[3]);
+    if (in->ndims != 1 || !given || (steps != 1 && steps != -1) || (steps == 1 && all[3][0] < 1))
+        return NULL;
+    start = all[0][0];
+    end = all[1][0];
+    step = steps == 1 ? all[3][0] : 1;
+    int64_t dim = in->dims[0];
+    start = start < -dim ? 0 : start < 0 ? start + dim : start > dim ? dim : start;
+    end = end < -dim ? 0 : end < 0 ? end + dim : end > dim ? dim : end;
+    int64_t count = end > start ? (end - start - 1) / step + 1 : 0;
+    struct xt_read_constant *out = make(reader, 1, &count, in->is_float);
+    for (int64_t i = 0; out && i < count; i++)
+        out->numbers[i] = in->numbers[start + i * step];
+    return out;
+}
+
+static struct xt_read_constant *fold_squeeze(struct xt_reader *reader,
+                                             const struct xt_read_node *node,
+                                             const struct xt_read_constant *in)
+{
+    int64_t axes[XT_READ_DIMS_MAX];
+    int64_t dims[XT_READ_DIMS_MAX];
+    int count = xt_read_ints(reader, node, "axes", 1, axes);
+    int ndims = 0;
+    for (int i = 0; i < in->ndims; i++) {
+        bool goes = count < 0 && in->dims[i] == 1;
+        for (int k = 0; k < count; k++)
+            goes = goes || normal_axis(axes[k], in->ndims) == i;
+        if (!goes)
+            dims[ndims++] = in->dims[i];
+    }
+    return copy_as(reader, in, ndims, dims);
+}
+
+static struct xt_read_constant *fold_unsqueeze(struct xt_reader *reader,
+                                               const struct xt_read_node *node,
+                                               const struct xt_read_constant *in)
+{
+    int64_t axes[XT_READ_DIMS_MAX];
+    int64_t dims[XT_READ_DIMS_MAX];
+    int count = xt_read_ints(reader, node, "axes", 1, axes);
+    int ndims = in->ndims + count;
+    if (count < 0 || ndims > XT_READ_DIMS_MAX)
+        return NULL;
+    int own = 0;
+    for (int i = 0; i < ndims; i++) {
+        bool is_new = false;
+        for (int k = 0; k < count; k++)
+            is_new = is_new || normal_axis(axes[k], ndims) == i;
+        if (!is_new && own == in->ndims)
+            return NULL;
+        dims[i] = is_new ? 1 : in->dims[own++];
+    }
+    return copy_as(reader, in, ndims, dims);
+}
+
+static struct xt_read_constant *fold_reshape(struct xt_reader *reader,
+                                             struct xt_read_constant *const in[])
+{
+    int64_t dims[XT_READ_DIMS_MAX];
+    int open = -1;
+    int64_t product = 1;
+    if (in[1]->count > XT_READ_DIMS_MAX)
+        return NULL;
+    for (size_t i = 0; i < in[1]->count; i++) {
+        dims[i] = xt_read_whole(in[1]->numbers[i]);
+        if (dims[i] == 0 && (int)i < in[0]->ndims)
+            dims[i] = in[0]->dims[i];
+        if (dims[i] == -1)
+            open = (int)i;
+        else if (dims[i] < 0 || __builtin_mul_overflow(product, dims[i], &product))
+            return NULL;
+    }
+    if (open >= 0)
+        dims[open] = product ? (int64_t)in[0]->count / product : 0;
+    return copy_as(reader, in[0], (int)in[1]->count, dims);
+}
+
+static struct xt_read_constant *fold_filled(struct xt_reader *reader,
+                                            const struct xt_read_node *node,
+                                            const struct xt_read_constant *in)
+{
+    int64_t dims[XT_READ_DIMS_MAX];
+    const Onnx__AttributeProto *value = xt_read_attribute(node, "value");
+    struct xt_read_constant *fill = value && value->t ? from_tensor(reader, value->t, false) : NULL;
+    if (in->count > XT_READ_DIMS_MAX)
+        return NULL;
+    for (size_t i = 0; i < in->count; i++)
+        dims[i] = xt_read_whole(in->numbers[i]);
+    struct xt_read_constant *out = make(reader, (int)in->count, dims, !fill || fill->is_float);
+    for (size_t i = 0; out && i < out->count; i++)
+        out->numbers[i] = fill && fill->count ? fill->numbers[0] : 0;
+    return out;
+}
+
+static struct xt_read_constant *fold_expand(struct xt_reader *reader,
+                                            struct xt_read_constant *const in[])
+{
+    struct xt_read_constant wanted = {.ndims = (int)in[1]->count};
+    struct xt_read_constant shape;
+    struct xt_read_constant *const pair[] = {in[0], &wanted};
+    if (in[1]->count > XT_READ_DIMS_MAX)
+        return NULL;
+    for (int i = 0; i < wanted.ndims; i++)
+        wanted.dims[i] = xt_read_whole(in[1]->numbers[i]);
+    if (!broadcast(pair, 2, &shape))
+        return NULL;
+    struct xt_read_constant *out = make(reader, shape.ndims, shape.dims, in[0]->is_float);
+    for (size_t i = 0; out && i < out->count; i++)
+        out->numbers[i] = element(in[0], out, i);
+    return out;
+}
+
+static struct xt_read_constant *fold_range(struct xt_reader *reader,
+                                           struct xt_read_constant *const in[])
+{
+    if (in[0]->count != 1 || in[1]->count != 1 || in[2]->count != 1)
+        return NULL;
+    double steps = ceil((in[1]->numbers[0] - in[0]->numbers[0]) / in[2]->numbers[0]);
+    if (!(steps >= 0 && steps <= XT_READ_NUMBERS_MAX))
+        return NULL;
+    int64_t count = (int64_t)steps;
+    struct xt_read_constant *out = make(reader, 1, &count, in[0]->is_float);
+    for (int64_t i = 0; out && i < count; i++)
+        out->numbers[i] = in[0]->numbers[0] + (double)i * in[2]->numbers[0];
+    return out;
+}
+
+static struct xt_read_constant *fold_reduce(struct xt_reader *reader,
+                                            const struct xt_read_node *node,
+                                            const struct xt_read_constant *in)
+{
+    static const int64_t one[] = {1};
+    int64_t axes[XT_READ_DIMS_MAX];
+    int keep = xt_read_int(node, "keepdims", 1) != 0;
+    if (in->ndims > 1 || xt_read_ints(reader, node, "axes", 1, axes) > 1)
+        return NULL;
+    struct xt_read_constant *out = make(reader, in->ndims && keep, one, in->is_float);
+    if (!out)
+        return NULL;
+    bool is_product = xt_read_is(node, "ReduceProd");
+    out->numbers[0] = is_product;
+    for (size_t i = 0; i < in->count; i++)
+        out->numbers[0] =
+            is_product ? out->numbers[0] * in->numbers[i] : out->numbers[0] + in->numbers[i];
+    return out;
+}
+
+/* Whether its output is called as a module's parameter: "layer.weight". */
+static bool is_parameter_name(const struct xt_read_node *node)
+{
+    const char *name = node->output_count && node->outputs[0] ? node->outputs[0]->name : "/";
+    return *name != '/' && strchr(name, '.') && !strstr(name, "::");
+}
+
+/* A weight that is handed on as it is, or with its two dimensions swapped, is still that weight. */
+static struct xt_read_constant *hand_on(struct xt_reader *reader, const struct xt_read_node *node,
+                                        struct xt_read_constant *in)
+{
+    int64_t perm[XT_READ_DIMS_MAX];
+    bool same =
+        xt_read_is(node, "Identity") || xt_read_is(node, "Cast") || xt_read_is(node, "CastLike");
+    if (same && !is_parameter_name(node))
+        return in;
+    if (!same && (!xt_read_is(node, "Transpose") || in->ndims != 2 ||
+                  (xt_read_ints(reader, node, "perm", -1, perm) == 2 && perm[0] == 0)))
+        return NULL;
+    struct xt_read_constant *out = xt_reader_take(reader, 1, sizeof *out);
+    if (!out)
+        return NULL;
+    *out = *in;
+    if (same) {
+        out->name = node->outputs[0]->name;
+        return out;
+    }
+    out->numbers = NULL;
+    out->dims[0] = in->dims[1];
+    out->dims[1] = in->dims[0];
+    out->transposed = !in->transposed;
+    return out;
+}
+
+static struct xt_read_constant *compute(struct xt_reader *reader, const struct xt_read_node *node,
+                                        struct xt_read_constant *const in[], int count)
+{
+    if (count == 0)
+        return NULL;
+    for (size_t i = 0; count == 2 && i < sizeof binaries / sizeof *binaries; i++)
+        if (xt_read_is(node, binaries[i].op))
+            return fold_binary(reader, &binaries[i], in);
+    for (size_t i = 0; count == 1 && i < sizeof unaries / sizeof *unaries; i++)
+        if (xt_read_is(node, unaries[i].op)) {
+            struct xt_read_constant *out = copy_as(reader, in[0], in[0]->ndims, in[0]->dims);
+            for (size_t k = 0; out && k < out->count; k++)
+                out->numbers[k] = unaries[i].of(out->numbers[k]);
+            return out;
+        }
+    if (xt_read_is(node, "Identity"))
+        return in[0];
+    if (xt_read_is(node, "Cast") || xt_read_is(node, "CastLike"))
+        return fold_cast(reader, node, in[0], count < 2 || in[1]->is_float);
+    if (xt_read_is(node, "Where") && count == 3)
+        return fold_where(reader, in);
+    if (xt_read_is(node, "Gather") && count == 2)
+        return fold_gather(reader, node, in);
+    if (xt_read_is(node, "Concat"))
+        return fold_concat(reader, in, count);
+    if (xt_read_is(node, "Slice"))
+        return fold_slice(reader, node, in[0]);
+    if (xt_read_is(node, "Squeeze"))
+        return fold_squeeze(reader, node, in[0]);
+    if (xt_read_is(node, "Unsqueeze"))
+        return fold_unsqueeze(reader, node, in[0]);
+    if (xt_read_is(node, "Reshape") && count == 2)
+        return fold_reshape(reader, in);
+    if (xt_read_is(node, "ConstantOfShape"))
+        return fold_filled(reader, node, in[0]);
+    if (xt_read_is(node, "Expand") && count == 2)
+        return fold_expand(reader, in);
+    if (xt_read_is(node, "Range") && count == 3)
+        return fold_range(reader, in);
+    if (xt_read_is(node, "ReduceProd") || xt_read_is(node, "ReduceSum"))
+        return fold_reduce(reader, node, in[0]);
+    return NULL;
+}
+
+/* ---- the shape of what depends on images ---- */
+
+static struct xt_read_constant *shape_of(struct xt_reader *reader, const struct xt_read_node *node)
+{
+    struct xt_read_value *value = xt_read_input(node, 0);
+    struct xt_read_constant *constant = xt_read_constant_of(reader, value);
+    int ndims = constant ? constant->ndims : value && value->view ? value->view->ndims : -1;
+    if (ndims < 0)
+        return NULL;
+    int64_t start = xt_read_int(node, "start", 0);
+    int64_t end = xt_read_int(node, "end", ndims);
+    start = start < -ndims ? 0 : start < 0 ? start + ndims : start > ndims ? ndims : start;
+    end = end < -ndims ? 0 : end < 0 ? end + ndims : end > ndims ? ndims : end;
+    int64_t count = end > start ? end - start : 0;
+    struct xt_read_constant *out = make(reader, 1, &count, false);
+    for (int64_t i = 0; out && i < count; i++)
+        out->numbers[i] = (double)(constant ? constant->dims[start + i]
+                                            : xt_read_dim(value->view, (int)(start + i)));
+    return out;
+}
+
+static bool give(struct xt_read_node *node, struct xt_read_constant *constant)
+{
+    if (constant && node->output_count && node->outputs[0])
+        node->outputs[0]->constant = constant;
+    return constant != NULL;
+}
+
+bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node)
+{
+    enum { INPUTS_MAX = 16 };
+    struct xt_read_constant *in[INPUTS_MAX];
+    if (xt_read_is(node, "Constant"))
+        return node->output_count && xt_read_constant_of(reader, node->outputs[0]);
+    if (xt_read_is(node, "Shape"))
+        return give(node, shape_of(reader, node));
+    if (node->input_count > INPUTS_MAX)
+        return false;
+    int count = 0;
+    for (int i = 0; i < node->input_count; i++) {
+        struct xt_read_value *value = xt_read_input(node, i);
+        /* What CastLike takes its type from may depend on images: that is float then. */
+        if (!value || (i == 1 && xt_read_is(node, "CastLike") && !value->constant))
+            continue;
+        in[count] = xt_read_constant_of(reader, value);
+        if (!in[count])
+            return false;
+        count++;
+    }
+    if (count && in[0]->tensor && give(node, hand_on(reader, node, in[0])))
+        return true;
+    for (int i = 0; i < count; i++)
+        if (!xt_read_numbers(reader, in[i]))
+            return false;
+    return give(node, compute(reader, node, in, count));
+}

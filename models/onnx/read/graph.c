@@ -1,0 +1,378 @@
+/* An ONNX graph's nodes, joined by the names of their values, and what is said of them. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "models/onnx/read/reader.h"
+
+enum { OPSET_LEAST = 9, OPSET_MOST = 21, NAME_MAX_BYTES = 1024, NODE_VALUES_MAX = 4096 };
+
+bool xt_reader_fails(const struct xt_reader *reader)
+{
+    return reader->err.status != XT_OK;
+}
+
+bool xt_reader_refuse(struct xt_reader *reader, const struct xt_read_node *node, const char *format,
+                      ...)
+{
+    char text[768];
+    va_list args;
+    if (xt_reader_fails(reader))
+        return false;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (!node) {
+        xt_err_set(&reader->err, XT_ERR_DATA, "%s", text);
+        return false;
+    }
+    const char *name = node->proto->name && *node->proto->name  ? node->proto->name
+                       : node->output_count && node->outputs[0] ? node->outputs[0]->name
+                                                                : "without a name";
+    xt_err_set(&reader->err, XT_ERR_DATA, "the node %s (%s) %s",
+               xt_str_quote(name, strlen(name)).text, node->proto->op_type, text);
+    return false;
+}
+
+void *xt_reader_take(struct xt_reader *reader, size_t count, size_t size)
+{
+    void *out = NULL;
+    if (!xt_reader_fails(reader))
+        xt_weight_store_alloc(&reader->store, &out, count, size, "the ONNX model", &reader->err);
+    return out;
+}
+
+/* ---- attributes ---- */
+
+bool xt_read_is(const struct xt_read_node *node, const char *op)
+{
+    return node && strcmp(node->op, op) == 0;
+}
+
+struct xt_read_value *xt_read_input(const struct xt_read_node *node, int i)
+{
+    return i < node->input_count ? node->inputs[i] : NULL;
+}
+
+const Onnx__AttributeProto *xt_read_attribute(const struct xt_read_node *node, const char *name)
+{
+    for (size_t i = 0; i < node->proto->n_attribute; i++) {
+        const Onnx__AttributeProto *attribute = node->proto->attribute[i];
+        if (attribute->name && strcmp(attribute->name, name) == 0)
+            return attribute;
+    }
+    return NULL;
+}
+
+int64_t xt_read_int(const struct xt_read_node *node, const char *name, int64_t otherwise)
+{
+    const Onnx__AttributeProto *attribute = xt_read_attribute(node, name);
+    return attribute && attribute->has_i ? attribute->i : otherwise;
+}
+
+double xt_read_float(const struct xt_read_node *node, const char *name, double otherwise)
+{
+    const Onnx__AttributeProto *attribute = xt_read_attribute(node, name);
+    char decimal[32];
+    if (!attribute || !attribute->has_f)
+        return otherwise;
+    /* The decimal number that was meant: 1e-05, not 9.99999975e-06. */
+    snprintf(decimal, sizeof decimal, "%.7g", (double)attribute->f);
+    return strtod(decimal, NULL);
+}
+
+struct xt_read_text xt_read_string(const struct xt_read_node *node, const char *name)
+{
+    struct xt_read_text out = {""};
+    const Onnx__AttributeProto *attribute = xt_read_attribute(node, name);
+    if (attribute && attribute->has_s)
+        snprintf(out.text, sizeof out.text, "%.*s",
+                 (int)(attribute->s.len < sizeof out.text ? attribute->s.len : sizeof out.text),
+                 (const char *)attribute->s.data);
+    return out;
+}
+
+int xt_read_ints(struct xt_reader *reader, const struct xt_read_node *node, const char *attribute,
+                 int input, int64_t out[XT_READ_DIMS_MAX])
+{
+    const Onnx__AttributeProto *list = xt_read_attribute(node, attribute);
+    struct xt_read_value *value = input < 0 ? NULL : xt_read_input(node, input);
+    if (list && list->n_ints <= XT_READ_DIMS_MAX) {
+        for (size_t i = 0; i < list->n_ints; i++)
+            out[i] = list->ints[i];
+        return (int)list->n_ints;
+    }
+    if (list || !value)
+        return list ? -2 : -1;
+    struct xt_read_constant *constant = xt_read_constant_of(reader, value);
+    const double *numbers =
+        constant && constant->count <= XT_READ_DIMS_MAX ? xt_read_numbers(reader, constant) : NULL;
+    if (!numbers)
+        return -2;
+    for (size_t i = 0; i < constant->count; i++)
+        out[i] = xt_read_whole(numbers[i]);
+    return (int)constant->count;
+}
+
+/* ---- names ---- */
+
+struct entry {
+    const char *name;
+    struct xt_read_value *value;
+};
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
+}
+
+struct names {
+    struct entry *entries;
+    size_t count;
+};
+
+static struct xt_read_value *find(const struct names *names, const char *name)
+{
+    const struct entry wanted = {name, NULL};
+    if (!names->entries)
+        return NULL;
+    const struct entry *found =
+        bsearch(&wanted, names->entries, names->count, sizeof *names->entries, compare);
+    return found ? found->value : NULL;
+}
+
+static bool add_value(struct xt_reader *reader, struct names *names, const char *name)
+{
+    if (!name || strlen(name) > NAME_MAX_BYTES)
+        return xt_reader_refuse(reader, NULL,
+                                "a value of it has no name, or one of more than %d bytes",
+                                NAME_MAX_BYTES);
+    struct xt_read_value *value = &reader->values[reader->value_count++];
+    value->name = name;
+    if (names->entries)
+        names->entries[names->count++] = (struct entry){name, value};
+    return names->entries;
+}
+
+/* Room for all values: of initializers, inputs, and what nodes give. */
+static bool take_values(struct xt_reader *reader, struct names *names)
+{
+    const Onnx__GraphProto *graph = reader->file.model->graph;
+    size_t count = graph->n_initializer + graph->n_input;
+    for (size_t i = 0; i < graph->n_node; i++)
+        count += graph->node[i]->n_output;
+    if (graph->n_node > XT_READ_NODES_MAX || count > XT_READ_VALUES_MAX)
+        return xt_reader_refuse(reader, NULL,
+                                "it has %zu nodes and %zu values; the limits are %d and %d",
+                                graph->n_node, count, XT_READ_NODES_MAX, XT_READ_VALUES_MAX);
+    reader->values = xt_reader_take(reader, count + 1, sizeof *reader->values);
+    names->entries = xt_reader_take(reader, count + 1, sizeof *names->entries);
+    return reader->values && names->entries;
+}
+
+static bool sort(struct xt_reader *reader, struct names *names)
+{
+    if (!names->count)
+        return true;
+    qsort(names->entries, names->count, sizeof *names->entries, compare);
+    for (size_t i = 1; i < names->count; i++)
+        if (compare(&names->entries[i - 1], &names->entries[i]) == 0)
+            return xt_reader_refuse(
+                reader, NULL, "two values of it are called \"%s\"",
+                xt_str_quote(names->entries[i].name, strlen(names->entries[i].name)).text);
+    return true;
+}
+
+/* ---- inputs ---- */
+
+static int64_t fixed(const Onnx__TensorShapeProto__Dimension *dim)
+{
+    return dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE ? dim->dim_value
+                                                                                   : 0;
+}
+
+static bool read_input_shape(struct xt_reader *reader, const Onnx__ValueInfoProto *info)
+{
+    enum { SIDE_MAX = 16384 };
+    const Onnx__TypeProto__Tensor *tensor =
+        info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
+            ? info->type->tensor_type
+            : NULL;
+    if (!tensor || !tensor->shape || tensor->shape->n_dim != 4)
+        return xt_reader_refuse(reader, NULL,
+                                "its input is no batch of images, [n][3][height][width]");
+    if (tensor->elem_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT)
+        return xt_reader_refuse(reader, NULL,
+                                "its input is not of float32: export the network itself, without "
+                                "the conversion from bytes, and without .half()");
+    Onnx__TensorShapeProto__Dimension *const *dims = tensor->shape->dim;
+    int64_t h = fixed(dims[2]);
+    int64_t w = fixed(dims[3]);
+    reader->fixed_batch = fixed(dims[0]);
+    if (h <= 0 || w <= 0 || fixed(dims[1]) <= 0)
+        return xt_reader_refuse(reader, NULL,
+                                "the size of its images is open; export it with dynamic_axes (or "
+                                "dynamic_shapes) only for the batch");
+    if (fixed(dims[1]) != 3)
+        return xt_reader_refuse(reader, NULL, "it reads images of %lld channels; 3 are supported",
+                                (long long)fixed(dims[1]));
+    if (h > SIDE_MAX || w > SIDE_MAX)
+        return xt_reader_refuse(reader, NULL, "it reads images of %lldx%lld, above the limit of %d",
+                                (long long)w, (long long)h, SIDE_MAX);
+    reader->height = (int)h;
+    reader->width = (int)w;
+    return true;
+}
+
+static bool add_inputs(struct xt_reader *reader, struct names *names)
+{
+    const Onnx__GraphProto *graph = reader->file.model->graph;
+    const Onnx__ValueInfoProto *input = NULL;
+    const struct names initializers = *names; /* which older files list as inputs too */
+    for (size_t i = 0; i < graph->n_input; i++) {
+        if (graph->input[i]->name && find(&initializers, graph->input[i]->name))
+            continue;
+        if (input)
+            return xt_reader_refuse(reader, NULL, "it has several inputs; one is supported");
+        input = graph->input[i];
+        if (!add_value(reader, names, input->name))
+            return false;
+        reader->input = &reader->values[reader->value_count - 1];
+        reader->input->is_input = true;
+    }
+    return input ? read_input_shape(reader, input)
+                 : xt_reader_refuse(reader, NULL, "it has no input");
+}
+
+/* ---- nodes ---- */
+
+static bool check_opset(struct xt_reader *reader)
+{
+    const Onnx__ModelProto *model = reader->file.model;
+    for (size_t i = 0; i < model->n_opset_import; i++) {
+        const char *domain = model->opset_import[i]->domain;
+        if (!domain || !*domain || strcmp(domain, "ai.onnx") == 0)
+            reader->opset = model->opset_import[i]->version;
+    }
+    return (reader->opset >= OPSET_LEAST && reader->opset <= OPSET_MOST) ||
+           xt_reader_refuse(reader, NULL,
+                            "it is written in opset %lld, %d to %d are supported: export it with "
+                            "opset_version=17",
+                            (long long)reader->opset, OPSET_LEAST, OPSET_MOST);
+}
+
+static bool check_node(struct xt_reader *reader, const struct xt_read_node *node)
+{
+    const Onnx__NodeProto *proto = node->proto;
+    /* A name in brackets is a pattern's (patterns.c). */
+    if (!proto->op_type || !*proto->op_type || *proto->op_type == '(' ||
+        strlen(proto->op_type) > 64)
+        return xt_reader_refuse(reader, NULL, "one of its nodes has no operator");
+    if (proto->domain && *proto->domain && strcmp(proto->domain, "ai.onnx") != 0)
+        return xt_reader_refuse(reader, node,
+                                "is of the operators \"%s\", only ONNX's own are supported",
+                                xt_str_quote(proto->domain, strlen(proto->domain)).text);
+    for (size_t i = 0; i < proto->n_attribute; i++)
+        if (proto->attribute[i]->g || proto->attribute[i]->n_graphs)
+            return xt_reader_refuse(reader, node,
+                                    "is control flow, which cannot be trained here: export the "
+                                    "network with its branches decided (torch.jit.trace, or the "
+                                    "model without the `if`)");
+    if (proto->n_input > NODE_VALUES_MAX || proto->n_output > NODE_VALUES_MAX)
+        return xt_reader_refuse(reader, node, "reads or gives more than %d values",
+                                NODE_VALUES_MAX);
+    return true;
+}
+
+static bool add_outputs(struct xt_reader *reader, struct names *names)
+{
+    const Onnx__GraphProto *graph = reader->file.model->graph;
+    for (size_t i = 0; i < graph->n_node; i++)
+        for (size_t k = 0; k < graph->node[i]->n_output; k++)
+            if (graph->node[i]->output[k] && *graph->node[i]->output[k] &&
+                !add_value(reader, names, graph->node[i]->output[k]))
+                return false;
+    return true;
+}
+
+/* Its inputs are there already, its outputs come to be. */
+static bool join(struct xt_reader *reader, const struct names *names, struct xt_read_node *node)
+{
+    const Onnx__NodeProto *proto = node->proto;
+    node->op = proto->op_type;
+    node->inputs = xt_reader_take(reader, proto->n_input, sizeof *node->inputs);
+    node->outputs = xt_reader_take(reader, proto->n_output, sizeof *node->outputs);
+    if (!node->inputs || !node->outputs)
+        return false;
+    node->input_count = (int)proto->n_input;
+    node->output_count = (int)proto->n_output;
+    for (int i = 0; i < node->output_count; i++)
+        if (proto->output[i] && *proto->output[i])
+            node->outputs[i] = find(names, proto->output[i]);
+    for (int i = 0; i < node->input_count; i++) {
+        const char *name = proto->input[i];
+        if (!name || !*name)
+            continue;
+        struct xt_read_value *value = find(names, name);
+        if (!value || (!value->producer && !value->is_input && !value->initializer))
+            return xt_reader_refuse(reader, node, "reads \"%s\", which no node before it gives",
+                                    xt_str_quote(name, strlen(name)).text);
+        node->inputs[i] = value;
+        value->readers++;
+    }
+    for (int i = 0; i < node->output_count; i++)
+        if (node->outputs[i])
+            node->outputs[i]->producer = node;
+    return true;
+}
+
+static bool add_initializers(struct xt_reader *reader, struct names *names)
+{
+    const Onnx__GraphProto *graph = reader->file.model->graph;
+    if (graph->n_sparse_initializer)
+        return xt_reader_refuse(reader, NULL, "it has sparse weights, which are not read");
+    for (size_t i = 0; i < graph->n_initializer; i++) {
+        if (!add_value(reader, names, graph->initializer[i]->name))
+            return false;
+        reader->values[reader->value_count - 1].initializer = graph->initializer[i];
+    }
+    return true;
+}
+
+static bool take_output(struct xt_reader *reader, const struct names *names)
+{
+    const Onnx__GraphProto *graph = reader->file.model->graph;
+    if (graph->n_output != 1)
+        return xt_reader_refuse(reader, NULL,
+                                "it has %zu outputs; only one is supported, the logits: export it "
+                                "without the others (aux_logits=False)",
+                                graph->n_output);
+    const char *name = graph->output[0]->name;
+    reader->output = name ? find(names, name) : NULL;
+    return (reader->output && reader->output->producer) ||
+           xt_reader_refuse(reader, NULL, "no node gives its output");
+}
+
+bool xt_reader_load(struct xt_reader *reader)
+{
+    const Onnx__GraphProto *graph = reader->file.model->graph;
+    struct names names = {0};
+    if (!check_opset(reader) || !take_values(reader, &names) || !add_initializers(reader, &names) ||
+        !sort(reader, &names) || !add_inputs(reader, &names) || !add_outputs(reader, &names) ||
+        !sort(reader, &names))
+        return false;
+    reader->nodes = xt_reader_take(reader, graph->n_node, sizeof *reader->nodes);
+    if (!reader->nodes)
+        return false;
+    for (size_t i = 0; i < graph->n_node; i++) {
+        struct xt_read_node *node = &reader->nodes[i];
+        node->proto = graph->node[i];
+        reader->node_count++;
+        if (!check_node(reader, node) || !join(reader, &names, node))
+            return false;
+    }
+    return take_output(reader, &names);
+}

@@ -1,0 +1,376 @@
+/* Operators with parameters, which take PyTorch's names from the initializers. */
+#include <stdio.h>
+#include <string.h>
+
+#include "models/onnx/read/ops.h"
+
+/* ---- names ---- */
+
+/* Names of layers and parameters of one node. */
+struct names {
+    char layer[XT_PARAM_NAME_MAX];
+    char weight[XT_PARAM_NAME_MAX], bias[XT_PARAM_NAME_MAX];
+};
+
+bool xt_read_is_made_up(const char *name)
+{
+    return strstr(name, "::") || xt_str_starts(name, "val_") || xt_str_starts(name, "_val_") ||
+           (*name >= '0' && *name <= '9');
+}
+
+/* The module that a node is of, from the node's name: "/layer1/layer1.0/conv1/Conv" is of
+ * layer1.0.conv1. False where the name does not say. */
+static bool module_of(const struct xt_read_node *node, char *out, size_t size)
+{
+    const char *at = node->proto->name ? node->proto->name : "";
+    char last[XT_PARAM_NAME_MAX] = "";
+    size_t length = 0;
+    out[0] = 0;
+    while (*at == '/') {
+        const char *end = strchr(++at, '/');
+        char part[XT_PARAM_NAME_MAX];
+        if (!end)
+            break;
+        if ((size_t)(end - at) >= sizeof part)
+            return false;
+        snprintf(part, sizeof part, "%.*s", (int)(end - at), at);
+        bool repeats = *last && xt_str_starts(part, last) && part[strlen(last)] == '.';
+        const char *own = repeats ? part + strlen(last) + 1 : part;
+        int added = snprintf(out + length, size - length, "%s%s", length ? "." : "", own);
+        if (added < 0 || (size_t)added >= size - length)
+            return false;
+        length += (size_t)added;
+        snprintf(last, sizeof last, "%s", part);
+        at = end;
+    }
+    return length > 0;
+}
+
+static bool fits(const char *name)
+{
+    return strlen(name) < XT_PARAM_NAME_MAX;
+}
+
+/* "NAME" of "NAME.weight". */
+static bool strip(const char *name, const char *end, char *out)
+{
+    size_t length = strlen(name);
+    size_t cut = strlen(end);
+    if (length <= cut || strcmp(name + length - cut, end) != 0)
+        return false;
+    snprintf(out, XT_PARAM_NAME_MAX, "%.*s", (int)(length - cut), name);
+    return true;
+}
+
+static bool name_layer(struct xt_reader *reader, const struct xt_read_node *node,
+                       const struct xt_read_constant *weight, const struct xt_read_constant *bias,
+                       struct names *out)
+{
+    const char *own = weight->name;
+    const char *second = bias ? bias->name : NULL;
+    bool lost = !*own || xt_read_is_made_up(own);
+    if (!fits(own) || (second && !fits(second)))
+        return xt_reader_refuse(reader, node, "has a parameter whose name is longer than %d bytes",
+                                XT_PARAM_NAME_MAX - 1);
+    bool named = (!lost && strip(own, ".weight", out->layer)) ||
+                 (second && !xt_read_is_made_up(second) && strip(second, ".bias", out->layer)) ||
+                 module_of(node, out->layer, sizeof out->layer);
+    if (!named)
+        snprintf(out->layer, sizeof out->layer, "layer%zu", reader->net->node_count);
+    int length = snprintf(out->weight, sizeof out->weight, "%s%s", lost ? out->layer : own,
+                          lost ? ".weight" : "");
+    int more = second && !xt_read_is_made_up(second)
+                   ? snprintf(out->bias, sizeof out->bias, "%s", second)
+                   : snprintf(out->bias, sizeof out->bias, "%s.bias", out->layer);
+    return (length < XT_PARAM_NAME_MAX && more < XT_PARAM_NAME_MAX) ||
+           xt_reader_refuse(reader, node, "has a parameter whose name is longer than %d bytes",
+                            XT_PARAM_NAME_MAX - 1);
+}
+
+/* ---- initial values ---- */
+
+static bool begin_as(struct xt_reader *reader, const struct xt_value *made, int which,
+                     const struct xt_read_constant *constant, bool transposed)
+{
+    if (!made || !constant)
+        return made != NULL;
+    int param = made->of->params[which];
+    size_t need = reader->net->param_capacity + 1;
+    if (param < 0)
+        return true;
+    if (need > reader->initial_capacity) {
+        const struct xt_file_tensor **initial = xt_reader_take(reader, need, sizeof *initial);
+        bool *swapped = xt_reader_take(reader, need, sizeof *swapped);
+        if (!initial || !swapped)
+            return false;
+        if (reader->initial) {
+            memcpy(initial, reader->initial, reader->initial_capacity * sizeof *initial);
+            memcpy(swapped, reader->initial_transposed, reader->initial_capacity * sizeof *swapped);
+        }
+        reader->initial = initial;
+        reader->initial_transposed = swapped;
+        reader->initial_capacity = need;
+    }
+    reader->initial[param] = constant->tensor;
+    reader->initial_transposed[param] = transposed;
+    return true;
+}
+
+/* An input that is one of the file's tensors, of so many dimensions. */
+static struct xt_read_constant *weight_of(struct xt_reader *reader, struct xt_read_node *node,
+                                          int i, int ndims)
+{
+    struct xt_read_value *value = xt_read_input(node, i);
+    struct xt_read_constant *constant = value ? xt_read_constant_of(reader, value) : NULL;
+    if (constant && constant->tensor && constant->ndims == ndims && constant->is_float)
+        return constant;
+    xt_reader_refuse(reader, node,
+                     "needs as its input %d a tensor of %d dimensions stored in the file: weights "
+                     "that are computed from others, or from the images, cannot be trained here",
+                     i, ndims);
+    return NULL;
+}
+
+static bool optional_bias(struct xt_reader *reader, struct xt_read_node *node, int i,
+                          int64_t channels, struct xt_read_constant **out)
+{
+    *out = NULL;
+    double none = 1;
+    struct xt_read_value *value = xt_read_input(node, i);
+    struct xt_read_constant *computed = value ? xt_read_constant_of(reader, value) : NULL;
+    /* Exporters write a bias of zeros, computed by the weight's shape, where there is none. */
+    if (!value ||
+        (computed && !computed->tensor && xt_read_number(reader, value, &none) && none == 0))
+        return true;
+    *out = weight_of(reader, node, i, 1);
+    return *out && ((*out)->dims[0] == channels ||
+                    xt_reader_refuse(reader, node, "has a bias of %lld elements for %lld channels",
+                                     (long long)(*out)->dims[0], (long long)channels));
+}
+
+/* ---- convolution ---- */
+
+static bool read_kernel(struct xt_reader *reader, const struct xt_read_node *node,
+                        const struct xt_read_view *view, const struct xt_read_constant *weight,
+                        struct xt_net_conv *spec)
+{
+    bool line = weight->ndims == 3; /* [n][c][w] */
+    int sides[2] = {1, 1};
+    int own[2];
+    int *kernel = spec->kernel + line;
+    int count = 2 - line;
+    spec->kernel[0] = 1;
+    spec->stride[0] = spec->dilation[0] = 1;
+    for (int i = 0; i < count; i++) {
+        if (weight->dims[2 + i] > 4096)
+            return xt_reader_refuse(reader, node, "has a kernel of more than 4096 pixels");
+        kernel[i] = (int)weight->dims[2 + i];
+        sides[line + i] = (int)xt_read_dim(view, 2 + i);
+    }
+    if (!xt_read_window(reader, node, "kernel_shape", 0, count, own) ||
+        !xt_read_window(reader, node, "strides", 1, count, spec->stride + line) ||
+        !xt_read_window(reader, node, "dilations", 1, count, spec->dilation + line))
+        return false;
+    for (int i = 0; i < count; i++)
+        if (own[i] && own[i] != kernel[i])
+            return xt_reader_refuse(reader, node,
+                                    "has a kernel_shape that differs from its weight's");
+    return xt_read_pads(reader, node, sides, spec->kernel, spec->stride, spec->dilation, spec->pad);
+}
+
+bool xt_read_conv(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_view *in = xt_read_data(reader, node, 0);
+    struct xt_read_view *view = in ? xt_read_copy(reader, in) : NULL;
+    int homes[XT_READ_DIMS_MAX] = {0};
+    struct xt_read_constant *bias = NULL;
+    struct names names;
+    struct xt_net_conv spec = {0};
+    if (!view)
+        return false;
+    if (view->ndims < 3 || !xt_read_image_homes(view, homes))
+        return xt_reader_refuse(
+            reader, node,
+            "is a convolution of %d dimensions; only images are supported, [n][c][h][w]",
+            view->ndims - 2);
+    struct xt_read_constant *weight = weight_of(reader, node, 1, view->ndims);
+    if (!weight || !optional_bias(reader, node, 2, weight->dims[0], &bias) ||
+        !name_layer(reader, node, weight, bias, &names) ||
+        !read_kernel(reader, node, view, weight, &spec))
+        return false;
+    int64_t groups = xt_read_int(node, "group", 1);
+    if (groups < 1 || groups > weight->dims[0] || weight->dims[1] * groups != xt_read_dim(view, 1))
+        return xt_reader_refuse(
+            reader, node, "has a weight for %lld channels in %lld groups, and reads %lld",
+            (long long)weight->dims[1], (long long)groups, (long long)xt_read_dim(view, 1));
+    for (int i = 0; i < 4; i++)
+        spec.pad[i] += (int)view->pad[i];
+    memset(view->pad, 0, sizeof view->pad);
+    spec.name = names.layer;
+    spec.weight = names.weight;
+    spec.bias_name = names.bias;
+    spec.channels = (int)weight->dims[0];
+    spec.groups = (int)groups;
+    spec.bias = bias != NULL;
+    struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
+    value = value ? xt_net_conv(reader->net, value, &spec) : NULL;
+    return begin_as(reader, value, XT_NODE_WEIGHT, weight, false) &&
+           begin_as(reader, value, XT_NODE_BIAS, bias, false) &&
+           xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
+}
+
+/* ---- linear ---- */
+
+static bool check_gemm(struct xt_reader *reader, const struct xt_read_node *node)
+{
+    bool known = xt_read_float(node, "alpha", 1) == 1 && xt_read_float(node, "beta", 1) == 1 &&
+                 xt_read_int(node, "transA", 0) == 0;
+    return known || xt_reader_refuse(reader, node,
+                                     "has an alpha, beta or transA, which are not there; a linear "
+                                     "layer has none");
+}
+
+/* Gemm, MatMul by a weight, and (linear): one with a bias that is added. */
+bool xt_read_linear(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_view *in = xt_read_data(reader, node, 0);
+    struct xt_read_view *view = in ? xt_read_copy(reader, in) : NULL;
+    struct xt_read_constant *weight = view ? weight_of(reader, node, 1, 2) : NULL;
+    struct xt_read_constant *bias = NULL;
+    struct names names;
+    int homes[XT_READ_DIMS_MAX] = {0};
+    if (!weight || (xt_read_is(node, "Gemm") && !check_gemm(reader, node)))
+        return false;
+    bool out_first = xt_read_is(node, "Gemm") && xt_read_int(node, "transB", 0);
+    int64_t channels = weight->dims[out_first ? 0 : 1];
+    if (view->ndims < 2 || xt_read_dim(view, view->ndims - 1) != weight->dims[out_first ? 1 : 0])
+        return xt_reader_refuse(reader, node, "has a weight for %lld numbers, and reads %lld",
+                                (long long)weight->dims[out_first ? 1 : 0],
+                                (long long)xt_read_dim(view, view->ndims - 1));
+    if (!optional_bias(reader, node, 2, channels, &bias) ||
+        !name_layer(reader, node, weight, bias, &names))
+        return false;
+    const struct xt_net_linear spec = {.name = names.layer,
+                                       .weight = names.weight,
+                                       .bias_name = names.bias,
+                                       .channels = (int)channels,
+                                       .bias = bias != NULL};
+    xt_read_channel_homes(view, view->ndims - 1, homes);
+    struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
+    value = value ? xt_net_linear(reader->net, value, &spec) : NULL;
+    /* The file's tensor is [out][in] as PyTorch's where it is read with its axes swapped. */
+    return begin_as(reader, value, XT_NODE_WEIGHT, weight, out_first == weight->transposed) &&
+           begin_as(reader, value, XT_NODE_BIAS, bias, false) &&
+           xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
+}
+
+/* ---- norms ---- */
+
+bool xt_read_batch_norm(struct xt_reader *reader, struct xt_read_node *node)
+{
+    static const int which[] = {XT_NODE_WEIGHT, XT_NODE_BIAS, XT_NODE_MEAN, XT_NODE_VAR};
+    struct xt_read_view *in = xt_read_data(reader, node, 0);
+    struct xt_read_view *view = in ? xt_read_copy(reader, in) : NULL;
+    struct xt_read_constant *params[4];
+    struct names names;
+    int homes[XT_READ_DIMS_MAX] = {0};
+    if (!view)
+        return false;
+    if (view->ndims < 2)
+        return xt_reader_refuse(reader, node, "reads a tensor of one dimension");
+    for (int i = 0; i < 4; i++) {
+        params[i] = weight_of(reader, node, i + 1, 1);
+        if (!params[i])
+            return false;
+        if (params[i]->dims[0] != xt_read_dim(view, 1))
+            return xt_reader_refuse(reader, node, "has %lld numbers for %lld channels",
+                                    (long long)params[i]->dims[0], (long long)xt_read_dim(view, 1));
+    }
+    if (!name_layer(reader, node, params[0], params[1], &names))
+        return false;
+    const struct xt_net_norm spec = {
+        .name = names.layer,
+        .eps = xt_read_float(node, "epsilon", 1e-5),
+        .momentum = 1 - xt_read_float(node, "momentum", 0.9),
+    };
+    xt_read_channel_homes(view, 1, homes);
+    struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
+    value = value ? xt_net_batch_norm(reader->net, value, &spec) : NULL;
+    for (int i = 0; i < 4; i++)
+        if (!begin_as(reader, value, which[i], params[i], false))
+            return false;
+    reader->norms++;
+    return xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
+}
+
+bool xt_read_layer_norm(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_view *in = xt_read_data(reader, node, 0);
+    struct xt_read_view *view = in ? xt_read_copy(reader, in) : NULL;
+    struct xt_read_constant *weight = view ? weight_of(reader, node, 1, 1) : NULL;
+    struct xt_read_constant *bias = weight ? weight_of(reader, node, 2, 1) : NULL;
+    struct names names;
+    int homes[XT_READ_DIMS_MAX] = {0};
+    if (!bias || !name_layer(reader, node, weight, bias, &names))
+        return false;
+    int last = view->ndims - 1;
+    int axis = xt_read_axis_of(reader, node, xt_read_int(node, "axis", -1), view->ndims);
+    if (axis < 0)
+        return false;
+    if (axis != last || weight->dims[0] != xt_read_dim(view, last) ||
+        bias->dims[0] != weight->dims[0])
+        return xt_reader_refuse(
+            reader, node,
+            "norms over more than the last axis; layer norms over the last axis are supported");
+    const struct xt_net_norm spec = {
+        .name = names.layer,
+        .eps = node->number > 0 ? node->number : xt_read_float(node, "epsilon", 1e-5),
+    };
+    reader->norms++;
+    xt_read_channel_homes(view, last, homes);
+    struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
+    value = value ? xt_net_layer_norm(reader->net, value, &spec) : NULL;
+    return begin_as(reader, value, XT_NODE_WEIGHT, weight, false) &&
+           begin_as(reader, value, XT_NODE_BIAS, bias, false) &&
+           xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
+}
+
+/* ---- a parameter by itself ---- */
+
+struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt_read_node *node,
+                                       struct xt_read_value *value)
+{
+    struct xt_read_constant *constant = xt_read_constant_of(reader, value);
+    int homes[XT_READ_DIMS_MAX] = {0};
+    int sides[XT_AXES] = {1, 1, 1};
+    int home = XT_AXES;
+    if (!constant || !constant->tensor || constant->transposed || !constant->is_float ||
+        constant->ndims > 4 || !fits(constant->name)) {
+        xt_reader_refuse(reader, node,
+                         "reads \"%s\", which is not a parameter: constants of several numbers, "
+                         "and values computed from weights, are not supported",
+                         xt_str_quote(value->name, strlen(value->name)).text);
+        return NULL;
+    }
+    struct xt_net_parameter spec = {.name = constant->name, .ndims = constant->ndims};
+    for (int i = constant->ndims - 1; i >= 0; i--) {
+        spec.dims[i] = (int)constant->dims[i];
+        homes[i] = XT_READ_NONE;
+        if (constant->dims[i] == 1)
+            continue;
+        if (home == 0 || constant->dims[i] < 1) {
+            xt_reader_refuse(reader, node, "reads a parameter of more than three dimensions");
+            return NULL;
+        }
+        homes[i] = --home;
+        sides[home] = (int)constant->dims[i];
+    }
+    spec.h = sides[XT_AXIS_H];
+    spec.w = sides[XT_AXIS_W];
+    spec.c = sides[XT_AXIS_C];
+    struct xt_value *made = xt_net_parameter(reader->net, &spec);
+    if (!begin_as(reader, made, XT_NODE_WEIGHT, constant, false))
+        return NULL;
+    value->view = xt_read_view(reader, made, constant->ndims, homes);
+    return value->view;
+}

@@ -1,0 +1,458 @@
+/* Operators without parameters that compute. */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "models/onnx/read/ops.h"
+
+/* ---- element by element ---- */
+
+static bool clip(struct xt_reader *reader, struct xt_read_node *node, struct xt_activation *out)
+{
+    double low = xt_read_float(node, "min", -(double)FLT_MAX);
+    double high = xt_read_float(node, "max", (double)FLT_MAX);
+    if ((xt_read_input(node, 1) && !xt_read_number(reader, xt_read_input(node, 1), &low)) ||
+        (xt_read_input(node, 2) && !xt_read_number(reader, xt_read_input(node, 2), &high)))
+        return xt_reader_refuse(reader, node, "has limits that are not known while it is read");
+    low = low < -(double)FLT_MAX ? -(double)FLT_MAX : low;
+    high = high > (double)FLT_MAX ? (double)FLT_MAX : high;
+    if (!(low < high))
+        return xt_reader_refuse(reader, node, "clips to nothing");
+    *out = (struct xt_activation){XT_ACT_CLIP, (float)low, (float)high};
+    if (low == 0 && high == (double)FLT_MAX)
+        out->kind = XT_ACT_RELU;
+    return true;
+}
+
+static bool activation_of(struct xt_reader *reader, struct xt_read_node *node,
+                          struct xt_activation *out)
+{
+    static const struct {
+        const char *op;
+        struct xt_activation activation; /* with ONNX's own numbers where none are said */
+    } kinds[] = {
+        {"Relu", {.kind = XT_ACT_RELU}},
+        {"LeakyRelu", {.kind = XT_ACT_LEAKY_RELU, .alpha = 0.01f}},
+        {"Sigmoid", {.kind = XT_ACT_SIGMOID}},
+        {"HardSigmoid", {.kind = XT_ACT_HARD_SIGMOID, .alpha = 0.2f, .beta = 0.5f}},
+        {"HardSwish", {.kind = XT_ACT_HARD_SWISH}},
+        {"Tanh", {.kind = XT_ACT_TANH}},
+        {"Softplus", {.kind = XT_ACT_SOFTPLUS}},
+        {"Mish", {.kind = XT_ACT_MISH}},
+        {"Gelu", {.kind = XT_ACT_GELU}},
+        {"Neg", {.kind = XT_ACT_LINEAR, .alpha = -1}},
+    };
+    if (xt_read_is(node, "(activation)")) {
+        *out = node->activation;
+        return true;
+    }
+    if (xt_read_is(node, "Clip"))
+        return clip(reader, node, out);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (xt_read_is(node, kinds[i].op))
+            *out = kinds[i].activation;
+    if (out->kind == XT_ACT_LEAKY_RELU || out->kind == XT_ACT_HARD_SIGMOID) {
+        out->alpha = (float)xt_read_float(node, "alpha", (double)out->alpha);
+        out->beta = (float)xt_read_float(node, "beta", (double)out->beta);
+    }
+    if (xt_read_is(node, "Gelu") && strcmp(xt_read_string(node, "approximate").text, "tanh") == 0)
+        out->kind = XT_ACT_GELU_TANH;
+    return true;
+}
+
+static bool apply(struct xt_reader *reader, struct xt_read_node *node, struct xt_read_view *in,
+                  struct xt_activation activation)
+{
+    struct xt_read_view *out = in ? xt_read_copy(reader, in) : NULL;
+    struct xt_value *value = out ? xt_read_settle(reader, node, out) : NULL;
+    if (!value)
+        return false;
+    out->value = xt_net_activation(reader->net, value, activation, NULL);
+    return xt_read_give(node, out->value ? out : NULL);
+}
+
+bool xt_read_activation(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_activation activation = {.kind = XT_ACT_RELU};
+    return activation_of(reader, node, &activation) &&
+           apply(reader, node, xt_read_data(reader, node, 0), activation);
+}
+
+/* ---- two values ---- */
+
+/* A number and no parameter: a scalar, or one that an exporter made. */
+static bool is_number(struct xt_reader *reader, struct xt_read_value *value, double *out)
+{
+    const struct xt_read_constant *constant = value ? xt_read_constant_of(reader, value) : NULL;
+    if (!constant || value->view)
+        return false;
+    bool learned = constant->tensor && constant->is_float && constant->ndims > 0 &&
+                   (constant->count > 1 || !xt_read_is_made_up(constant->name));
+    return !learned && xt_read_number(reader, value, out);
+}
+
+/* A matrix product that only this node reads takes the factor itself. */
+static bool scale_product(struct xt_read_node *node, int i, const struct xt_read_view *view,
+                          double factor)
+{
+    struct xt_node *of = view->value->of;
+    bool alone = of->kind == XT_NODE_MATMUL && view->value->readers == 0 &&
+                 xt_read_input(node, i)->readers == 1;
+    if (alone)
+        of->as.matmul.scale =
+            (float)((of->as.matmul.scale == 0 ? 1 : of->as.matmul.scale) * factor);
+    return alone;
+}
+
+static bool with_number(struct xt_reader *reader, struct xt_read_node *node, int data,
+                        double number)
+{
+    struct xt_read_view *in = xt_read_data(reader, node, data);
+    struct xt_activation linear = {.kind = XT_ACT_LINEAR, .alpha = 1};
+    if (!in)
+        return false;
+    bool is_product = xt_read_is(node, "Mul") || xt_read_is(node, "Div");
+    if (xt_read_is(node, "Div") && (data != 0 || number == 0))
+        return xt_reader_refuse(reader, node, "divides by a parameter, or by 0");
+    if (is_product) {
+        double factor = xt_read_is(node, "Div") ? 1 / number : number;
+        struct xt_read_view *out = xt_read_copy(reader, in);
+        if (out && !scale_product(node, data, in, factor))
+            out->scale *= factor;
+        return xt_read_give(node, out);
+    }
+    linear.beta = (float)number;
+    if (xt_read_is(node, "Sub") && data == 0)
+        linear.beta = (float)-number;
+    if (xt_read_is(node, "Sub") && data == 1)
+        linear.alpha = -1;
+    return number == 0 && linear.alpha == 1 ? xt_read_give(node, xt_read_copy(reader, in))
+                                            : apply(reader, node, in, linear);
+}
+
+/* Axes of length 1 in front. */
+static struct xt_read_view *with_axes(struct xt_reader *reader, const struct xt_read_view *view,
+                                      int ndims)
+{
+    struct xt_read_view *out = xt_read_copy(reader, view);
+    int more = ndims - view->ndims;
+    for (int i = ndims - 1; out && i >= 0; i--)
+        out->axes[i] = i < more ? (struct xt_read_axis){0} : view->axes[i - more];
+    if (out)
+        out->ndims = ndims;
+    return out;
+}
+
+/* Homes for both: those of the one with more axes of more than 1, then those of the other. */
+static void common_homes(const struct xt_read_view *a, const struct xt_read_view *b, int homes[])
+{
+    int other[XT_READ_DIMS_MAX];
+    int axes = 0;
+    for (int i = 0; i < a->ndims; i++)
+        axes += (xt_read_dim(a, i) != 1) - (xt_read_dim(b, i) != 1);
+    const struct xt_read_view *base = axes >= 0 && !a->value->of_parameter ? a : b;
+    const struct xt_read_view *second = base == a ? b : a;
+    if (!xt_read_homes(base, homes))
+        xt_read_channel_homes(base, base->ndims - 1, homes);
+    if (!xt_read_homes(second, other))
+        return;
+    for (int i = 0; i < base->ndims; i++) {
+        bool taken = false;
+        for (int k = 0; k < base->ndims; k++)
+            taken = taken || homes[k] == other[i];
+        if (homes[i] == XT_READ_NONE && xt_read_dim(second, i) != 1)
+            homes[i] = taken ? XT_AXIS_H : other[i];
+    }
+}
+
+/* Whether the batch lies at the same place of the same axis in both, or in one alone. */
+static bool batches_agree(const struct xt_read_view *a, const struct xt_read_view *b)
+{
+    for (int axis = 0; axis < a->ndims; axis++) {
+        const struct xt_read_view *views[] = {a, b};
+        int64_t inner[2] = {0, 0};
+        for (int v = 0; v < 2; v++)
+            for (int i = 0; i < views[v]->axes[axis].count; i++) {
+                const struct xt_read_factor *factor =
+                    &views[v]->factors[views[v]->axes[axis].factors[i]];
+                inner[v] = factor->home == XT_READ_N ? 1 : inner[v] * factor->size;
+            }
+        bool counts = xt_read_dim(a, axis) != 1 && xt_read_dim(b, axis) != 1;
+        if (counts && inner[0] != inner[1])
+            return false;
+    }
+    return true;
+}
+
+static bool check_broadcast(struct xt_reader *reader, const struct xt_read_node *node,
+                            const struct xt_read_view *a, const struct xt_read_view *b)
+{
+    for (int i = 0; i < a->ndims; i++) {
+        int64_t x = xt_read_dim(a, i);
+        int64_t y = xt_read_dim(b, i);
+        if (x != y && x != 1 && y != 1)
+            return xt_reader_refuse(reader, node, "reads tensors whose shapes do not fit");
+    }
+    return batches_agree(a, b) ||
+           xt_reader_refuse(reader, node, "reads tensors whose samples lie in different orders");
+}
+
+bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node)
+{
+    double number = 0;
+    int homes[XT_READ_DIMS_MAX] = {0};
+    for (int i = 0; i < 2; i++)
+        if (is_number(reader, xt_read_input(node, 1 - i), &number))
+            return with_number(reader, node, i, number);
+    if (xt_read_is(node, "Div"))
+        return xt_reader_refuse(
+            reader, node,
+            "divides by a value of the network, which is not supported; multiplication (Mul) is");
+    struct xt_read_view *a = xt_read_data(reader, node, 0);
+    struct xt_read_view *b = a ? xt_read_data(reader, node, 1) : NULL;
+    if (!b)
+        return false;
+    int ndims = a->ndims > b->ndims ? a->ndims : b->ndims;
+    a = with_axes(reader, a, ndims);
+    b = with_axes(reader, b, ndims);
+    if (!a || !b || !check_broadcast(reader, node, a, b))
+        return false;
+    if (xt_read_is(node, "Sub"))
+        b->scale = -b->scale;
+    common_homes(a, b, homes);
+    struct xt_value *x = xt_read_lay_out(reader, node, a, homes);
+    struct xt_value *y = x ? xt_read_lay_out(reader, node, b, homes) : NULL;
+    if (!y)
+        return false;
+    /* Of both the one that is not a parameter stands first, whose graph op the other joins. */
+    if (x->of_parameter) {
+        struct xt_value *parameter = x;
+        x = y;
+        y = parameter;
+    }
+    struct xt_value *value = xt_read_is(node, "Mul") ? xt_net_mul(reader->net, x, y, NULL)
+                                                     : xt_net_add(reader->net, x, y, NULL);
+    return xt_read_give(node, xt_read_after(reader, node, a, b, homes, value));
+}
+
+/* ---- pools ---- */
+
+static bool give_pool(struct xt_reader *reader, struct xt_read_node *node,
+                      struct xt_read_view *view, const int homes[], const struct xt_net_pool *spec,
+                      bool is_max)
+{
+    struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
+    if (!value)
+        return false;
+    value = is_max ? xt_net_max_pool(reader->net, value, spec)
+                   : xt_net_avg_pool(reader->net, value, spec);
+    return xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
+}
+
+/* With its own window, or over the whole image. */
+bool xt_read_pool(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_view *in = xt_read_data(reader, node, 0);
+    struct xt_read_view *view = in ? xt_read_copy(reader, in) : NULL;
+    struct xt_net_pool spec = {.kernel = {1, 1}, .stride = {1, 1}};
+    int dilation[2] = {1, 1};
+    int sides[2] = {1, 1};
+    int homes[XT_READ_DIMS_MAX] = {0};
+    if (!view)
+        return false;
+    if (view->ndims < 3 || !xt_read_image_homes(view, homes))
+        return xt_reader_refuse(reader, node, "is a pool of something else than [n][c][h][w]");
+    int line = view->ndims == 3;
+    for (int i = line; i < 2; i++)
+        sides[i] = (int)xt_read_dim(view, 2 + i - line);
+    bool is_max = strstr(node->op, "MaxPool") != NULL;
+    if (xt_str_starts(node->op, "Global")) {
+        memcpy(spec.kernel, sides, sizeof sides);
+        memcpy(spec.stride, sides, sizeof sides);
+        return give_pool(reader, node, view, homes, &spec, is_max);
+    }
+    if (!xt_read_window(reader, node, "kernel_shape", 0, 2 - line, spec.kernel + line) ||
+        !xt_read_window(reader, node, "strides", 1, 2 - line, spec.stride + line) ||
+        !xt_read_window(reader, node, "dilations", 1, 2 - line, dilation + line) ||
+        !xt_read_pads(reader, node, sides, spec.kernel, spec.stride, dilation, spec.pad))
+        return false;
+    if (!spec.kernel[1] || dilation[0] != 1 || dilation[1] != 1)
+        return xt_reader_refuse(reader, node,
+                                "is a pool with a dilation, which is not there; one "
+                                "without is");
+    if (node->output_count > 1 && node->outputs[1] && node->outputs[1]->readers)
+        return xt_reader_refuse(reader, node,
+                                "gives the indices of the largest, which are not read");
+    spec.ceil_mode = xt_read_int(node, "ceil_mode", 0) != 0;
+    spec.count_include_pad = xt_read_int(node, "count_include_pad", 0) != 0;
+    /* Zeros from a Pad are pixels like any other. */
+    for (int i = 0; i < 4 && !is_max && view->pad[i]; i++)
+        if (!spec.pad[0] && !spec.pad[1] && !spec.pad[2] && !spec.pad[3]) {
+            spec.count_include_pad = true;
+            for (int k = 0; k < 4; k++)
+                spec.pad[k] = (int)view->pad[k];
+            memset(view->pad, 0, sizeof view->pad);
+        }
+    return give_pool(reader, node, view, homes, &spec, is_max);
+}
+
+/* The mean, or the largest, over axes that are an image's sides or a row of tokens. */
+bool xt_read_reduce(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_view *in = xt_read_data(reader, node, 0);
+    struct xt_read_view *view = in ? xt_read_copy(reader, in) : NULL;
+    struct xt_net_pool spec = {.kernel = {1, 1}, .stride = {1, 1}};
+    int64_t axes[XT_READ_DIMS_MAX];
+    int homes[XT_READ_DIMS_MAX] = {0};
+    bool goes[XT_READ_DIMS_MAX] = {false};
+    if (!view)
+        return false;
+    int count = xt_read_ints(reader, node, "axes", 1, axes);
+    if (count < 1 || !xt_read_homes(view, homes))
+        return xt_reader_refuse(reader, node,
+                                "is over axes that are not known while it is read, or "
+                                "over all");
+    for (int i = 0; i < count; i++) {
+        int axis = xt_read_axis_of(reader, node, axes[i], view->ndims);
+        if (axis < 0)
+            return false;
+        goes[axis] = true;
+        if (homes[axis] == XT_AXIS_C || homes[axis] == XT_READ_N)
+            return xt_reader_refuse(reader, node,
+                                    "is over the channels or the batch; only means over an image's "
+                                    "sides are supported");
+        if (homes[axis] != XT_READ_NONE)
+            spec.kernel[homes[axis]] *= (int)xt_read_dim(view, axis);
+    }
+    bool is_max = xt_read_is(node, "ReduceMax");
+    memcpy(spec.stride, spec.kernel, sizeof spec.stride);
+    if (!give_pool(reader, node, view, homes, &spec, is_max))
+        return false;
+    struct xt_read_view *out = node->outputs[0]->view;
+    if (xt_read_int(node, "keepdims", 1))
+        return true;
+    int left = 0;
+    for (int i = 0; i < out->ndims; i++)
+        if (!goes[i])
+            out->axes[left++] = out->axes[i];
+    out->ndims = left;
+    return true;
+}
+
+/* ---- dropout ---- */
+
+/* Whether what is dropped is a whole sample's. */
+static bool is_by_sample(const struct xt_read_node *node)
+{
+    return xt_read_is(node, "(drop path)");
+}
+
+/* Its mask's shape is its second input: [n][1]... */
+static bool check_by_sample(struct xt_reader *reader, const struct xt_read_node *node)
+{
+    struct xt_read_constant *shape = xt_read_constant_of(reader, xt_read_input(node, 1));
+    const double *dims = shape && shape->count ? xt_read_numbers(reader, shape) : NULL;
+    for (size_t i = 0; dims && i < shape->count; i++)
+        if (dims[i] != (i ? 1.0 : (double)XT_READ_BATCH))
+            dims = NULL;
+    return dims || xt_reader_refuse(reader, node,
+                                    "drops channels, or a whole batch; only stochastic depth that "
+                                    "drops samples (mode \"row\") is supported");
+}
+
+bool xt_read_dropout(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_view *in = xt_read_data(reader, node, 0);
+    struct xt_read_view *out = in ? xt_read_copy(reader, in) : NULL;
+    double p = is_by_sample(node) ? node->number : xt_read_float(node, "ratio", 0.5);
+    if (!out)
+        return false;
+    if (!is_by_sample(node) && xt_read_input(node, 1) &&
+        !xt_read_number(reader, xt_read_input(node, 1), &p))
+        return xt_reader_refuse(reader, node, "has a ratio that is not known while it is read");
+    if (!(p >= 0 && p < 1))
+        return xt_reader_refuse(reader, node, "drops with the probability %g", p);
+    if (node->output_count > 1 && node->outputs[1] && node->outputs[1]->readers)
+        return xt_reader_refuse(reader, node, "gives its mask, which is not read");
+    if (is_by_sample(node) && !check_by_sample(reader, node))
+        return false;
+    if (p == 0)
+        return xt_read_give(node, out);
+    const struct xt_net_dropout spec = {.p = (float)p};
+    struct xt_value *value = xt_read_settle(reader, node, out);
+    if (!value)
+        return false;
+    out->value = is_by_sample(node) ? xt_net_drop_path(reader->net, value, &spec)
+                                    : xt_net_dropout(reader->net, value, &spec);
+    return xt_read_give(node, out->value ? out : NULL);
+}
+
+/* ---- attention ---- */
+
+/* [..][rows][inner]: what is left of the last two axes is h. */
+static void matrix_homes(const struct xt_read_view *view, int rows, int columns, int homes[])
+{
+    for (int i = 0; i < view->ndims; i++)
+        homes[i] = xt_read_dim(view, i) == XT_READ_BATCH ? XT_READ_N : XT_AXIS_H;
+    homes[view->ndims - 2] = rows;
+    homes[view->ndims - 1] = columns;
+}
+
+/* Whether the last axis but one is what lies innermost in the value. */
+static bool lies_transposed(const struct xt_read_view *view)
+{
+    const struct xt_read_axis *axis = &view->axes[view->ndims - 2];
+    return axis->count && axis->factors[axis->count - 1] == view->factor_count - 1;
+}
+
+bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_value *second = xt_read_input(node, 1);
+    if (second && !second->view && xt_read_constant_of(reader, second))
+        return xt_read_linear(reader, node);
+    struct xt_read_view *a = xt_read_data(reader, node, 0);
+    struct xt_read_view *b = a ? xt_read_data(reader, node, 1) : NULL;
+    struct xt_net_matmul spec = {0};
+    int homes[XT_READ_DIMS_MAX] = {0};
+    int second_homes[XT_READ_DIMS_MAX] = {0};
+    a = b ? xt_read_copy(reader, a) : NULL;
+    b = a ? xt_read_copy(reader, b) : NULL;
+    if (!b)
+        return false;
+    if (a->ndims != b->ndims || a->ndims < 3 ||
+        xt_read_dim(a, a->ndims - 1) != xt_read_dim(b, b->ndims - 2))
+        return xt_reader_refuse(reader, node,
+                                "multiplies matrices whose shapes do not fit, or are "
+                                "not one for each sample");
+    for (int i = 0; i < a->ndims - 2; i++)
+        if (xt_read_dim(a, i) != xt_read_dim(b, i))
+            return xt_reader_refuse(reader, node,
+                                    "multiplies two stacks of different numbers of matrices");
+    spec.transpose = lies_transposed(b);
+    spec.scale = (float)(a->scale * b->scale);
+    a->scale = b->scale = 1;
+    matrix_homes(a, XT_AXIS_W, XT_AXIS_C, homes);
+    matrix_homes(b, spec.transpose ? XT_AXIS_C : XT_AXIS_W, spec.transpose ? XT_AXIS_W : XT_AXIS_C,
+                 second_homes);
+    struct xt_value *x = xt_read_lay_out(reader, node, a, homes);
+    struct xt_value *y = x ? xt_read_lay_out(reader, node, b, second_homes) : NULL;
+    struct xt_value *value = y ? xt_net_matmul(reader->net, x, y, &spec) : NULL;
+    return xt_read_give(node, xt_read_after(reader, node, a, NULL, homes, value));
+}
+
+bool xt_read_softmax(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_view *in = xt_read_data(reader, node, 0);
+    struct xt_read_view *view = in ? xt_read_copy(reader, in) : NULL;
+    int homes[XT_READ_DIMS_MAX] = {0};
+    if (!view)
+        return false;
+    int axis = xt_read_axis_of(reader, node, xt_read_int(node, "axis", reader->opset < 13 ? 1 : -1),
+                               view->ndims);
+    if (axis < 0)
+        return false;
+    xt_read_channel_homes(view, axis, homes);
+    struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
+    value = value ? xt_net_softmax(reader->net, value, NULL) : NULL;
+    return xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
+}

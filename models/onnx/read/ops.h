@@ -1,0 +1,61 @@
+/* The operators of ONNX that are read, each a function: from the views of what the node reads to
+ * the view of what it gives. */
+#ifndef XT_MODELS_ONNX_READ_OPS_H
+#define XT_MODELS_ONNX_READ_OPS_H
+
+#include "models/onnx/read/reader.h"
+
+/* Gives the node's first output; false after a failure. */
+bool xt_read_give(struct xt_read_node *node, struct xt_read_view *view);
+/* The view of input i; refuses a node whose input is not there or depends on no image. */
+struct xt_read_view *xt_read_data(struct xt_reader *reader, struct xt_read_node *node, int i);
+
+/* ---- layers.c: what has parameters ---- */
+bool xt_read_conv(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_linear(struct xt_reader *reader, struct xt_read_node *node); /* Gemm too */
+bool xt_read_batch_norm(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_layer_norm(struct xt_reader *reader, struct xt_read_node *node);
+/* An initializer as a value of the net. */
+struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt_read_node *node,
+                                       struct xt_read_value *value);
+
+/* ---- shapes.c: what only moves elements ---- */
+bool xt_read_transpose(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_reshape_op(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_flatten(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_squeeze(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_unsqueeze(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_expand(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_same(struct xt_reader *reader, struct xt_read_node *node); /* Identity, Cast */
+bool xt_read_slice(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_split(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_gather(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_concat(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_pad(struct xt_reader *reader, struct xt_read_node *node);
+
+/* ---- math.c: the rest ---- */
+bool xt_read_activation(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node); /* Add, Sub, Mul, Div */
+bool xt_read_pool(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_reduce(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_dropout(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_softmax(struct xt_reader *reader, struct xt_read_node *node);
+
+/* ---- homes ---- */
+
+/* Those of an image, [n][c][h][w], [n][c][w] or [n][c]; false: of no such rank. */
+bool xt_read_image_homes(const struct xt_read_view *view, int homes[]);
+/* Those in which this axis is the channels, and the others lie as they do where they can. */
+void xt_read_channel_homes(const struct xt_read_view *view, int axis, int homes[]);
+/* An axis, counted from the end where it is negative; -1, refused: there is none. */
+int xt_read_axis_of(struct xt_reader *reader, const struct xt_read_node *node, int64_t axis,
+                    int ndims);
+/* Of kernels: an attribute of so many numbers, all 1 or 0 where there is none; refused: other. */
+bool xt_read_window(struct xt_reader *reader, const struct xt_read_node *node, const char *name,
+                    int64_t otherwise, int count, int out[]);
+/* Padding by the attributes pads and auto_pad, of an input with these sides. */
+bool xt_read_pads(struct xt_reader *reader, const struct xt_read_node *node, const int sides[2],
+                  const int kernel[2], const int stride[2], const int dilation[2], int pad[4]);
+
+#endif

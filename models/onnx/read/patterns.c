@@ -1,0 +1,408 @@
+/* Where exporters write one operation as several nodes, the last of them becomes that operation and
+ * reads what the first one reads; nobody reads those in between then. */
+#include <math.h>
+#include <string.h>
+
+#include "models/onnx/read/reader.h"
+
+/* ---- looking back ---- */
+
+/* The value itself, where it is only handed on or given another type. */
+static struct xt_read_value *origin(struct xt_read_value *value)
+{
+    while (value && value->producer && value->producer->input_count &&
+           (xt_read_is(value->producer, "Identity") || xt_read_is(value->producer, "Cast") ||
+            xt_read_is(value->producer, "CastLike")))
+        value = value->producer->inputs[0];
+    return value;
+}
+
+/* What makes the value, where it is that. */
+static struct xt_read_node *made_by(struct xt_read_value *value, const char *op)
+{
+    struct xt_read_value *own = origin(value);
+    return own && xt_read_is(own->producer, op) ? own->producer : NULL;
+}
+
+static bool is_near(double a, double b)
+{
+    return fabs(a - b) <= 1e-4 * fabs(b);
+}
+
+static bool number_of(struct xt_reader *reader, struct xt_read_value *value, double *out)
+{
+    struct xt_read_value *own = origin(value);
+    return own && xt_read_number(reader, own, out);
+}
+
+/* `value op NUMBER`, in either order: the value. */
+static struct xt_read_value *beside_number(struct xt_reader *reader, struct xt_read_node *node,
+                                           double *number)
+{
+    for (int i = 0; node && node->input_count == 2 && i < 2; i++)
+        if (number_of(reader, node->inputs[1 - i], number))
+            return origin(node->inputs[i]);
+    return NULL;
+}
+
+static bool replace(struct xt_reader *reader, struct xt_read_node *node, const char *op,
+                    struct xt_read_value *const inputs[], int count)
+{
+    struct xt_read_value **own = xt_reader_take(reader, (size_t)count, sizeof *own);
+    if (!own)
+        return false;
+    memcpy(own, inputs, (size_t)count * sizeof *own);
+    node->inputs = own;
+    node->input_count = count;
+    node->op = op;
+    return true;
+}
+
+static bool become(struct xt_reader *reader, struct xt_read_node *node,
+                   struct xt_activation activation, struct xt_read_value *in)
+{
+    node->activation = activation;
+    return replace(reader, node, "(activation)", &in, 1);
+}
+
+/* ---- products ---- */
+
+/* A tree of Mul and Div: its numbers as one, and its other factors. */
+struct product {
+    double number;
+    struct xt_read_value *factors[4];
+    int count;
+    bool large;
+};
+
+static void collect(struct xt_reader *reader, struct xt_read_value *value, int depth,
+                    struct product *out)
+{
+    double number = 0;
+    struct xt_read_value *own = origin(value);
+    struct xt_read_node *node = own ? own->producer : NULL;
+    bool inner = node && depth > 0 && own->readers == 1 && node->input_count == 2;
+    if (own && xt_read_number(reader, own, &number)) {
+        out->number *= number;
+    } else if (inner && xt_read_is(node, "Mul")) {
+        collect(reader, node->inputs[0], depth - 1, out);
+        collect(reader, node->inputs[1], depth - 1, out);
+    } else if (inner && xt_read_is(node, "Div") && number_of(reader, node->inputs[1], &number) &&
+               number != 0) {
+        out->number /= number;
+        collect(reader, node->inputs[0], depth - 1, out);
+    } else if (out->count < 4) {
+        out->factors[out->count++] = own;
+    } else {
+        out->large = true;
+    }
+}
+
+static struct product product_of(struct xt_reader *reader, struct xt_read_node *node)
+{
+    enum { DEPTH = 3 };
+    struct product out = {.number = 1};
+    double number = 0;
+    if (!node || node->input_count != 2)
+        return (struct product){.large = true};
+    collect(reader, node->inputs[0], DEPTH, &out);
+    if (xt_read_is(node, "Mul"))
+        collect(reader, node->inputs[1], DEPTH, &out);
+    else if (number_of(reader, node->inputs[1], &number) && number != 0)
+        out.number /= number;
+    else
+        out.large = true;
+    return out;
+}
+
+/* ---- activations ---- */
+
+/* clip(x + 3, 0, 6): x. */
+static struct xt_read_value *relu6_of_3(struct xt_reader *reader, struct xt_read_value *value)
+{
+    struct xt_read_node *clip = made_by(value, "Clip");
+    double low = clip ? xt_read_float(clip, "min", 0) : 0;
+    double high = clip ? xt_read_float(clip, "max", 6) : 0;
+    double three = 0;
+    if (!clip || (clip->input_count > 1 && !number_of(reader, clip->inputs[1], &low)) ||
+        (clip->input_count > 2 && !number_of(reader, clip->inputs[2], &high)) || low != 0 ||
+        high != 6)
+        return NULL;
+    struct xt_read_value *in = beside_number(reader, made_by(clip->inputs[0], "Add"), &three);
+    return three == 3 ? in : NULL;
+}
+
+/* 1 + OP(y): y. */
+static struct xt_read_value *one_and(struct xt_reader *reader, struct xt_read_value *value,
+                                     const char *op)
+{
+    double one = 0;
+    struct xt_read_value *in = beside_number(reader, made_by(value, "Add"), &one);
+    struct xt_read_node *node = in ? made_by(in, op) : NULL;
+    return node && node->input_count && one == 1 ? node->inputs[0] : NULL;
+}
+
+/* x / sqrt(2), as a product or a division. */
+static bool is_over_root_2(struct xt_reader *reader, struct xt_read_value *value,
+                           struct xt_read_value *x)
+{
+    struct xt_read_value *own = origin(value);
+    struct xt_read_node *node = own ? own->producer : NULL;
+    if (!xt_read_is(node, "Mul") && !xt_read_is(node, "Div"))
+        return false;
+    struct product product = product_of(reader, node);
+    return product.count == 1 && product.factors[0] == x && is_near(product.number, M_SQRT1_2);
+}
+
+/* x * x * x, or x to the third. */
+static bool is_cube(struct xt_reader *reader, struct xt_read_value *value, struct xt_read_value *x)
+{
+    double three = 0;
+    struct xt_read_node *power = made_by(value, "Pow");
+    if (power)
+        return beside_number(reader, power, &three) == x && three == 3;
+    struct xt_read_node *node = made_by(value, "Mul");
+    struct product product = node ? product_of(reader, node) : (struct product){0};
+    return product.count == 3 && product.number == 1 && product.factors[0] == x &&
+           product.factors[1] == x && product.factors[2] == x;
+}
+
+/* sqrt(2 / pi) * (x + 0.044715 x^3). */
+static bool is_tanh_argument(struct xt_reader *reader, struct xt_read_value *value,
+                             struct xt_read_value *x)
+{
+    struct xt_read_node *outer = made_by(value, "Mul");
+    struct product product = outer ? product_of(reader, outer) : (struct product){0};
+    struct xt_read_node *sum = product.count == 1 ? made_by(product.factors[0], "Add") : NULL;
+    if (!sum || sum->input_count != 2 || !is_near(product.number, 0.7978845608))
+        return false;
+    struct xt_read_value *cubic = origin(sum->inputs[origin(sum->inputs[0]) == x]);
+    struct xt_read_node *node = cubic ? made_by(cubic, "Mul") : NULL;
+    double number = 0;
+    struct xt_read_value *cube = node ? beside_number(reader, node, &number) : NULL;
+    if (cube)
+        return is_near(number, 0.044715) && is_cube(reader, cube, x);
+    struct product inner = node ? product_of(reader, node) : (struct product){0};
+    return inner.count == 3 && inner.factors[0] == x && inner.factors[1] == x &&
+           inner.factors[2] == x && is_near(inner.number, 0.044715);
+}
+
+/* x times a hard sigmoid of x with PyTorch's slope. */
+static bool is_hard_swish(struct xt_read_node *hard, double number, const struct xt_read_value *x)
+{
+    return number == 1 && hard && origin(hard->inputs[0]) == x &&
+           is_near(xt_read_float(hard, "alpha", 0.2), 1.0 / 6) &&
+           xt_read_float(hard, "beta", 0.5) == 0.5;
+}
+
+/* What x is multiplied by, and by which number: the activation that this is. */
+static bool gate_of(struct xt_reader *reader, struct xt_read_value *x, struct xt_read_value *gate,
+                    double number, struct xt_activation *out)
+{
+    struct xt_read_node *sigmoid = made_by(gate, "Sigmoid");
+    struct xt_read_node *hard = made_by(gate, "HardSigmoid");
+    struct xt_read_node *tanh = made_by(gate, "Tanh");
+    struct xt_read_node *softplus = tanh ? made_by(tanh->inputs[0], "Softplus") : NULL;
+    struct xt_read_value *erf = one_and(reader, gate, "Erf");
+    struct xt_read_value *inner = one_and(reader, gate, "Tanh");
+    if (number == 1 && sigmoid && origin(sigmoid->inputs[0]) == x)
+        *out = (struct xt_activation){.kind = XT_ACT_SILU};
+    else if (is_hard_swish(hard, number, x) ||
+             (is_near(number, 1.0 / 6) && relu6_of_3(reader, gate) == x))
+        *out = (struct xt_activation){.kind = XT_ACT_HARD_SWISH};
+    else if (number == 1 && softplus && origin(softplus->inputs[0]) == x)
+        *out = (struct xt_activation){.kind = XT_ACT_MISH};
+    else if (number == 0.5 && erf && is_over_root_2(reader, erf, x))
+        *out = (struct xt_activation){.kind = XT_ACT_GELU};
+    else if (number == 0.5 && inner && is_tanh_argument(reader, inner, x))
+        *out = (struct xt_activation){.kind = XT_ACT_GELU_TANH};
+    else
+        return false;
+    return true;
+}
+
+static bool match_activation(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_activation activation;
+    if (!xt_read_is(node, "Mul") && !xt_read_is(node, "Div"))
+        return false;
+    struct product product = product_of(reader, node);
+    if (product.large)
+        return false;
+    for (int i = 0; product.count == 2 && i < 2; i++)
+        if (gate_of(reader, product.factors[i], product.factors[1 - i], product.number,
+                    &activation))
+            return become(reader, node, activation, product.factors[i]);
+    struct xt_read_value *x = product.count == 1 && is_near(product.number, 1.0 / 6)
+                                  ? relu6_of_3(reader, product.factors[0])
+                                  : NULL;
+    activation = (struct xt_activation){XT_ACT_HARD_SIGMOID, 1.0f / 6, 0.5f};
+    return x && become(reader, node, activation, x);
+}
+
+/* ---- stochastic depth ---- */
+
+static struct xt_read_node *random_node(struct xt_read_value *value)
+{
+    static const char *const ops[] = {"RandomUniformLike", "RandomUniform", "Bernoulli"};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (made_by(value, ops[i]))
+            return made_by(value, ops[i]);
+    return NULL;
+}
+
+/* The shape of what a constant is repeated to. */
+static struct xt_read_value *filled_shape(struct xt_read_value *value)
+{
+    struct xt_read_node *filled = made_by(value, "ConstantOfShape");
+    struct xt_read_node *expanded = made_by(value, "Expand");
+    if (filled && filled->input_count)
+        return filled->inputs[0];
+    return expanded && expanded->input_count == 2 ? expanded->inputs[1] : NULL;
+}
+
+/* A mask of zeros and ones: the part that stays, and its shape. */
+static struct xt_read_value *mask_of(struct xt_reader *reader, struct xt_read_value *value,
+                                     double *stays)
+{
+    struct xt_read_node *less = made_by(value, "Less");
+    struct xt_read_node *floors = made_by(value, "Floor");
+    struct xt_read_value *random = NULL;
+    if (less && less->input_count == 2 && number_of(reader, less->inputs[1], stays))
+        random = less->inputs[0];
+    else if (floors && floors->input_count)
+        random = beside_number(reader, made_by(floors->inputs[0], "Add"), stays);
+    struct xt_read_node *node = random ? random_node(random) : NULL;
+    return node && node->input_count ? filled_shape(node->inputs[0]) : NULL;
+}
+
+static bool match_drop_path(struct xt_reader *reader, struct xt_read_node *node)
+{
+    if (!xt_read_is(node, "Mul"))
+        return false;
+    struct product product = product_of(reader, node);
+    for (int i = 0; product.count == 2 && !product.large && i < 2; i++) {
+        double stays = 0;
+        double ratio = 0.5;
+        struct xt_read_value *shape = mask_of(reader, product.factors[1 - i], &stays);
+        struct xt_read_node *dropout = made_by(product.factors[1 - i], "Dropout");
+        if (!shape && dropout && product.number == 1 && dropout->input_count > 1 &&
+            number_of(reader, dropout->inputs[1], &ratio)) {
+            shape = filled_shape(dropout->inputs[0]);
+            stays = 1 - ratio;
+        } else if (shape && !is_near(product.number * stays, 1)) {
+            return xt_reader_refuse(reader, node,
+                                    "drops samples without making the others larger, which "
+                                    "stochastic depth does (scale_by_keep)");
+        }
+        if (!shape)
+            continue;
+        node->number = 1 - stays;
+        return replace(reader, node, "(drop path)",
+                       (struct xt_read_value *[]){product.factors[i], shape}, 2);
+    }
+    return false;
+}
+
+/* ---- layer norm ---- */
+
+/* x - mean(x) over the last axis: x. */
+static struct xt_read_value *centred(struct xt_reader *reader, struct xt_read_value *value)
+{
+    int64_t axes[XT_READ_DIMS_MAX];
+    struct xt_read_node *minus = made_by(value, "Sub");
+    struct xt_read_node *mean =
+        minus && minus->input_count == 2 ? made_by(minus->inputs[1], "ReduceMean") : NULL;
+    bool last = mean && xt_read_ints(reader, mean, "axes", 1, axes) == 1 && axes[0] == -1;
+    return last && origin(mean->inputs[0]) == origin(minus->inputs[0]) ? origin(minus->inputs[0])
+                                                                       : NULL;
+}
+
+static bool is_square(struct xt_reader *reader, struct xt_read_value *value,
+                      struct xt_read_value *of)
+{
+    double two = 0;
+    struct xt_read_node *power = made_by(value, "Pow");
+    struct xt_read_node *product = made_by(value, "Mul");
+    if (power)
+        return beside_number(reader, power, &two) == of && two == 2;
+    return product && product->input_count == 2 && origin(product->inputs[0]) == of &&
+           origin(product->inputs[1]) == of;
+}
+
+/* (x - mean) / sqrt(mean((x - mean)^2) + eps): x, and eps. */
+static struct xt_read_value *normed(struct xt_reader *reader, struct xt_read_value *value,
+                                    double *eps)
+{
+    int64_t axes[XT_READ_DIMS_MAX];
+    struct xt_read_node *divide = made_by(value, "Div");
+    struct xt_read_node *root =
+        divide && divide->input_count == 2 ? made_by(divide->inputs[1], "Sqrt") : NULL;
+    struct xt_read_value *variance =
+        root && root->input_count ? beside_number(reader, made_by(root->inputs[0], "Add"), eps)
+                                  : NULL;
+    struct xt_read_node *mean = variance ? made_by(variance, "ReduceMean") : NULL;
+    struct xt_read_value *middle = mean ? origin(divide->inputs[0]) : NULL;
+    bool fits = middle && xt_read_ints(reader, mean, "axes", 1, axes) == 1 && axes[0] == -1 &&
+                is_square(reader, mean->inputs[0], middle);
+    return fits ? centred(reader, middle) : NULL;
+}
+
+/* `value * weight`, or `value + bias`, in either order: the value. */
+static struct xt_read_value *beside_weight(struct xt_read_node *node, struct xt_read_value **weight)
+{
+    for (int i = 0; node && node->input_count == 2 && i < 2; i++) {
+        *weight = origin(node->inputs[1 - i]);
+        if (*weight && (*weight)->initializer)
+            return origin(node->inputs[i]);
+    }
+    return NULL;
+}
+
+static bool match_layer_norm(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_value *weight = NULL;
+    struct xt_read_value *bias = NULL;
+    double eps = 0;
+    struct xt_read_value *sum = xt_read_is(node, "Add") ? beside_weight(node, &bias) : NULL;
+    struct xt_read_value *scaled = sum ? beside_weight(made_by(sum, "Mul"), &weight) : NULL;
+    struct xt_read_value *x = scaled ? normed(reader, scaled, &eps) : NULL;
+    if (!x)
+        return false;
+    node->number = eps;
+    return replace(reader, node, "(layer norm)", (struct xt_read_value *[]){x, weight, bias}, 3);
+}
+
+/* ---- linear ---- */
+
+/* A weight, as it is or transposed. */
+static bool is_weight(struct xt_read_value *value)
+{
+    struct xt_read_value *own = origin(value);
+    struct xt_read_node *transpose = own ? made_by(own, "Transpose") : NULL;
+    own = transpose && transpose->input_count ? origin(transpose->inputs[0]) : own;
+    return own && own->initializer;
+}
+
+static bool match_linear(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_value *bias = NULL;
+    struct xt_read_value *product = xt_read_is(node, "Add") ? beside_weight(node, &bias) : NULL;
+    struct xt_read_node *matmul = product ? made_by(product, "MatMul") : NULL;
+    if (!matmul || product->readers != 1 || matmul->input_count != 2 ||
+        bias->initializer->n_dims != 1 || !is_weight(matmul->inputs[1]))
+        return false;
+    return replace(reader, node, "(linear)",
+                   (struct xt_read_value *[]){matmul->inputs[0], matmul->inputs[1], bias}, 3);
+}
+
+bool xt_reader_match(struct xt_reader *reader)
+{
+    static bool (*const patterns[])(struct xt_reader * reader, struct xt_read_node * node) = {
+        match_activation, match_drop_path, match_layer_norm, match_linear};
+    for (size_t i = 0; i < reader->node_count; i++)
+        for (size_t k = 0; k < sizeof patterns / sizeof *patterns; k++)
+            if (xt_reader_fails(reader) || patterns[k](reader, &reader->nodes[i]))
+                break;
+    return !xt_reader_fails(reader);
+}

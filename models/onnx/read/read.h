@@ -1,0 +1,28 @@
+/* Reads a network from an ONNX file: a net, and what its parameters begin as.
+ *
+ * Opsets 9 to 21 as PyTorch's exporters write them: docs/networks.md says what is read. Everything
+ * in the file is checked before it is used; XT_ERR_DATA names the file and what of it cannot be
+ * read. Different files may be read from different threads.
+ */
+#ifndef XT_MODELS_ONNX_READ_READ_H
+#define XT_MODELS_ONNX_READ_READ_H
+
+#include "engine/net/net.h"
+#include "models/weights/weight_store.h"
+
+struct xt_onnx_net {
+    struct xt_net *net; /* finished; one sample's logits are [1][1][classes] or [1][T][symbols] */
+    struct xt_weight_file weights; /* float32, under the net's names; metadata as in the file */
+    bool folded;          /* its batch norms seem to have become part of its convolutions */
+    bool ends_in_softmax; /* which was left off, as the loss and predict do it */
+};
+
+/* Clear it also after a failure. */
+enum xt_status xt_onnx_read(struct xt_onnx_net *out, const char *path, struct xt_err *err);
+/* As above from memory (fuzzing, tests). `name` is for messages; tensors in other files are
+ * refused. */
+enum xt_status xt_onnx_read_bytes(struct xt_onnx_net *out, const uint8_t *bytes, size_t size,
+                                  const char *name, struct xt_err *err);
+void xt_onnx_net_clear(struct xt_onnx_net *net);
+
+#endif

@@ -1,0 +1,190 @@
+/* The state of reading an ONNX model: its nodes and values, and what is known of each.
+ *
+ * The steps: graph.c joins the nodes by the names of their values; patterns.c replaces nodes that
+ * exporters write for one operator; read.c walks what the output needs: values that do not depend
+ * on the images are computed (fold.c), views are recorded (view.c), and everything else becomes
+ * nodes of the net (layers.c, math.c, shapes.c). The first failure is stored in the reader;
+ * functions that return a pointer then return NULL, those that return a bool false.
+ */
+#ifndef XT_MODELS_ONNX_READ_READER_H
+#define XT_MODELS_ONNX_READ_READER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/net/net.h"
+#include "models/onnx/read/file.h"
+
+/* The batch is not known: it is computed with as this number, a prime that is larger than any other
+ * dimension may be, so that what is a multiple of it is so many batches. */
+#define XT_READ_BATCH ((int64_t)1000003)
+
+enum {
+    XT_READ_DIMS_MAX = XT_FILE_DIMS_MAX,
+    XT_READ_FACTORS_MAX = 12,
+    XT_READ_NODES_MAX = 50000,
+    XT_READ_VALUES_MAX = 200000,
+    XT_READ_NUMBERS_MAX = 1 << 16, /* of a value that is computed while reading */
+};
+
+/* A value that does not depend on the images. */
+struct xt_read_constant {
+    int ndims;
+    int64_t dims[XT_READ_DIMS_MAX];
+    size_t count;
+    bool is_float;
+    double *numbers;                     /* NULL: the tensor's, until somebody asks */
+    const struct xt_file_tensor *tensor; /* the initializer that it is; NULL: computed */
+    const char *name; /* of that, or as which it is handed on: exporters store what is alike once */
+    bool transposed;  /* it is that tensor, of two dimensions, with them swapped */
+};
+
+/* Where elements of a net's value lie: XT_AXIS_H, _W, _C, or in the batch. */
+enum { XT_READ_N = XT_AXES, XT_READ_NONE };
+
+/* A value that depends on the images, as axes of ONNX over a net's value. Each of the value's axes
+ * is a product of factors, outermost first; an axis of ONNX is some of them, in any order. */
+struct xt_read_view {
+    struct xt_value *value;
+    int factor_count; /* in the order of the value: N, H, W, C */
+    struct xt_read_factor {
+        int64_t size;
+        int home; /* enum xt_axis or XT_READ_N */
+    } factors[XT_READ_FACTORS_MAX];
+    int ndims;
+    struct xt_read_axis {
+        int count; /* 0: of length 1 */
+        int factors[XT_READ_FACTORS_MAX];
+    } axes[XT_READ_DIMS_MAX];
+    double scale;   /* that the value is still to be multiplied by */
+    int64_t pad[4]; /* zeros that are still to be put around it: top, left, bottom, right */
+};
+
+struct xt_read_node;
+
+struct xt_read_value {
+    const char *name; /* "": an optional input that is not given */
+    struct xt_read_node *producer;
+    int readers; /* nodes that read it */
+    bool is_input;
+    const Onnx__TensorProto *initializer;
+    struct xt_read_constant *constant; /* known so far: at most one of both */
+    struct xt_read_view *view;
+};
+
+struct xt_read_node {
+    const Onnx__NodeProto *proto;
+    const char *op;                           /* the type; of a pattern its name in brackets */
+    struct xt_read_value **inputs, **outputs; /* a missing one is NULL */
+    int input_count, output_count;
+    bool live;                       /* the output needs it */
+    struct xt_activation activation; /* of "(activation)" */
+    double number;                   /* of a pattern: eps, p */
+};
+
+struct xt_reader {
+    struct xt_onnx_file file;
+    struct xt_weight_file store; /* memory of the reading; initial weights, named as the net's */
+    struct xt_err err;
+    int64_t opset;
+    int64_t fixed_batch; /* that the file was written for; 0: any */
+    struct xt_read_node *nodes;
+    size_t node_count;
+    struct xt_read_value *values;
+    size_t value_count;
+    struct xt_read_value *input, *output;
+    int height, width;
+    struct xt_net *net;
+    const struct xt_file_tensor **initial; /* of each parameter of the net; NULL: none */
+    bool *initial_transposed;
+    size_t initial_capacity;
+    size_t norms; /* in the net, of any kind */
+};
+
+/* ---- failures ---- */
+
+bool xt_reader_fails(const struct xt_reader *reader);
+/* "NODE (OP): " and the sentence; always false. `node` may be NULL. */
+bool xt_reader_refuse(struct xt_reader *reader, const struct xt_read_node *node, const char *format,
+                      ...) __attribute__((format(printf, 3, 4)));
+/* Zeroed, until the reader goes; NULL after a failure. */
+void *xt_reader_take(struct xt_reader *reader, size_t count, size_t size);
+
+/* ---- nodes ---- */
+
+bool xt_reader_load(struct xt_reader *reader);  /* graph.c */
+bool xt_reader_match(struct xt_reader *reader); /* patterns.c */
+/* Whether the node is of that type. */
+bool xt_read_is(const struct xt_read_node *node, const char *op);
+/* The input; NULL where it is not given. */
+struct xt_read_value *xt_read_input(const struct xt_read_node *node, int i);
+const Onnx__AttributeProto *xt_read_attribute(const struct xt_read_node *node, const char *name);
+int64_t xt_read_int(const struct xt_read_node *node, const char *name, int64_t otherwise);
+double xt_read_float(const struct xt_read_node *node, const char *name, double otherwise);
+/* "" where there is none; at most 31 bytes. */
+struct xt_read_text {
+    char text[32];
+};
+struct xt_read_text xt_read_string(const struct xt_read_node *node, const char *name);
+/* Whole numbers: of an attribute, or since an opset of an input. The count; -1: not given;
+ * XT_READ_DIMS_MAX at most. */
+int xt_read_ints(struct xt_reader *reader, const struct xt_read_node *node, const char *attribute,
+                 int input, int64_t out[XT_READ_DIMS_MAX]);
+
+/* ---- constants: fold.c ---- */
+
+/* The value as a constant, from its initializer or Constant node; NULL: it is none so far. */
+struct xt_read_constant *xt_read_constant_of(struct xt_reader *reader, struct xt_read_value *value);
+/* Its numbers, where they are few enough; NULL else. */
+const double *xt_read_numbers(struct xt_reader *reader, struct xt_read_constant *constant);
+/* As a whole number, at most INT64_MAX. */
+int64_t xt_read_whole(double number);
+/* The one number that a constant is, all its elements alike; false where it is none. */
+bool xt_read_number(struct xt_reader *reader, struct xt_read_value *value, double *out);
+/* Computes the node where all that it reads is known: false where it is not, or cannot be. */
+bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node);
+
+/* Whether an exporter made the name up: the parameter's own is lost. (layers.c) */
+bool xt_read_is_made_up(const char *name);
+
+/* ---- views: view.c ---- */
+
+int64_t xt_read_dim(const struct xt_read_view *view, int axis);
+/* A view of a value whose axes are those homes (N, C, H, W of an image); XT_READ_NONE: of length 1.
+ */
+struct xt_read_view *xt_read_view(struct xt_reader *reader, struct xt_value *value, int ndims,
+                                  const int homes[]);
+/* The view's values laid out so that each of its axes lies in that home: several axes of one home
+ * in their order. Nodes are added where they lie otherwise; NULL: it cannot be. */
+struct xt_value *xt_read_lay_out(struct xt_reader *reader, const struct xt_read_node *node,
+                                 struct xt_read_view *view, const int homes[]);
+/* The view of what an op makes of a view that was laid out: the same axes, but that one which has
+ * its home for itself may be longer or shorter. */
+struct xt_read_view *xt_read_after(struct xt_reader *reader, const struct xt_read_node *node,
+                                   const struct xt_read_view *view,
+                                   const struct xt_read_view *other, const int homes[],
+                                   struct xt_value *value);
+/* The view's value, multiplied by its scale. */
+struct xt_value *xt_read_settle(struct xt_reader *reader, const struct xt_read_node *node,
+                                struct xt_read_view *view);
+/* Which home each axis lies in now; false where one lies in several, or two in one out of order. */
+bool xt_read_homes(const struct xt_read_view *view, int homes[]);
+struct xt_read_view *xt_read_copy(struct xt_reader *reader, const struct xt_read_view *view);
+/* A view with other axes over the same elements: XT_READ_BATCH is the batch. NULL: they do not fit.
+ */
+struct xt_read_view *xt_read_reshape(struct xt_reader *reader, const struct xt_read_node *node,
+                                     struct xt_read_view *view, int ndims, const int64_t dims[]);
+/* The indices start, start + step, ... of an axis. */
+struct xt_read_view *xt_read_take(struct xt_reader *reader, const struct xt_read_node *node,
+                                  struct xt_read_view *view, int axis, int64_t start, int64_t step,
+                                  int64_t count);
+
+/* ---- the net: layers.c, math.c, read.c ---- */
+
+/* A value's view; of an initializer a parameter's. NULL: it has none. */
+struct xt_read_view *xt_read_view_of(struct xt_reader *reader, const struct xt_read_node *node,
+                                     struct xt_read_value *value);
+/* Adds what the node is to the net. */
+bool xt_read_op(struct xt_reader *reader, struct xt_read_node *node);
+
+#endif

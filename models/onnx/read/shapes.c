@@ -1,0 +1,547 @@
+/* Operators that only move elements: most change a view alone. */
+#include <string.h>
+
+#include "models/onnx/read/ops.h"
+
+int xt_read_axis_of(struct xt_reader *reader, const struct xt_read_node *node, int64_t axis,
+                    int ndims)
+{
+    int64_t own = axis < 0 ? axis + ndims : axis;
+    if (own >= 0 && own < ndims)
+        return (int)own;
+    xt_reader_refuse(reader, node, "has the axis %lld of %d", (long long)axis, ndims);
+    return -1;
+}
+
+/* ---- homes ---- */
+
+bool xt_read_image_homes(const struct xt_read_view *view, int homes[])
+{
+    static const int image[] = {XT_READ_N, XT_AXIS_C, XT_AXIS_H, XT_AXIS_W};
+    static const int line[] = {XT_READ_N, XT_AXIS_C, XT_AXIS_W};
+    if (view->ndims < 2 || view->ndims > 4)
+        return false;
+    memcpy(homes, view->ndims == 3 ? line : image, (size_t)view->ndims * sizeof *homes);
+    return xt_read_dim(view, 0) == XT_READ_BATCH;
+}
+
+/* Whether several axes lie in the channels. */
+static bool are_shared(const struct xt_read_view *view, const int homes[], int axis)
+{
+    for (int i = 0; i < view->ndims; i++)
+        if (i != axis && homes[i] == XT_AXIS_C)
+            return true;
+    return false;
+}
+
+void xt_read_channel_homes(const struct xt_read_view *view, int axis, int homes[])
+{
+    bool fit = xt_read_homes(view, homes);
+    if (fit && (homes[axis] == XT_AXIS_C || homes[axis] == XT_READ_NONE) &&
+        !are_shared(view, homes, axis)) {
+        homes[axis] = XT_AXIS_C;
+        return;
+    }
+    /* The other axes become rows, the first of several lies outside. */
+    int others = 0;
+    for (int i = 0; i < view->ndims; i++)
+        others += i != axis && xt_read_dim(view, i) != 1 && xt_read_dim(view, i) != XT_READ_BATCH;
+    int seen = 0;
+    for (int i = 0; i < view->ndims; i++) {
+        int64_t dim = xt_read_dim(view, i);
+        homes[i] = dim == XT_READ_BATCH      ? XT_READ_N
+                   : dim == 1                ? XT_READ_NONE
+                   : others > 1 && seen == 0 ? XT_AXIS_H
+                                             : XT_AXIS_W;
+        seen += i != axis && dim != 1 && dim != XT_READ_BATCH;
+    }
+    homes[axis] = XT_AXIS_C;
+}
+
+/* ---- views ---- */
+
+bool xt_read_transpose(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_view *in = xt_read_data(reader, node, 0);
+    struct xt_read_view *out = in ? xt_read_copy(reader, in) : NULL;
+    int64_t perm[XT_READ_DIMS_MAX];
+    bool seen[XT_READ_DIMS_MAX] = {false};
+    if (!out)
+        return false;
+    int count = xt_read_ints(reader, node, "perm", -1, perm);
+    for (int i = 0; i < in->ndims && count == -1; i++)
+        perm[i] = in->ndims - 1 - i;
+    if (count != -1 && count != in->ndims)
+        return xt_reader_refuse(reader, node, "has a perm of %d axes for %d", count, in->ndims);
+    for (int i = 0; i < in->ndims; i++) {
+        if (perm[i] < 0 || perm[i] >= in->ndims || seen[perm[i]])
+            return xt_reader_refuse(reader, node, "has a perm that is not a permutation");
+        seen[perm[i]] = true;
+        out->axes[i] = in->axes[perm[i]];
+    }
+    return xt_read_give(node, out);
+}
+
+/* In a file for one size of batch that size stands where others have the batch. */
+static void free_batch(const struct xt_reader *reader, const struct xt_read_view *view, int ndims,
+                       int64_t dims[])
+{
+    bool named = false;
+    for (int i = 0; i < ndims; i++)
+        named = named || dims[i] % XT_READ_BATCH == 0;
+    if (!named && reader->fixed_batch && ndims && dims[0] == reader->fixed_batch && view->ndims &&
+        xt_read_dim(view, 0) == XT_READ_BATCH)
+        dims[0] = XT_READ_BATCH;
+}
+
+static bool reshape_to(struct xt_reader *reader, struct xt_read_node *node,
+                       struct xt_read_view *view, int ndims, int64_t dims[])
+{
+    int64_t all = 1;
+    int64_t product = 1;
+    int open = -1;
+    for (int i = 0; i < view->ndims; i++)
+        if (__builtin_mul_overflow(all, xt_read_dim(view, i), &all))
+            return xt_reader_refuse(reader, node, "reads a tensor that is too large");
+    for (int i = 0; i < ndims; i++) {
+        if (dims[i] == -1 && open >= 0)
+            return xt_reader_refuse(reader, node, "leaves two axes of its shape open");
+        if (dims[i] == -1)
+            open = i;
+        else if (dims[i] < 1 || __builtin_mul_overflow(product, dims[i], &product))
+            return xt_reader_refuse(reader, node, "has a shape that cannot be");
+    }
+    if (open >= 0 && all % product == 0)
+        dims[open] = all / product;
+    if (all != (open >= 0 ? product * dims[open] : product))
+        return xt_reader_refuse(reader, node,
+                                "makes another number of elements of its input than that has; a "
+                                "batch that is fixed is the reason as a rule: export it with "
+                                "dynamic_axes (or dynamic_shapes) for the batch");
+    return xt_read_give(node, xt_read_reshape(reader, node, view, ndims, dims));
+}
+
+bool xt_read_reshape_op(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_view *view = xt_read_data(reader, node, 0);
+    int64_t dims[XT_READ_DIMS_MAX];
+    int count = view ? xt_read_ints(reader, node, "shape", 1, dims) : -1;
+    if (!view)
+        return false;
+    if (count < 0)
+        return xt_reader_refuse(reader, node,
+                                "has a shape that is not known while it is read: "
+                                "dynamic shapes but the batch cannot be trained here");
+    for (int i = 0; i < count; i++)
+        if (dims[i] == 0 && !xt_read_int(node, "allowzero", 0) && i < view->ndims)
+            dims[i] = xt_read_dim(view, i);
+    free_batch(reader, view, count, dims);
+    return reshape_to(reader, node, view, count, dims);
+}
+
+bool xt_read_flatten(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_view *view = xt_read_data(reader, node, 0);
+    int64_t dims[2] = {1, -1};
+    if (!view)
+        return false;
+    int64_t axis = xt_read_int(node, "axis", 1);
+    axis += axis < 0 ? view->ndims : 0;
+    if (axis < 0 || axis > view->ndims)
+        return xt_reader_refuse(reader, node, "has an axis that its input has not");
+    for (int i = 0; i < axis; i++)
+        dims[0] *= xt_read_dim(view, i);
+    return reshape_to(reader, node, view, 2, dims);
+}
+
+bool xt_read_squeeze(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_view *in = xt_read_data(reader, node, 0);
+    struct xt_read_view *out = in ? xt_read_copy(reader, in) : NULL;
+    int64_t axes[XT_READ_DIMS_MAX];
+    bool goes[XT_READ_DIMS_MAX] = {false};
+    if (!out)
+        return false;
+    int count = xt_read_ints(reader, node, "axes", 1, axes);
+    if (count < -1)
+        return xt_reader_refuse(reader, node, "has axes that are not known while it is read");
+    for (int i = 0; i < in->ndims && count < 0; i++)
+        goes[i] = xt_read_dim(in, i) == 1;
+    for (int i = 0; i < count; i++) {
+        int axis = xt_read_axis_of(reader, node, axes[i], in->ndims);
+        if (axis < 0)
+            return false;
+        if (xt_read_dim(in, axis) != 1)
+            return xt_reader_refuse(reader, node, "removes an axis of %lld elements",
+                                    (long long)xt_read_dim(in, axis));
+        goes[axis] = true;
+    }
+    out->ndims = 0;
+    for (int i = 0; i < in->ndims; i++)
+        if (!goes[i])
+            out->axes[out->ndims++] = in->axes[i];
+    return xt_read_give(node, out);
+}
+
+bool xt_read_unsqueeze(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_view *in = xt_read_data(reader, node, 0);
+    struct xt_read_view *out = in ? xt_read_copy(reader, in) : NULL;
+    int64_t axes[XT_READ_DIMS_MAX];
+    bool is_new[XT_READ_DIMS_MAX] = {false};
+    if (!out)
+        return false;
+    int count = xt_read_ints(reader, node, "axes", 1, axes);
+    if (count < 0 || in->ndims + count > XT_READ_DIMS_MAX)
+        return xt_reader_refuse(reader, node,
+                                "has axes that are not known while it is read, or too "
+                                "many");
+    out->ndims = in->ndims + count;
+    for (int i = 0; i < count; i++) {
+        int axis = xt_read_axis_of(reader, node, axes[i], out->ndims);
+        if (axis < 0)
+            return false;
+        if (is_new[axis])
+            return xt_reader_refuse(reader, node, "names an axis twice");
+        is_new[axis] = true;
+    }
+    for (int i = 0, own = 0; i < out->ndims; i++)
+        out->axes[i] = is_new[i] ? (struct xt_read_axis){0} : in->axes[own++];
+    return xt_read_give(node, out);
+}
+
+bool xt_read_same(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_view *view = xt_read_data(reader, node, 0);
+    int64_t to = xt_read_int(node, "to", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
+    bool is_float = to == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT ||
+                    to == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE ||
+                    to == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 ||
+                    to == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16;
+    if (view && !is_float)
+        return xt_reader_refuse(reader, node, "converts values of the network to integers");
+    return xt_read_give(node, view ? xt_read_copy(reader, view) : NULL);
+}
+
+/* Makes an axis of length 1 the batch, of a parameter, which is the same for all of it. */
+static bool repeat_for_batch(struct xt_read_view *view, int axis)
+{
+    bool has_batch = view->factor_count && view->factors[0].home == XT_READ_N;
+    if (!view->value->of_parameter || has_batch || view->factor_count == XT_READ_FACTORS_MAX)
+        return false;
+    memmove(view->factors + 1, view->factors, (size_t)view->factor_count * sizeof *view->factors);
+    view->factor_count++;
+    view->factors[0] = (struct xt_read_factor){XT_READ_BATCH, XT_READ_N};
+    for (int i = 0; i < view->ndims; i++)
+        for (int k = 0; k < view->axes[i].count; k++)
+            view->axes[i].factors[k]++;
+    view->axes[axis] = (struct xt_read_axis){1, {0}};
+    return true;
+}
+
+bool xt_read_expand(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_value *value = xt_read_input(node, 0);
+    struct xt_read_view *in = value ? xt_read_view_of(reader, node, value) : NULL;
+    struct xt_read_view *out = in ? xt_read_copy(reader, in) : NULL;
+    int64_t dims[XT_READ_DIMS_MAX];
+    int count = out ? xt_read_ints(reader, node, "shape", 1, dims) : 0;
+    if (!out)
+        return false;
+    int more = count - in->ndims;
+    if (count < 0 || more < 0)
+        return xt_reader_refuse(reader, node, "has a shape that is not known while it is read");
+    out->ndims = count;
+    for (int i = 0; i < count; i++)
+        out->axes[i] = i < more ? (struct xt_read_axis){0} : in->axes[i - more];
+    for (int i = 0; i < count; i++) {
+        int64_t own = xt_read_dim(out, i);
+        bool stays = dims[i] == 1 || dims[i] == -1 || dims[i] == own;
+        if (!stays && !(own == 1 && dims[i] == XT_READ_BATCH && repeat_for_batch(out, i)))
+            return xt_reader_refuse(
+                reader, node, "repeats its input; only parameters can be repeated, over the batch");
+    }
+    return xt_read_give(node, out);
+}
+
+/* ---- parts ---- */
+
+/* Where a slice of an axis begins and ends, as ONNX clamps both. */
+static int64_t clamp(int64_t at, int64_t dim)
+{
+    int64_t own = at < 0 ? at + dim : at;
+    return own < 0 ? 0 : own > dim ? dim : own;
+}
+
+bool xt_read_slice(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_view *view = xt_read_data(reader, node, 0);
+    int64_t starts[XT_READ_DIMS_MAX];
+    int64_t ends[XT_READ_DIMS_MAX];
+    int64_t axes[XT_READ_DIMS_MAX];
+    int64_t steps[XT_READ_DIMS_MAX];
+    int count = view ? xt_read_ints(reader, node, "starts", 1, starts) : 0;
+    if (!view)
+        return false;
+    int end_count = xt_read_ints(reader, node, "ends", 2, ends);
+    int axis_count = xt_read_ints(reader, node, "axes", 3, axes);
+    int step_count = xt_read_ints(reader, node, "steps", 4, steps);
+    if (count < 0 || end_count != count || (axis_count != count && axis_count != -1) ||
+        (step_count != count && step_count != -1))
+        return xt_reader_refuse(reader, node, "takes a part whose bounds are not constant");
+    for (int i = 0; i < count && view; i++) {
+        int64_t step = step_count < 0 ? 1 : steps[i];
+        int axis = xt_read_axis_of(reader, node, axis_count < 0 ? i : axes[i], view->ndims);
+        if (axis < 0)
+            return false;
+        int64_t dim = xt_read_dim(view, axis);
+        int64_t start = clamp(starts[i], dim);
+        int64_t end = clamp(ends[i], dim);
+        if (step < 1 || start >= end)
+            return xt_reader_refuse(reader, node,
+                                    "takes an axis backwards, or an empty part; only parts with a "
+                                    "step of 1 or more are supported");
+        if (dim % XT_READ_BATCH == 0 && (start || end != dim || step != 1))
+            return xt_reader_refuse(reader, node, "takes a part of the batch");
+        view = xt_read_take(reader, node, view, axis, start, step, (end - start - 1) / step + 1);
+    }
+    return xt_read_give(node, view && count == 0 ? xt_read_copy(reader, view) : view);
+}
+
+/* How long each part is: said, or as many equal ones as there are outputs. */
+static bool split_sizes(struct xt_reader *reader, struct xt_read_node *node, int64_t dim,
+                        int64_t sizes[XT_READ_DIMS_MAX])
+{
+    int given = xt_read_ints(reader, node, "split", 1, sizes);
+    int count = node->output_count;
+    if (count < 1 || count > XT_READ_DIMS_MAX || (given != count && given != -1))
+        return xt_reader_refuse(reader, node,
+                                "splits into parts that are not known while it is "
+                                "read, or into more than %d",
+                                XT_READ_DIMS_MAX);
+    int64_t whole = (dim + count - 1) / count;
+    int64_t left = dim;
+    for (int i = 0; i < count; i++) {
+        sizes[i] = given == count ? sizes[i] : left < whole ? left : whole;
+        if (sizes[i] < 1 || sizes[i] > left)
+            return xt_reader_refuse(reader, node, "splits %lld elements into other parts",
+                                    (long long)dim);
+        left -= sizes[i];
+    }
+    return left == 0 || xt_reader_refuse(reader, node, "splits off less than there is");
+}
+
+bool xt_read_split(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_view *view = xt_read_data(reader, node, 0);
+    int64_t sizes[XT_READ_DIMS_MAX];
+    if (!view)
+        return false;
+    int axis = xt_read_axis_of(reader, node, xt_read_int(node, "axis", 0), view->ndims);
+    if (axis < 0 || !split_sizes(reader, node, xt_read_dim(view, axis), sizes))
+        return false;
+    int64_t at = 0;
+    for (int i = 0; i < node->output_count; at += sizes[i++]) {
+        if (!node->outputs[i] || !node->outputs[i]->readers)
+            continue;
+        node->outputs[i]->view = xt_read_take(reader, node, view, axis, at, 1, sizes[i]);
+        if (!node->outputs[i]->view)
+            return false;
+    }
+    return true;
+}
+
+/* By one index, or by several in a row. */
+bool xt_read_gather(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_view *view = xt_read_data(reader, node, 0);
+    struct xt_read_constant *which =
+        view ? xt_read_constant_of(reader, xt_read_input(node, 1)) : NULL;
+    const double *at = which && which->count ? xt_read_numbers(reader, which) : NULL;
+    if (!view)
+        return false;
+    int axis = xt_read_axis_of(reader, node, xt_read_int(node, "axis", 0), view->ndims);
+    if (axis < 0)
+        return false;
+    if (!at || which->ndims > 1)
+        return xt_reader_refuse(reader, node, "takes elements by indices that are not constant");
+    int64_t dim = xt_read_dim(view, axis);
+    int64_t start = xt_read_whole(at[0]);
+    int64_t step = which->count > 1 ? xt_read_whole(at[1] - at[0]) : 1;
+    for (size_t i = 0; i < which->count; i++)
+        if (at[i] != (double)start + (double)i * (double)step)
+            return xt_reader_refuse(reader, node, "takes elements at uneven steps");
+    struct xt_read_view *out = xt_read_take(reader, node, view, axis, start + (start < 0 ? dim : 0),
+                                            step, (int64_t)which->count);
+    if (!out || which->ndims == 1)
+        return xt_read_give(node, out == view ? xt_read_copy(reader, out) : out);
+    for (int i = axis; i + 1 < out->ndims; i++)
+        out->axes[i] = out->axes[i + 1];
+    out->ndims--;
+    return xt_read_give(node, out);
+}
+
+/* ---- concat ---- */
+
+/* Of the views that are put together the one with the most axes of more than 1. */
+static struct xt_read_view *fullest(struct xt_read_view *const views[], int count)
+{
+    int best = -1;
+    struct xt_read_view *out = NULL;
+    for (int i = 0; i < count; i++) {
+        int axes = 0;
+        for (int k = 0; k < views[i]->ndims; k++)
+            axes += xt_read_dim(views[i], k) != 1;
+        if (axes > best)
+            out = views[i];
+        best = axes > best ? axes : best;
+    }
+    return out;
+}
+
+/* A home in which nothing else lies. */
+static int free_home(const struct xt_read_view *view, const int homes[], int axis)
+{
+    for (int home = XT_AXIS_W; home != XT_AXES; home = home == XT_AXIS_W   ? XT_AXIS_H
+                                                       : home == XT_AXIS_H ? XT_AXIS_C
+                                                                           : XT_AXES) {
+        bool taken = false;
+        for (int i = 0; i < view->ndims; i++)
+            taken = taken || (i != axis && homes[i] == home);
+        if (!taken)
+            return home;
+    }
+    return XT_READ_NONE;
+}
+
+static bool concat_homes(struct xt_reader *reader, const struct xt_read_node *node,
+                         const struct xt_read_view *view, int axis, int homes[])
+{
+    if (!xt_read_homes(view, homes))
+        xt_read_channel_homes(view, axis, homes);
+    bool shared = homes[axis] == XT_READ_NONE;
+    for (int i = 0; i < view->ndims; i++)
+        shared = shared || (i != axis && homes[i] == homes[axis]);
+    if (shared && homes[axis] != XT_READ_NONE)
+        xt_read_channel_homes(view, axis, homes);
+    else if (shared)
+        homes[axis] = free_home(view, homes, axis);
+    return homes[axis] < XT_AXES ||
+           xt_reader_refuse(reader, node,
+                            "puts together along the batch, or along an axis of four");
+}
+
+bool xt_read_concat(struct xt_reader *reader, struct xt_read_node *node)
+{
+    int count = node->input_count;
+    struct xt_read_view **views = xt_reader_take(reader, (size_t)count + 1, sizeof *views);
+    struct xt_value **values = xt_reader_take(reader, (size_t)count + 1, sizeof *values);
+    int homes[XT_READ_DIMS_MAX] = {0};
+    if (!views || !values || !count)
+        return xt_reader_refuse(reader, node, "puts nothing together");
+    for (int i = 0; i < count; i++) {
+        views[i] = xt_read_data(reader, node, i);
+        views[i] = views[i] ? xt_read_copy(reader, views[i]) : NULL;
+        if (!views[i])
+            return false;
+        if (views[i]->ndims != views[0]->ndims)
+            return xt_reader_refuse(reader, node, "puts tensors of %d and %d axes together",
+                                    views[0]->ndims, views[i]->ndims);
+    }
+    struct xt_read_view *base = fullest(views, count);
+    int axis = xt_read_axis_of(reader, node, xt_read_int(node, "axis", 0), base->ndims);
+    if (axis < 0 || !concat_homes(reader, node, base, axis, homes))
+        return false;
+    for (int i = 0; i < count; i++) {
+        values[i] = xt_read_lay_out(reader, node, views[i], homes);
+        if (!values[i])
+            return false;
+    }
+    struct xt_value *value =
+        xt_net_concat(reader->net, values, count, (enum xt_axis)homes[axis], NULL);
+    return xt_read_give(node, xt_read_after(reader, node, base, NULL, homes, value));
+}
+
+/* ---- padding ---- */
+
+bool xt_read_window(struct xt_reader *reader, const struct xt_read_node *node, const char *name,
+                    int64_t otherwise, int count, int out[])
+{
+    int64_t list[XT_READ_DIMS_MAX];
+    int given = xt_read_ints(reader, node, name, -1, list);
+    if (given != count && given != -1)
+        return xt_reader_refuse(reader, node, "has %d %s; %d are supported", given, name, count);
+    for (int i = 0; i < count; i++) {
+        int64_t number = given < 0 ? otherwise : list[i];
+        if (number < 0 || number > 16384 || (given > 0 && number == 0))
+            return xt_reader_refuse(reader, node, "has %lld among its %s", (long long)number, name);
+        out[i] = (int)number;
+    }
+    return true;
+}
+
+/* As many zeros as make the output ceil(in / stride) long; the odd one lies at the end, or
+ * (`lower`) at the beginning. */
+static void pad_same(int side, int kernel, int stride, int dilation, bool lower, int *begin,
+                     int *end)
+{
+    int windows = (side + stride - 1) / stride;
+    int need = (windows - 1) * stride + (kernel - 1) * dilation + 1 - side;
+    need = need < 0 ? 0 : need;
+    *begin = lower ? (need + 1) / 2 : need / 2;
+    *end = need - *begin;
+}
+
+bool xt_read_pads(struct xt_reader *reader, const struct xt_read_node *node, const int sides[2],
+                  const int kernel[2], const int stride[2], const int dilation[2], int pad[4])
+{
+    int64_t list[XT_READ_DIMS_MAX];
+    const struct xt_read_text mode = xt_read_string(node, "auto_pad");
+    bool lower = strcmp(mode.text, "SAME_LOWER") == 0;
+    int count = xt_read_ints(reader, node, "pads", -1, list);
+    memset(pad, 0, 4 * sizeof *pad);
+    if (lower || strcmp(mode.text, "SAME_UPPER") == 0) {
+        for (int i = 0; i < 2; i++)
+            pad_same(sides[i], kernel[i], stride[i], dilation[i], lower, &pad[i], &pad[i + 2]);
+        return true;
+    }
+    if (strcmp(mode.text, "VALID") == 0 || count == -1)
+        return true;
+    if (count != 4 && count != 2)
+        return xt_reader_refuse(reader, node, "has %d pads; 4 are supported", count);
+    for (int i = 0; i < count; i++) {
+        if (list[i] < 0 || list[i] > 4096)
+            return xt_reader_refuse(reader, node, "pads by %lld pixels", (long long)list[i]);
+        pad[count == 4 ? i : 1 + 2 * i] = (int)list[i];
+    }
+    return true;
+}
+
+/* Zeros around an image, which wait for the convolution or average pool that reads them. */
+bool xt_read_pad(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_view *in = xt_read_data(reader, node, 0);
+    struct xt_read_view *out = in ? xt_read_copy(reader, in) : NULL;
+    const struct xt_read_text mode = xt_read_string(node, "mode");
+    int64_t pads[XT_READ_DIMS_MAX];
+    double fill = xt_read_float(node, "value", 0);
+    if (!out)
+        return false;
+    int count = xt_read_ints(reader, node, "pads", 1, pads);
+    if (xt_read_input(node, 2) && !xt_read_number(reader, xt_read_input(node, 2), &fill))
+        fill = 1;
+    if (count != 2 * in->ndims || xt_read_input(node, 3))
+        return xt_reader_refuse(reader, node, "pads by amounts that are not constant");
+    bool any = false;
+    for (int i = 0; i < count; i++) {
+        bool is_image = in->ndims == 4 && i % 4 >= 2;
+        any = any || pads[i];
+        if (pads[i] < 0 || pads[i] > 4096 || (pads[i] && !is_image))
+            return xt_reader_refuse(reader, node, "pads something else than the sides of an image");
+        if (is_image)
+            out->pad[(i >= 4 ? 2 : 0) + (i % 4 - 2)] += pads[i];
+    }
+    if (any && (fill != 0 || (*mode.text && strcmp(mode.text, "constant") != 0)))
+        return xt_reader_refuse(reader, node, "pads by something else than zeros");
+    return xt_read_give(node, out);
+}

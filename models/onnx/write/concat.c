@@ -1,0 +1,84 @@
+/* Parameters as tensors, and concatenations: a parameter is broadcast over the samples. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "models/onnx/write/exporter.h"
+
+/* [h][w][c] as [c][h][w]. */
+static void turn(const struct xt_tensor *t, const float *from, float *to)
+{
+    for (int y = 0; y < t->h; y++)
+        for (int x = 0; x < t->w; x++)
+            for (int k = 0; k < t->c; k++)
+                to[(k * t->h + y) * t->w + x] = from[(y * t->w + x) * t->c + k];
+}
+
+void xt_export_parameter(struct xt_exporter *exporter, const struct xt_op *op)
+{
+    const struct xt_tensor *out = xt_op_out(op, 0);
+    struct xt_params *params = exporter->graph->options.params;
+    struct xt_err err = {0};
+    float *numbers = NULL;
+    if (xt_mem_aligned(&numbers, xt_tensor_count(out), sizeof *numbers, op->name, &err)) {
+        xt_onnx_refuse(exporter->onnx, err.status, "%s", err.text);
+        return;
+    }
+    turn(out, xt_params_value(params, &params->items[op->params[0]]), numbers);
+    enum xt_dtype dtype = xt_export_dtype(out);
+    const int64_t dims[] = {1, out->c, out->h, out->w};
+    xt_export_out(exporter, out, xt_export_constant(exporter, op->name, dtype, 4, dims, numbers),
+                  dtype);
+    free(numbers);
+}
+
+/* Whether the tensor is the same for all samples, however many the graph was described for. */
+static bool is_parameter(const struct xt_exporter *exporter, const struct xt_tensor *tensor)
+{
+    for (int i = 0; i < exporter->graph->op_count; i++) {
+        const struct xt_op *op = exporter->graph->ops[i];
+        if (op->kind == &xt_kind_parameter && op->outputs[0] == tensor)
+            return true;
+    }
+    return false;
+}
+
+/* [1][c][h][w] as [n][c][h][w], with n of the value `like`. */
+static const char *expand(struct xt_exporter *exporter, const struct xt_op *op, const char *value,
+                          const char *like)
+{
+    char name[96];
+    const char *shape =
+        xt_export_node(exporter, op, &(struct xt_onnx_node){.type = "Shape", .inputs = {like}});
+    snprintf(name, sizeof name, "%s/first", op->name);
+    const char *first = xt_export_axes(exporter, name, (const int64_t[]){0}, 1);
+    const char *n = xt_export_node(
+        exporter, op, &(struct xt_onnx_node){.type = "Gather", .inputs = {shape, first}});
+    snprintf(name, sizeof name, "%s/ones", op->name);
+    const char *ones = xt_export_axes(exporter, name, (const int64_t[]){1, 1, 1}, 3);
+    const char *wanted = xt_export_node(
+        exporter, op,
+        &(struct xt_onnx_node){
+            .type = "Concat", .inputs = {n, ones}, .attributes = {{"axis", .number = 0}}});
+    return xt_export_node(exporter, op,
+                          &(struct xt_onnx_node){.type = "Expand", .inputs = {value, wanted}});
+}
+
+void xt_export_concat(struct xt_exporter *exporter, const struct xt_op *op)
+{
+    const struct xt_tensor *out = xt_op_out(op, 0);
+    enum xt_dtype dtype = xt_export_dtype(out);
+    struct xt_onnx_node node = {
+        .type = "Concat",
+        .attributes = {
+            {"axis", .number = xt_export_axis(((const struct xt_concat_op *)op)->axis)}}};
+    const char *like = NULL;
+    for (int i = 0; i < op->input_count; i++) {
+        node.inputs[i] = xt_export_in(exporter, xt_op_in(op, i), dtype);
+        like = is_parameter(exporter, xt_op_in(op, i)) ? like : node.inputs[i];
+    }
+    for (int i = 0; i < op->input_count && like; i++)
+        if (is_parameter(exporter, xt_op_in(op, i)))
+            node.inputs[i] = expand(exporter, op, node.inputs[i], like);
+    xt_export_out(exporter, out, xt_export_node(exporter, op, &node), dtype);
+}

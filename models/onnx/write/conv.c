@@ -1,0 +1,161 @@
+/* Convolution, with the norm folded into its weights, the residual and the ReLU; in int8 with
+ * integer weights and their scales. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "models/onnx/write/exporter.h"
+
+enum { WEIGHT_MOST = 127 };
+
+/* Its parameters in the type of the arithmetic. */
+struct numbers {
+    int64_t dims[4];
+    float *weights, *bias, *scales;
+    bool has_bias;
+    bool is_int8;
+};
+
+static bool any(const float *numbers, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (numbers[i] != 0)
+            return true;
+    return false;
+}
+
+static enum xt_status make_numbers(const struct xt_exporter *exporter,
+                                   const struct xt_conv_op *conv, struct numbers *out,
+                                   struct xt_err *err)
+{
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    *out = (struct numbers){
+        .dims = {xt_op_out(&conv->op, 0)->c, in->c / conv->groups, conv->kernel[0],
+                 conv->kernel[1]},
+        .is_int8 = xt_dtype_is_int8(in->dtype),
+    };
+    size_t channels = (size_t)out->dims[0];
+    size_t row = (size_t)(out->dims[1] * out->dims[2] * out->dims[3]);
+    enum xt_status status =
+        xt_mem_calloc(&out->weights, channels * row, sizeof(float), conv->op.name, err);
+    if (!status)
+        status = xt_mem_calloc(&out->bias, channels, sizeof(float), conv->op.name, err);
+    if (!status)
+        status = xt_mem_calloc(&out->scales, channels, sizeof(float), conv->op.name, err);
+    if (!status)
+        status = xt_conv_weights(conv, exporter->graph, WEIGHT_MOST, out->weights, out->bias,
+                                 out->scales, err);
+    out->has_bias = !status && any(out->bias, out->dims[0]);
+    return status;
+}
+
+static void free_numbers(struct numbers *numbers)
+{
+    free(numbers->weights);
+    free(numbers->bias);
+    free(numbers->scales);
+}
+
+static const char *dequantised(struct xt_exporter *exporter, const struct xt_op *op,
+                               const char *held, const char *scales)
+{
+    return xt_export_node(exporter, op,
+                          &(struct xt_onnx_node){.type = "DequantizeLinear",
+                                                 .inputs = {held, scales},
+                                                 .attributes = {{"axis", .number = 0}}});
+}
+
+static const char *int8_weights(struct xt_exporter *exporter, const struct xt_op *op,
+                                const struct numbers *n, const char *scales)
+{
+    char name[96];
+    int8_t *held = NULL;
+    size_t count = (size_t)(n->dims[0] * n->dims[1] * n->dims[2] * n->dims[3]);
+    snprintf(name, sizeof name, "%s.weight", op->name);
+    const char *weights = xt_onnx_constant(
+        exporter->onnx, name,
+        &(struct xt_onnx_shape){XT_S8, 4, {n->dims[0], n->dims[1], n->dims[2], n->dims[3]}}, &held);
+    for (size_t i = 0; held && i < count; i++)
+        held[i] = (int8_t)n->weights[i];
+    return dequantised(exporter, op, weights, scales);
+}
+
+/* In units of the products' scale, as runtimes need that accumulate integers; in float32 where it
+ * exceeds their range. */
+static const char *int8_bias(struct xt_exporter *exporter, const struct xt_op *op,
+                             const struct numbers *n)
+{
+    const double most = 1 << 30;
+    const double step = (double)xt_op_in(op, 0)->scale;
+    char name[96];
+    int32_t *held = NULL;
+    float *steps = NULL;
+    snprintf(name, sizeof name, "%s.bias", op->name);
+    for (int64_t i = 0; i < n->dims[0]; i++)
+        if (!(fabs((double)n->bias[i]) < most * step * (double)n->scales[i]))
+            return xt_export_constant(exporter, name, XT_F32, 1, n->dims, n->bias);
+    const char *bias = xt_onnx_constant(exporter->onnx, name,
+                                        &(struct xt_onnx_shape){XT_I32, 1, {n->dims[0]}}, &held);
+    snprintf(name, sizeof name, "%s.bias/scale", op->name);
+    const char *scales = xt_onnx_constant(exporter->onnx, name,
+                                          &(struct xt_onnx_shape){XT_F32, 1, {n->dims[0]}}, &steps);
+    for (int64_t i = 0; held && steps && i < n->dims[0]; i++) {
+        steps[i] = (float)(step * (double)n->scales[i]);
+        held[i] = (int32_t)lrint((double)n->bias[i] / (double)steps[i]);
+    }
+    return dequantised(exporter, op, bias, scales);
+}
+
+static void name_numbers(struct xt_exporter *exporter, const struct xt_op *op,
+                         const struct numbers *n, enum xt_dtype dtype, struct xt_onnx_node *node)
+{
+    char name[96];
+    if (n->is_int8) {
+        snprintf(name, sizeof name, "%s.weight/scale", op->name);
+        const char *scales = xt_export_constant(exporter, name, XT_F32, 1, n->dims, n->scales);
+        node->inputs[1] = int8_weights(exporter, op, n, scales);
+        node->inputs[2] = n->has_bias ? int8_bias(exporter, op, n) : NULL;
+        return;
+    }
+    snprintf(name, sizeof name, "%s.weight", op->name);
+    node->inputs[1] = xt_export_constant(exporter, name, dtype, 4, n->dims, n->weights);
+    snprintf(name, sizeof name, "%s.bias", op->name);
+    if (n->has_bias)
+        node->inputs[2] = xt_export_constant(exporter, name, dtype, 1, n->dims, n->bias);
+}
+
+void xt_export_conv(struct xt_exporter *exporter, const struct xt_op *op)
+{
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
+    const struct xt_tensor *out = xt_op_out(op, 0);
+    const struct xt_tensor *residual = conv->fold.residual;
+    enum xt_dtype dtype = xt_export_dtype(out);
+    struct numbers numbers;
+    struct xt_err err;
+    const int64_t pads[] = {conv->pads[0], conv->pads[1], conv->pads_after[0], conv->pads_after[1]};
+    const int64_t dilations[] = {conv->dilates[0] + 1, conv->dilates[1] + 1};
+    struct xt_onnx_node node = {
+        .type = "Conv",
+        .inputs = {xt_export_in(exporter, xt_op_in(op, 0), dtype)},
+        .attributes = {{"kernel_shape", conv->kernel, 2, 0, NULL},
+                       {"strides", conv->strides, 2, 0, NULL},
+                       {"pads", pads, 4, 0, NULL},
+                       {"dilations", dilations, 2, 0, NULL},
+                       {"group", NULL, 0, conv->groups, NULL}},
+    };
+    if (make_numbers(exporter, conv, &numbers, &err))
+        xt_onnx_refuse(exporter->onnx, err.status, "%s", err.text);
+    else
+        name_numbers(exporter, op, &numbers, dtype, &node);
+    free_numbers(&numbers);
+    const char *y = xt_export_node(exporter, op, &node);
+    if (residual)
+        y = xt_export_node(
+            exporter, op,
+            &(struct xt_onnx_node){.type = "Add",
+                                   .inputs = {y, xt_export_in(exporter, residual, dtype)}});
+    if (conv->relu)
+        y = xt_export_node(exporter, op, &(struct xt_onnx_node){.type = "Relu", .inputs = {y}});
+    xt_export_out(exporter, out, y, dtype);
+}

@@ -1,13 +1,13 @@
 #include "cli/ranks.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "ranks/facts.h"
 #include "ranks/launch.h"
 #include "ranks/ranks.h"
 
@@ -48,6 +48,23 @@ static enum xt_status check_alone(enum xt_command_id command, struct xt_err *err
     return err->status;
 }
 
+/* Before anything that the ranks do together depends on it. */
+static enum xt_status compare_settings(const struct xt_options *options, struct xt_err *err)
+{
+    struct xt_str facts = {0};
+    struct xt_ranks *ranks = options->values.ranks;
+    enum xt_status status =
+        xt_ranks_add_fact(&facts, err, "command", "%s", xt_command_get(options->command)->name);
+    if (!status)
+        status = xt_ranks_add_fact(&facts, err, "MPI", "%s", ranks->library);
+    if (!status)
+        status = xt_options_list_for_ranks(options, &facts, err);
+    if (!status)
+        status = xt_ranks_compare(ranks, &facts, err);
+    xt_str_clear(&facts);
+    return status;
+}
+
 enum xt_status xt_cli_ranks_open(struct xt_options *options, struct xt_err *err)
 {
     struct xt_settings *s = &options->values;
@@ -72,7 +89,7 @@ enum xt_status xt_cli_ranks_open(struct xt_options *options, struct xt_err *err)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--device auto is for one process; for %d say cpu, or xpu for one each",
                           s->ranks->size);
-    return XT_OK;
+    return compare_settings(options, err);
 }
 
 void xt_cli_ranks_print(const struct xt_run_summary *run, FILE *out)
@@ -95,36 +112,23 @@ void xt_cli_ranks_print(const struct xt_run_summary *run, FILE *out)
         fprintf(out, "  %-5d %-16s %-7d %-8d %-12s %-26s %s\n", i, rank->host, rank->images,
                 rank->threads, rank->cpus, rank->isa, rank->device);
     }
-}
-
-/* The first rank whose text at `offset` differs from rank 0's; -1: none. */
-static int first_other(const struct xt_ranks *ranks, size_t offset)
-{
-    const char *first = (const char *)&ranks->all[0] + offset;
-    for (int i = 1; i < ranks->size; i++)
-        if (strcmp(first, (const char *)&ranks->all[i] + offset) != 0)
-            return i;
-    return -1;
+    fprintf(out,
+            "compared between them: settings, versions, initial weights, the names and labels of "
+            "%s, the bytes of %zu of them, in %.2f s\n",
+            xt_count((long long)ranks->compared.names, "image").text, ranks->compared.samples,
+            ranks->compared.seconds);
 }
 
 void xt_cli_ranks_compare(const struct xt_ranks *ranks)
 {
-    static const struct {
-        const char *what;
-        size_t offset;
-    } kinds[] = {
-        {"instructions", offsetof(struct xt_rank, isa)},
-        {"oneDNN", offsetof(struct xt_rank, library)},
-        {"xtrain", offsetof(struct xt_rank, program)},
-    };
-    for (size_t i = 0; ranks && i < sizeof kinds / sizeof *kinds; i++) {
-        int other = first_other(ranks, kinds[i].offset);
-        if (other > 0)
-            xt_log_warn("rank %d on %s has %s %s, rank 0 %s: they round differently, so the "
-                        "last bits of the run depend on which rank has which images",
-                        other, ranks->all[other].host, kinds[i].what,
-                        (const char *)&ranks->all[other] + kinds[i].offset,
-                        (const char *)&ranks->all[0] + kinds[i].offset);
+    for (int i = 1; ranks && i < ranks->size; i++) {
+        const struct xt_rank *other = &ranks->all[i];
+        if (strcmp(other->isa, ranks->all[0].isa) == 0)
+            continue;
+        xt_log_warn("rank %d on %s has instructions %s, rank 0 %s: they round differently, so the "
+                    "last bits of the run depend on which rank has which images",
+                    i, other->host, other->isa, ranks->all[0].isa);
+        return;
     }
 }
 

@@ -12,12 +12,13 @@
 
 /* Detects whether this process is one of several ranks, lets only rank 0 print, and gives each rank
  * its own XPU. options->values.ranks is NULL for a single process and for commands that describe
- * each host; commands that must not run in several processes return XT_ERR_USAGE. */
+ * each host; commands that must not run in several processes return XT_ERR_USAGE, as do ranks whose
+ * settings differ. */
 enum xt_status xt_cli_ranks_open(struct xt_options *options, struct xt_err *err);
 
 /* Prints the table of ranks; nothing for a single process. */
 void xt_cli_ranks_print(const struct xt_run_summary *run, FILE *out);
-/* Warns about ranks that differ in hardware or libraries. */
+/* Warns about ranks whose CPUs have other instructions. */
 void xt_cli_ranks_compare(const struct xt_ranks *ranks);
 
 /* Time that the ranks waited, out of `seconds`; nothing for a single process. */

@@ -95,6 +95,35 @@ static enum xt_status broken(struct xt_ranks *ranks, int code, const char *what,
     return tell(ranks, err);
 }
 
+/* The first that ranks tell each other: its form stays, so that other versions understand it. */
+struct greeting {
+    char host[64];
+    char program[32];
+};
+
+static enum xt_status greet(struct xt_ranks *ranks, struct xt_err *err)
+{
+    struct greeting own = {.program = XT_VERSION};
+    struct greeting *all = NULL;
+    int other = 0;
+    gethostname(own.host, sizeof own.host - 1);
+    enum xt_status status = xt_mem_calloc(&all, (size_t)ranks->size, sizeof *all, "the ranks", err);
+    if (!status)
+        status = xt_ranks_gather(ranks, &own, sizeof own, all, "the versions", err);
+    for (int i = ranks->size - 1; i >= 0 && !status; i--) {
+        memcpy(ranks->all[i].host, all[i].host, sizeof all[i].host - 1);
+        other = memcmp(all[i].program, all[0].program, sizeof own.program) == 0 ? other : i;
+    }
+    if (!status && other)
+        status = xt_err_set(err, XT_ERR_USAGE,
+                            "rank %d on %s is xtrain %.31s, rank 0 on %s is xtrain %.31s; start "
+                            "the same program on all hosts",
+                            other, ranks->all[other].host, all[other].program, ranks->all[0].host,
+                            all[0].program);
+    free(all);
+    return status;
+}
+
 static enum xt_status begin(struct xt_ranks *ranks, const struct xt_launch *launch,
                             struct xt_err *err)
 {
@@ -118,6 +147,8 @@ static enum xt_status begin(struct xt_ranks *ranks, const struct xt_launch *laun
                           "(%s) sees %d: start them with the mpirun of that MPI",
                           launch->who, launch->tasks, who.library, who.size);
     status = xt_mem_calloc(&ranks->all, (size_t)who.size, sizeof *ranks->all, "the ranks", err);
+    if (!status)
+        status = greet(ranks, err);
     return status ? status : xt_ranks_introduce(ranks, &(struct xt_rank){.images = 0}, err);
 }
 
@@ -136,14 +167,12 @@ enum xt_status xt_ranks_open(struct xt_ranks **out, struct xt_err *err)
     status = begin(ranks, &launch, err);
     if (!status)
         xt_place_rank(ranks->local_rank, ranks->local_size, launch.unbound);
-    /* Without MPI, or with one world per process, no rank is connected: the first reports for
-     * all. */
-    bool speaks = launch.task == 0 || (ranks->job && ranks->size == launch.tasks);
-    if (status && !speaks)
-        *err->text = '\0';
-    if (!status)
+    /* Once they can meet, xt_ranks_end says an error; else the first says it for all. */
+    if (ranks->all)
         *out = ranks;
-    else
+    else if (launch.task != 0)
+        *err->text = '\0';
+    if (!ranks->all)
         free(ranks);
     return status;
 }

@@ -29,7 +29,12 @@ struct xt_rank {
     char device[128];
     char isa[64];     /* instruction set of its kernels */
     char library[32]; /* oneDNN's version */
-    char program[16];
+};
+
+/* What was compared of the images of all ranks (train/ranks/compare.h). */
+struct xt_ranks_compared {
+    size_t names, samples;
+    double seconds;
 };
 
 /* Time spent waiting for other ranks, in seconds. */
@@ -47,6 +52,7 @@ struct xt_ranks {
     char xpu[16];        /* its XPU's index: rank k of a host has the k-th */
     struct xt_rank *all; /* [size] */
     struct xt_ranks_time time;
+    struct xt_ranks_compared compared;
 
     /* its own */
     const struct xt_mpi_table *mpi;
@@ -56,7 +62,8 @@ struct xt_ranks {
 };
 
 /* *out is NULL if this process was started alone. Binds this rank to its share of the host's CPUs.
- * XT_ERR_DEVICE if it is one of several and MPI is missing. */
+ * XT_ERR_DEVICE if it is one of several and MPI is missing; XT_ERR_USAGE on all ranks if they are
+ * different versions of the program: then *out is set, for xt_ranks_end. */
 enum xt_status xt_ranks_open(struct xt_ranks **out, struct xt_err *err);
 /* Closes the ranks. If all have the same status, waits for all; else the failed rank's error is
  * printed, by rank 0 if it is alive, and every process exits at once with that code. Returns this

@@ -17,7 +17,9 @@
 #include "infer/calibrate.h"
 #include "infer/evaluate.h"
 #include "train/losses/loss.h"
+#include "train/ranks/compare.h"
 #include "train/ranks/evaluation.h"
+#include "train/ranks/state.h"
 #include "infer/network/network_build.h"
 #include "runs/report/error_files.h"
 
@@ -389,13 +391,19 @@ static enum xt_status open_network(struct command *command, struct xt_err *err)
                           "--errors %s would overwrite the evaluated data; name another file",
                           s->eval.errors);
     status = xt_network_open_source(network, command->data, &command->source, err);
+    if (!status)
+        status = xt_ranks_compare_network(s->ranks, network, err);
+    if (!status)
+        status = xt_ranks_compare_images(s->ranks, command->source, "--data", s->data.seed, err);
     struct xt_network_settings largest = settings;
     if (is_comparison(command))
         largest.amp = XT_AMP_OFF;
     if (!status && !batch)
         status =
             xt_auto_batch_take(network, &largest, false, command->source->count, NULL, &batch, err);
-    return status ? status : xt_network_build(network, &settings, batch, false, err);
+    if (!status)
+        status = xt_network_build(network, &settings, batch, false, err);
+    return status ? status : xt_rank_state_check_initial(s->ranks, &network->params, err);
 }
 
 static enum xt_status open_view(struct command *command, struct xt_err *err)

@@ -43,6 +43,10 @@ void xt_options_found_batch(struct xt_options *options, int batch);
 enum xt_status xt_options_list_run(const struct xt_settings *settings, struct xt_run_options *out,
                                    struct xt_err *err);
 
+/* Adds the options that all ranks need alike to the facts that they compare (ranks/facts.h). */
+enum xt_status xt_options_list_for_ranks(const struct xt_options *options, struct xt_str *facts,
+                                         struct xt_err *err);
+
 /* If --init is a run's folder, selects the weights in it: the best, else the last. */
 enum xt_status xt_options_find_weights(struct xt_options *options, struct xt_err *err);
 

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "cli/options/suggest.h"
+#include "ranks/facts.h"
 
 /* A value with absolute paths. */
 struct said {
@@ -54,6 +55,48 @@ enum xt_status xt_options_list_run(const struct xt_settings *settings, struct xt
         free(said.path);
     }
     free(folder);
+    return status;
+}
+
+/* Hosts may keep the same files at different places: of a path it counts whether there is one. What
+ * the files hold is compared later. */
+static enum xt_status spell_for_ranks(const struct xt_options *options,
+                                      const struct xt_option *option, struct xt_str *out,
+                                      struct xt_err *err)
+{
+    const struct xt_origin *origin = &options->origins[xt_option_index(option)];
+    const void *value = xt_options_value(options, option);
+    const char *path = NULL;
+    enum xt_status status = XT_OK;
+    if (option->type->absolute)
+        memcpy(&path, value, sizeof path);
+    if (path && !xt_str_starts(path, "synth:"))
+        return xt_str_printf(out, err, "given");
+    if (!origin->count)
+        return option->type->spell(option, value, out, err);
+    for (int i = 0; i < origin->count && !status; i++)
+        status = xt_str_printf(out, err, "%s%s", i ? "," : "",
+                               options->strings[origin->first + (size_t)i]);
+    return status;
+}
+
+enum xt_status xt_options_list_for_ranks(const struct xt_options *options, struct xt_str *facts,
+                                         struct xt_err *err)
+{
+    size_t count = 0;
+    const struct xt_option *table = xt_option_table(&count);
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        struct xt_str value = {0};
+        char name[XT_OPTION_SPELT];
+        if (!xt_option_binds_ranks(&table[i]) || !xt_option_is_for(&table[i], options->command))
+            continue;
+        xt_option_spell(name, table[i].name, false);
+        status = spell_for_ranks(options, &table[i], &value, err);
+        if (!status)
+            status = xt_ranks_add_fact(facts, err, name, "%s", xt_str_get(&value));
+        xt_str_clear(&value);
+    }
     return status;
 }
 

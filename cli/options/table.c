@@ -91,21 +91,23 @@ static const struct xt_option table[] = {
     {"val",
      "images to evaluate on while training, given as for --data; eval uses them if --data is "
      "not on its command line, and data check looks for images in both",
-     XT_GROUP_DATA, TRAIN | EVAL | CHECK, FIELD(source, data.val), .value = "DIR|LIST|synth:..."},
+     XT_GROUP_DATA, TRAIN | EVAL | CHECK, FIELD(source, data.val), .value = "DIR|LIST|synth:...",
+     .shared = true},
     {"init", "trained weights to begin with: .safetensors, or PyTorch's .pth", XT_GROUP_DATA,
-     TRAIN | EVAL | INFER | WARM, FIELD(path, network.init), .value = "FILE", .needed = EVAL},
+     TRAIN | EVAL | INFER | WARM, FIELD(path, network.init), .value = "FILE", .needed = EVAL,
+     .shared = true},
     {"random-init", "begin with random weights instead of those in the ONNX file of --model",
-     XT_GROUP_DATA, TRAIN | BENCH | WARM, FLAG(network.random_init, "false")},
+     XT_GROUP_DATA, TRAIN | BENCH | WARM, FLAG(network.random_init, "false"), .shared = true},
     {"init-partial",
      "use the tensors of --init that fit and initialise the others, instead of refusing",
-     XT_GROUP_DATA, TRAIN | WARM, FLAG(network.init_partial, "false")},
+     XT_GROUP_DATA, TRAIN | WARM, FLAG(network.init_partial, "false"), .shared = true},
     {"alphabet",
      "the symbols of the labels, UTF-8, the blank last; without it, the 68 of Chinese plates, or "
      "those that the weights name. Weights for other symbols are reused for the symbols that "
      "both have",
      XT_GROUP_DATA,
      NETWORK | EXPORT | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER | WARM,
-     FIELD(path, network.alphabet), .value = "FILE"},
+     FIELD(path, network.alphabet), .value = "FILE", .shared = true},
     {"classes",
      "the number of classes, if it is larger than in the images; 0: as many as in the images",
      XT_GROUP_DATA, TRAIN | BENCH | WARM | SELFTEST | INFER,
@@ -156,17 +158,18 @@ static const struct xt_option table[] = {
     {"parse-only", "check the command line and the config file, and exit", XT_GROUP_RUN, EVERY,
      FLAG(request.parse_only, "false"), .not_in_config = true, .hidden = true},
     {"dry-run", "show settings, parameters, memory and where each operation would run, and exit",
-     XT_GROUP_RUN, TRAIN, FLAG(request.dry_run, "false"), .not_in_config = true},
+     XT_GROUP_RUN, TRAIN, FLAG(request.dry_run, "false"), .not_in_config = true, .shared = true},
     {"resume",
      "resume from a checkpoint or run folder, with the settings of the run's config.yaml; auto: "
      "from the newest valid checkpoint in --out, else start a new run, with the settings given "
      "here",
      XT_GROUP_RUN, TRAIN, FIELD(path, record.resume), .value = "auto|PATH"},
     {"epochs", "the number of passes over the training images", XT_GROUP_RUN, TRAIN,
-     INTEGER(run.epochs, 1, 1000000, NULL), .by_model = true},
+     INTEGER(run.epochs, 1, 1000000, NULL), .by_model = true, .shared = true},
     {"steps",
      "the length of the run in steps; overrides --epochs; bench: the number of timed steps (12)",
-     XT_GROUP_RUN, TRAIN | STEP | INFER | SCALE, INT64(run.steps, 1, 1e15, NULL), .by_model = true},
+     XT_GROUP_RUN, TRAIN | STEP | INFER | SCALE, INT64(run.steps, 1, 1e15, NULL), .by_model = true,
+     .shared = true},
     {"max-time",
      "train for at most this time, then evaluate, save and exit with code 0; 0: no limit",
      XT_GROUP_RUN, TRAIN, DURATION(run.max_time, 0, 1e9, "0")},
@@ -174,16 +177,17 @@ static const struct xt_option table[] = {
      XT_GROUP_RUN, TRAIN, DURATION(run.stop_after, 0, 1e9, "0")},
     {"patience",
      "end the run after this many evaluations in a row without gain (see --min-delta); 0: never",
-     XT_GROUP_RUN, TRAIN, INTEGER(run.patience, 0, 1000000, "0"), .by_model = true},
+     XT_GROUP_RUN, TRAIN, INTEGER(run.patience, 0, 1000000, "0"), .by_model = true, .shared = true},
     {"min-delta",
      "for --patience: an accuracy must rise by more than this to be a gain (0.002: by 0.2 points); "
      "0: any new best is a gain, also by characters or loss",
-     XT_GROUP_RUN, TRAIN, REAL(run.min_delta, 0, 1, "0"), .below_max = true, .by_model = true},
+     XT_GROUP_RUN, TRAIN, REAL(run.min_delta, 0, 1, "0"), .below_max = true, .by_model = true,
+     .shared = true},
     {"on-nan",
      "on a NaN or infinite loss, gradient or statistic: stop ends the run; skip skips the step's "
      "update; rollback returns to the last checkpoint and continues at half the rate; all name the "
      "layer where it began",
-     XT_GROUP_RUN, TRAIN, CHOICE(run.on_nan, nan_names, "stop")},
+     XT_GROUP_RUN, TRAIN, CHOICE(run.on_nan, nan_names, "stop"), .shared = true},
     {"overfit",
      "a first check of a data set: train on only N images, evaluate on the same, and say "
      "whether they could be learnt; 0: train on all",
@@ -197,9 +201,10 @@ static const struct xt_option table[] = {
     {"eval-every",
      "epochs from one evaluation to the next; 0: only at the end; weights of --init are evaluated "
      "before the first step too",
-     XT_GROUP_RUN, TRAIN, INTEGER(run.eval_every, 0, 1000000, "1"), .by_model = true},
+     XT_GROUP_RUN, TRAIN, INTEGER(run.eval_every, 0, 1000000, "1"), .by_model = true,
+     .shared = true},
     {"save-every", "steps from one checkpoint to the next; 0: one per epoch", XT_GROUP_RUN, TRAIN,
-     INTEGER(record.save_every, 0, 1000000000, "0"), .by_model = true},
+     INTEGER(record.save_every, 0, 1000000000, "0"), .by_model = true, .shared = true},
     {"keep", "the number of newest checkpoints to keep, besides the last and best weights",
      XT_GROUP_RUN, TRAIN, INTEGER(record.keep, 1, 10000, "2")},
 
@@ -345,7 +350,8 @@ static const struct xt_option table[] = {
      XT_GROUP_MACHINE, TRAIN | SCALE, FLAG(rank.sync_bn, "true"), .resume = XT_RESUME_SAYS},
     {"bucket",
      "with several processes: gradients are sent in parts of this size during the backward pass",
-     XT_GROUP_MACHINE, TRAIN | SCALE, INTEGER(rank.bucket, 1, 1024, "8"), .value = "MIB"},
+     XT_GROUP_MACHINE, TRAIN | SCALE, INTEGER(rank.bucket, 1, 1024, "8"), .value = "MIB",
+     .shared = true},
     {"reduce-type",
      "with several processes: the type in which gradients are sent and added up; bf16 halves the "
      "traffic",
@@ -373,10 +379,10 @@ static const struct xt_option table[] = {
      XT_GROUP_MACHINE, CACHE, DURATION(prune.max_age, 0, 1e9, "0")},
     {"fuse",
      "fold batch norms into the convolutions before them, with the sums and ReLUs that follow",
-     XT_GROUP_MACHINE, EVAL | ANSWER | EXPORT | WARM, FLAG(network.fuse, "true")},
+     XT_GROUP_MACHINE, EVAL | ANSWER | EXPORT | WARM, FLAG(network.fuse, "true"), .shared = true},
     {"compare", "evaluate in each of these types, one table: f32,bf16,int8", XT_GROUP_MACHINE, EVAL,
      CHOICE(eval.compare, type_names, NULL), .value = "TYPE,...", .lists = EVAL,
-     .not_in_config = true},
+     .not_in_config = true, .shared = true},
     {"for", "compile for these: train,eval,predict", XT_GROUP_MACHINE, WARM,
      CHOICE(warm.purpose, purpose_names, "train"), .value = "PURPOSE,...", .lists = WARM,
      .not_in_config = true},
@@ -392,12 +398,13 @@ static const struct xt_option table[] = {
      "labels are not needed. Without it eval uses `data` of --config, else the images that it "
      "evaluates on, and says so; predict and export need it",
      XT_GROUP_MACHINE, EVAL | ANSWER | EXPORT, FIELD(source, answer.calibrate),
-     .value = "DIR|LIST|synth:..."},
+     .value = "DIR|LIST|synth:...", .shared = true},
     {"calibrate-images", "how many of them are used, evenly spaced", XT_GROUP_MACHINE,
-     EVAL | ANSWER | EXPORT, INTEGER(answer.calibrate_images, 1, 1000000, "256"), .value = "N"},
+     EVAL | ANSWER | EXPORT, INTEGER(answer.calibrate_images, 1, 1000000, "256"), .value = "N",
+     .shared = true},
 
     {"decode", "how symbols are decoded from the network's output", XT_GROUP_ANSWER, NETWORK,
-     CHOICE(answer.decode, decode_names, "greedy")},
+     CHOICE(answer.decode, decode_names, "greedy"), .shared = true},
     {"show", "print the predictions for the first N images beside their labels", XT_GROUP_ANSWER,
      EVAL, INTEGER(eval.show, 0, 1000000, "0")},
     {"top", "the number of likeliest classes to print", XT_GROUP_ANSWER, ANSWER,
@@ -407,7 +414,8 @@ static const struct xt_option table[] = {
     {"errors",
      "write every wrong image, worst first, and the confusions: by the extension as .jsonl, "
      ".tsv or .html",
-     XT_GROUP_ANSWER, EVAL, FIELD(path, eval.errors), .value = "FILE", .not_in_config = true},
+     XT_GROUP_ANSWER, EVAL, FIELD(path, eval.errors), .value = "FILE", .not_in_config = true,
+     .shared = true},
 
     {"images",
      "show pictures in pages and TensorBoard's events; --no-images keeps private images out of "
@@ -552,6 +560,11 @@ bool xt_option_is_for(const struct xt_option *option, enum xt_command_id command
     if (command == XT_COMMAND_SWEEP)
         command = XT_COMMAND_TRAIN;
     return (option->commands >> command & 1) != 0;
+}
+
+bool xt_option_binds_ranks(const struct xt_option *option)
+{
+    return option->resume != XT_RESUME_TAKES || option->shared;
 }
 
 bool xt_option_has_negation(const struct xt_option *option)

@@ -86,6 +86,7 @@ struct xt_option {
     bool by_model;      /* the model's recipe may set it */
     bool not_in_config; /* command line only */
     bool hidden;        /* in no help, manual or completion */
+    bool shared;        /* several ranks have to agree on it, though weights do not depend on it */
 };
 
 /* Untrusted text made printable: in double quotes, control bytes and invalid UTF-8 as \\xNN,

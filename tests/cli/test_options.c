@@ -624,6 +624,26 @@ static void an_option_of_training_is_recorded_or_has_a_reason(void **state)
     assert_int_equal(reasons, sizeof unrecorded / sizeof *unrecorded);
 }
 
+/* Everything else of training is compared between ranks. */
+static void what_a_rank_may_have_for_itself_is_listed(void **state)
+{
+    static const char own[] =
+        " strict-data out config print-config resume max-time stop-after log-every keep device xpu "
+        "threads oversubscribe device-check on-device-loss device-timeout workers recompute slots "
+        "cache cache-limit cache-file rank-timeout pin-memory cache-dir kernel-cache images json "
+        "quiet verbose log-time version help ";
+    (void)state;
+    size_t count = 0;
+    const struct xt_option *table = xt_option_table(&count);
+    for (size_t i = 0; i < count; i++) {
+        char word[64];
+        snprintf(word, sizeof word, " %s ", table[i].name);
+        if (xt_option_is_for(&table[i], XT_COMMAND_TRAIN) &&
+            xt_option_binds_ranks(&table[i]) == (strstr(own, word) != NULL))
+            fail_msg("whether ranks need the same --%s is not said, or twice", table[i].name);
+    }
+}
+
 static void what_a_run_records_is_spelt_as_it_would_be_typed(void **state)
 {
     static const char *const wanted[][2] = {
@@ -762,6 +782,7 @@ int main(void)
         cmocka_unit_test(bytes_that_are_not_utf8_are_refused_and_shown_safely),
         cmocka_unit_test(every_entry_of_the_table_is_whole),
         cmocka_unit_test(an_option_of_training_is_recorded_or_has_a_reason),
+        cmocka_unit_test(what_a_rank_may_have_for_itself_is_listed),
         cmocka_unit_test(what_a_run_records_is_spelt_as_it_would_be_typed),
         cmocka_unit_test_setup_teardown(a_printed_config_gives_the_same_settings,
                                         support_make_folder, support_remove_folder),

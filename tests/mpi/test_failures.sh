@@ -24,7 +24,9 @@ expect 2 '--batch 3 is too small for 2 ranks' "${two[@]}" --model lprnet --batch
 expect 2 '--batch auto is for one process' "${two[@]}" --model lprnet --batch auto
 
 # What one of them lacks, rank 0 tells.
-expect 3 'xtrain: error: rank 1 on ' mpirun -n 1 "${one[@]}" "${small[@]}" --steps 2 --out lack : \
+mkdir good
+for i in $(seq 100 219); do cp "$image" "good/京A12${i}_x.jpg"; done
+expect 3 'xtrain: error: rank 1 on ' mpirun -n 1 "${one[@]}" --model lprnet --data good --steps 2 --batch 8 --out lack : \
   -n 1 "${one[@]}" --model lprnet --data /nowhere/at-all --steps 2 --batch 8
 grep -qF 'cannot open the data /nowhere/at-all' <<<"$said" || fail 'the reason is not said' "$said"
 
@@ -46,8 +48,6 @@ expect 1 'a lower --lr' "${two[@]}" "${small[@]}" --steps 40 --optim sgd --lr 90
 [ "$(grep -c 'error:' <<<"$said")" = 1 ] || fail 'it was said twice' "$said"
 
 # Bad images of any rank are in one list; too many of all together end the run.
-mkdir good
-for i in $(seq 100 219); do cp "$image" "good/京A12${i}_x.jpg"; done
 : >good/京A00000_one.jpg
 expect 0 'r/bad_images.txt says why' "${two[@]}" --model lprnet --data good --batch 8 --steps 30 --out r
 [ "$(wc -l <r/bad_images.txt)" = 1 ] || fail 'the bad image is not listed once' "$(cat r/bad_images.txt)"

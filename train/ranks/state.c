@@ -1,5 +1,6 @@
 #include "train/ranks/state.h"
 
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,12 +9,15 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "base/str.h"
 #include "device/device.h"
 
 /* One of the arrays. */
 struct array {
+    const char *what; /* "statistics" */
     float *data;
     size_t count;
+    bool of_statistics; /* laid out as they are, not as the values */
 };
 
 enum { ARRAYS_MOST = 6 };
@@ -29,19 +33,24 @@ static enum xt_status open_arrays(const struct xt_rank_state *state, struct arra
 {
     const struct xt_params *params = state->params;
     *out = (struct arrays){.count = 0};
-    out->items[out->count++] = (struct array){params->values, params->value_floats};
-    out->items[out->count++] = (struct array){params->stats, params->stat_floats};
-    for (int i = 0; i < 2; i++)
+    out->items[out->count++] =
+        (struct array){"weights", params->values, params->value_floats, false};
+    out->items[out->count++] =
+        (struct array){"running statistics", params->stats, params->stat_floats, true};
+    for (int i = 0; i < 2 && state->optim; i++)
         if (state->optim->state[i])
-            out->items[out->count++] = (struct array){state->optim->state[i], params->value_floats};
+            out->items[out->count++] = (struct array){"optimizer's state", state->optim->state[i],
+                                                      params->value_floats, false};
     if (!state->ema)
         return XT_OK;
     struct xt_params_view view;
     enum xt_status status = xt_ema_map(state->ema, &view, err);
     if (status)
         return status;
-    out->items[out->count++] = (struct array){view.values, params->value_floats};
-    out->items[out->count++] = (struct array){view.stats, params->stat_floats};
+    out->items[out->count++] =
+        (struct array){"moving average", view.values, params->value_floats, false};
+    out->items[out->count++] =
+        (struct array){"moving average of statistics", view.stats, params->stat_floats, true};
     return XT_OK;
 }
 
@@ -111,6 +120,8 @@ enum xt_status xt_rank_state_share(struct xt_ranks *ranks, const struct xt_rank_
     return close_arrays(state, status, err);
 }
 
+/* ---- comparison ---- */
+
 static uint64_t hash_of(const struct array *array)
 {
     uint64_t hash = array->count;
@@ -122,34 +133,206 @@ static uint64_t hash_of(const struct array *array)
     return hash;
 }
 
-enum xt_status xt_rank_state_check(struct xt_ranks *ranks, const struct xt_rank_state *state,
-                                   struct xt_err *err)
+/* Whether a number is the same on all ranks. */
+static enum xt_status compare_number(struct xt_ranks *ranks, uint64_t own, bool *same,
+                                     struct xt_err *err)
+{
+    uint64_t *all = NULL;
+    *same = true;
+    enum xt_status status =
+        xt_mem_calloc(&all, (size_t)ranks->size, sizeof *all, "the ranks' states", err);
+    if (!status)
+        status = xt_ranks_gather(ranks, &own, sizeof own, all, "the states", err);
+    for (int i = 1; i < ranks->size && !status; i++)
+        *same = *same && all[i] == all[0];
+    free(all);
+    return status;
+}
+
+/* How far this rank's tensors are from rank 0's, as part of their norm. */
+struct drift {
+    int array, param; /* the first tensor that is too far; -1: none */
+    double part;      /* of that one */
+    double most;      /* of any */
+};
+
+/* NaN is the largest. */
+static double larger(double a, double b)
+{
+    return isnan(a) || a >= b ? a : b;
+}
+
+static double distance(const float *own, const float *reference, size_t count)
+{
+    double norm = 0;
+    double apart = 0;
+    if (memcmp(own, reference, count * sizeof *own) == 0)
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        double difference = (double)own[i] - (double)reference[i];
+        apart += difference * difference;
+        norm += (double)reference[i] * (double)reference[i];
+    }
+    return sqrt(apart / norm);
+}
+
+static enum xt_status measure_tensor(struct xt_ranks *ranks, const float *own, size_t count,
+                                     double *part, struct xt_err *err)
+{
+    float *reference = NULL;
+    enum xt_status status =
+        xt_mem_calloc(&reference, count, sizeof *reference, "a tensor of rank 0", err);
+    if (status)
+        return status;
+    if (xt_ranks_is_first(ranks))
+        memcpy(reference, own, count * sizeof *own);
+    status = xt_ranks_copy(ranks, reference, count * sizeof *reference, 0, "the weights", err);
+    *part = distance(own, reference, count);
+    free(reference);
+    return status;
+}
+
+static enum xt_status measure(struct xt_ranks *ranks, const struct xt_params *params,
+                              const struct arrays *arrays, double tolerance, struct drift *own,
+                              struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    *own = (struct drift){.array = -1, .param = -1};
+    for (int i = 0; i < arrays->count; i++)
+        for (int k = 0; k < params->count && !status; k++) {
+            const struct xt_param *param = &params->items[k];
+            double part = 0;
+            if (xt_param_is_statistic(param) != arrays->items[i].of_statistics ||
+                param->role == XT_PARAM_BN_COUNT)
+                continue;
+            status = measure_tensor(ranks, arrays->items[i].data + param->offset, param->floats,
+                                    &part, err);
+            own->most = larger(own->most, part);
+            if (own->array < 0 && !(part <= tolerance))
+                *own = (struct drift){i, k, part, own->most};
+        }
+    return status;
+}
+
+static bool is_before(const struct drift *a, const struct drift *b)
+{
+    return a->array != b->array ? a->array < b->array : a->param < b->param;
+}
+
+/* Names the first tensor that is too far on any rank, and all ranks where it is so. */
+static void describe(const struct xt_ranks *ranks, const struct xt_params *params,
+                     const struct arrays *arrays, const struct drift *all, char *out, size_t size)
+{
+    const struct drift *first = NULL;
+    const char *separator = "on rank";
+    for (int i = 0; i < ranks->size; i++)
+        if (all[i].array >= 0 && (!first || is_before(&all[i], first)))
+            first = &all[i];
+    *out = '\0';
+    if (!first)
+        return;
+    snprintf(out, size, "%s, among the %s,", params->items[first->param].name,
+             arrays->items[first->array].what);
+    for (int i = 0; i < ranks->size; i++)
+        if (all[i].array == first->array && all[i].param == first->param) {
+            xt_str_append_to(out, size, " %s %d (%s) by %.2g", separator, i, ranks->all[i].host,
+                             all[i].part);
+            separator = "and";
+        }
+}
+
+/* What ranks have that is not rank 0's: *others of them, at most *most of a tensor's norm; `tensor`
+ * describes the first tensor beyond the tolerance, "" if there is none. */
+struct comparison {
+    int others;
+    double most;
+    char tensor[512];
+};
+
+static enum xt_status compare_tensors(struct xt_ranks *ranks, const struct xt_params *params,
+                                      const struct arrays *arrays, double tolerance,
+                                      struct comparison *out, struct xt_err *err)
+{
+    struct drift own;
+    struct drift *all = NULL;
+    enum xt_status status = measure(ranks, params, arrays, tolerance, &own, err);
+    if (!status)
+        status = xt_mem_calloc(&all, (size_t)ranks->size, sizeof *all, "the ranks' states", err);
+    if (!status)
+        status = xt_ranks_gather(ranks, &own, sizeof own, all, "the states", err);
+    for (int i = 1; i < ranks->size && !status; i++) {
+        out->others += all[i].most != 0;
+        out->most = larger(out->most, all[i].most);
+    }
+    if (!status)
+        describe(ranks, params, arrays, all, out->tensor, sizeof out->tensor);
+    free(all);
+    return status;
+}
+
+static enum xt_status compare(struct xt_ranks *ranks, const struct xt_rank_state *state,
+                              double tolerance, struct comparison *out, struct xt_err *err)
 {
     struct arrays arrays;
     uint64_t own = 0;
-    uint64_t *all = NULL;
-    int others = 0;
-    if (!ranks)
-        return XT_OK;
+    bool same = true;
+    *out = (struct comparison){.others = 0};
     enum xt_status status = open_arrays(state, &arrays, err);
     if (status)
         return status;
     for (int i = 0; i < arrays.count; i++)
         own = xt_rng_mix(own ^ hash_of(&arrays.items[i]));
-    status = close_arrays(state, XT_OK, err);
-    if (!status)
-        status = xt_mem_calloc(&all, (size_t)ranks->size, sizeof *all, "the ranks' states", err);
-    if (!status)
-        status = xt_ranks_gather(ranks, &own, sizeof own, all, "the states", err);
-    for (int i = 1; i < ranks->size && !status; i++)
-        others += all[i] != all[0];
-    free(all);
-    if (status || !others)
+    status = compare_number(ranks, own, &same, err);
+    if (!status && !same)
+        status = compare_tensors(ranks, state->params, &arrays, tolerance, out, err);
+    return close_arrays(state, status, err);
+}
+
+enum xt_status xt_rank_state_check(struct xt_ranks *ranks, const struct xt_rank_state *state,
+                                   struct xt_err *err)
+{
+    /* Ranks share gradients, so that rounding adds up but does not multiply: 1e-7 or so a step. */
+    static const double tolerance = 1e-3;
+    struct comparison found;
+    if (!ranks)
+        return XT_OK;
+    enum xt_status status = compare(ranks, state, tolerance, &found, err);
+    if (status || !found.others)
         return status;
-    xt_log_warn("the weights of %d of %d ranks are no longer those of rank 0: their CPUs or "
-                "libraries round differently; all continue with rank 0's",
-                others, ranks->size);
+    if (*found.tensor)
+        return xt_err_set(err, XT_ERR_RUN,
+                          "the ranks have drifted apart, further than rounding leads (%g of a "
+                          "tensor's norm): the first tensor that is not rank 0's is %s; memory or "
+                          "a CPU there may be faulty",
+                          tolerance, found.tensor);
+    xt_log_warn("the weights of %d of %d ranks are no longer those of rank 0 (apart by %.1g of a "
+                "tensor's norm at most): their CPUs or libraries round differently; all continue "
+                "with rank 0's",
+                found.others, ranks->size, found.most);
     return xt_rank_state_share(ranks, state, err);
+}
+
+enum xt_status xt_rank_state_check_initial(struct xt_ranks *ranks, struct xt_params *params,
+                                           struct xt_err *err)
+{
+    /* Random weights depend on the C library's logarithm. */
+    static const double tolerance = 1e-5;
+    const struct xt_rank_state state = {.params = params};
+    struct comparison found;
+    bool same = true;
+    if (!ranks)
+        return XT_OK;
+    enum xt_status status = compare_number(ranks, xt_params_layout(params), &same, err);
+    /* xt_rank_state_share refuses other layouts. */
+    if (status || !same)
+        return status;
+    status = compare(ranks, &state, tolerance, &found, err);
+    if (status || !*found.tensor)
+        return status;
+    return xt_err_set(err, XT_ERR_USAGE,
+                      "the ranks begin with different weights: the first tensor that is not rank "
+                      "0's is %s; give all the same --init",
+                      found.tensor);
 }
 
 /* ---- bad images ---- */

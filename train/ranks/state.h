@@ -21,10 +21,14 @@ struct xt_rank_state {
  * layout. */
 enum xt_status xt_rank_state_share(struct xt_ranks *ranks, const struct xt_rank_state *state,
                                    struct xt_err *err);
-/* Ranks whose CPUs or libraries differ may round differently and diverge: then rank 0's state is
- * used, with a warning. On the host. */
+/* Ranks whose CPUs or libraries differ round differently: then rank 0's state is used, with a
+ * warning. XT_ERR_RUN, with the first tensor, where they are further apart than rounding leads: one
+ * of them computes or remembers wrongly. On the host. */
 enum xt_status xt_rank_state_check(struct xt_ranks *ranks, const struct xt_rank_state *state,
                                    struct xt_err *err);
+/* XT_ERR_USAGE where ranks begin with different weights; not compared where layouts differ. */
+enum xt_status xt_rank_state_check_initial(struct xt_ranks *ranks, struct xt_params *params,
+                                           struct xt_err *err);
 
 /* Replaces this rank's list by those of all ranks, concatenated in rank order, each image once.
  * Long reasons are truncated. Released with xt_loader_free_bad. */

@@ -16,6 +16,8 @@
 #include "infer/network/auto_batch.h"
 #include "infer/network/network_build.h"
 #include "ranks/place.h"
+#include "train/ranks/compare.h"
+#include "train/ranks/state.h"
 #include "train/trainer/step.h"
 #include "train/trainer/trainer_internal.h"
 
@@ -124,6 +126,16 @@ static enum xt_status check_ranks(const struct xt_train_settings *s, struct xt_e
             "its MPI job; omit it, and restart all of them with --resume auto",
             s->ranks->size - 1);
     return XT_OK;
+}
+
+static enum xt_status compare_ranks(const struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_train_settings *s = trainer->settings;
+    enum xt_status status = xt_ranks_compare_network(s->ranks, &trainer->network, err);
+    if (!status)
+        status = xt_ranks_compare_images(s->ranks, trainer->source, "--data", s->data.seed, err);
+    return status ? status
+                  : xt_ranks_compare_images(s->ranks, trainer->val, "--val", s->data.seed, err);
 }
 
 static enum xt_status open_upload(struct xt_trainer *trainer, struct xt_err *err)
@@ -347,7 +359,6 @@ static enum xt_status introduce(const struct xt_trainer *trainer, struct xt_err 
     snprintf(own.device, sizeof own.device, "%s", device->name);
     snprintf(own.isa, sizeof own.isa, "%s", xt_device_cpu_isa());
     snprintf(own.library, sizeof own.library, "%s", xt_dnnl_version_text().text);
-    snprintf(own.program, sizeof own.program, "%s", XT_VERSION);
     return xt_ranks_introduce(trainer->settings->ranks, &own, err);
 }
 
@@ -414,6 +425,8 @@ enum xt_status xt_trainer_prepare(struct xt_trainer *trainer, struct xt_err *err
     if (!status)
         status = open_val(trainer, err);
     if (!status)
+        status = compare_ranks(trainer, err);
+    if (!status)
         status = check_watch(trainer, err);
     if (!status)
         status = check_ranks(settings, err);
@@ -425,6 +438,8 @@ enum xt_status xt_trainer_prepare(struct xt_trainer *trainer, struct xt_err *err
         status =
             xt_network_build(network, &settings->network,
                              settings->ranks ? trainer->rows.count : trainer->batch, true, err);
+    if (!status)
+        status = xt_rank_state_check_initial(settings->ranks, &network->params, err);
     if (!status)
         status = prepare(trainer, err);
     if (!status)

@@ -1,0 +1,279 @@
+#include "train/ranks/compare.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/sha256.h"
+#include "base/str.h"
+#include "base/system/thread.h"
+#include "ranks/facts.h"
+
+enum { SAMPLES = 256, PARTS = 64, NAME_BYTES = 4096 };
+
+/* ---- the network ---- */
+
+/* Long texts count by their hash. */
+static enum xt_status add_text(struct xt_str *facts, const char *name, const char *text,
+                               struct xt_err *err)
+{
+    const struct xt_sha256_digest digest = xt_sha256(text, text ? strlen(text) : 0);
+    return xt_ranks_add_fact(facts, err, name, "%.16s", xt_sha256_format(&digest).text);
+}
+
+static enum xt_status add_labels(struct xt_str *facts, const struct xt_network *network,
+                                 struct xt_err *err)
+{
+    struct xt_str names = {0};
+    if (network->task == XT_TASK_PLATES)
+        return xt_ranks_add_fact(facts, err, "the symbols of --alphabet", "%.900s",
+                                 xt_alphabet_text(network->alphabet));
+    enum xt_status status = xt_class_names_print(&network->class_names, &names, err);
+    if (!status)
+        status = xt_ranks_add_fact(facts, err, "the number of classes", "%d", network->classes);
+    if (!status)
+        status = add_text(facts, "the hash of the classes' names", xt_str_get(&names), err);
+    xt_str_clear(&names);
+    return status;
+}
+
+enum xt_status xt_ranks_compare_network(struct xt_ranks *ranks, const struct xt_network *network,
+                                        struct xt_err *err)
+{
+    struct xt_str facts = {0};
+    if (!ranks)
+        return XT_OK;
+    enum xt_status status =
+        xt_ranks_add_fact(&facts, err, "oneDNN", "%s", xt_dnnl_version_text().text);
+    if (!status)
+        status = xt_ranks_add_fact(&facts, err, "--image-size of the network", "%dx%d",
+                                   network->width, network->height);
+    if (!status)
+        status = xt_ranks_add_fact(&facts, err, "--normalize, by the weights", "%s",
+                                   network->normalise_text);
+    if (!status)
+        status = xt_ranks_add_fact(&facts, err, "--lprnet-norm, by the weights", "%s",
+                                   network->over_batch ? "batch" : "sample");
+    if (!status && network->loaded)
+        status = add_text(&facts, "the hash of the network in --model", network->loaded->text, err);
+    if (!status)
+        status = add_labels(&facts, network, err);
+    if (!status)
+        status = xt_ranks_compare(ranks, &facts, err);
+    xt_str_clear(&facts);
+    return status;
+}
+
+/* ---- the list of images ---- */
+
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
+{
+    const uint8_t *at = bytes;
+    for (; size >= 8; size -= 8, at += 8) {
+        uint64_t word = 0;
+        memcpy(&word, at, 8);
+        hash = xt_rng_mix(hash ^ word);
+    }
+    uint64_t rest = size;
+    for (size_t i = 0; i < size; i++)
+        rest = rest << 8 | at[i];
+    return xt_rng_mix(hash ^ rest);
+}
+
+static void name_of(const struct xt_source *source, size_t index, char name[NAME_BYTES])
+{
+    char path[NAME_BYTES];
+    source->class->name(source, index, path, sizeof path);
+    snprintf(name, NAME_BYTES, "%s", xt_file_name(path));
+}
+
+/* Of the names, without folders, and labels. */
+static uint64_t hash_list(const struct xt_source *source, size_t begin, size_t end)
+{
+    uint64_t hash = end - begin;
+    for (size_t i = begin; i < end; i++) {
+        char name[NAME_BYTES];
+        int label[XT_LABEL_MAX];
+        int length = 0;
+        struct xt_err err;
+        name_of(source, i, name);
+        hash = hash_bytes(hash, name, strlen(name));
+        if (source->class->label(source, i, label, &length, &err))
+            length = 0;
+        hash = hash_bytes(hash, label, (size_t)length * sizeof *label);
+    }
+    return hash;
+}
+
+/* The first of `count` numbers that is not the same on all ranks; `count` if all are. */
+static enum xt_status find_other(struct xt_ranks *ranks, const uint64_t *own, size_t count,
+                                 size_t *first, size_t *others, struct xt_err *err)
+{
+    uint64_t *all = NULL;
+    *first = count;
+    *others = 0;
+    enum xt_status status = xt_mem_calloc(&all, (size_t)ranks->size, count * sizeof *all,
+                                          "the images of the ranks", err);
+    if (!status)
+        status = xt_ranks_gather(ranks, own, count * sizeof *all, all, "the images", err);
+    for (size_t k = count; k-- > 0 && !status;) {
+        bool same = true;
+        for (int i = 1; i < ranks->size; i++)
+            same = same && all[(size_t)i * count + k] == all[k];
+        *first = same ? *first : k;
+        *others += !same;
+    }
+    free(all);
+    return status;
+}
+
+/* Narrows down where the lists begin to differ; *at is `count` if they do not. */
+static enum xt_status find_image(struct xt_ranks *ranks, const struct xt_source *source,
+                                 size_t count, size_t *at, struct xt_err *err)
+{
+    size_t begin = 0;
+    size_t end = count;
+    enum xt_status status = XT_OK;
+    while (begin < end && !status) {
+        uint64_t hashes[PARTS];
+        size_t part = (end - begin + PARTS - 1) / PARTS;
+        size_t parts = (end - begin + part - 1) / part;
+        size_t first = 0;
+        size_t others = 0;
+        for (size_t k = 0; k < parts; k++)
+            hashes[k] =
+                hash_list(source, begin + k * part, k + 1 < parts ? begin + (k + 1) * part : end);
+        status = find_other(ranks, hashes, parts, &first, &others, err);
+        if (!status && first < parts && part == 1) {
+            *at = begin + first;
+            return XT_OK;
+        }
+        end = first + 1 < parts ? begin + (first + 1) * part : end;
+        begin = first < parts ? begin + first * part : end;
+    }
+    *at = count;
+    return status;
+}
+
+static enum xt_status compare_list(struct xt_ranks *ranks, const struct xt_source *source,
+                                   const char *option, struct xt_err *err)
+{
+    size_t count = source ? source->count : 0;
+    double most = 0;
+    size_t at = 0;
+    char name[NAME_BYTES] = "";
+    struct xt_str facts = {0};
+    size_t *counts = NULL;
+    enum xt_status status =
+        xt_mem_calloc(&counts, (size_t)ranks->size, sizeof *counts, "the images of the ranks", err);
+    if (!status)
+        status = xt_ranks_gather(ranks, &count, sizeof count, counts, "the images", err);
+    size_t least = count;
+    for (int i = 0; i < ranks->size && !status; i++) {
+        least = counts[i] < least ? counts[i] : least;
+        most = (double)counts[i] > most ? (double)counts[i] : most;
+    }
+    free(counts);
+    if (!status)
+        status = find_image(ranks, source, least, &at, err);
+    if (status || (at == least && (double)least == most))
+        return status;
+    if (at < count)
+        name_of(source, at, name);
+    status = xt_ranks_add_fact(&facts, err, option, "%s, of which number %zu is %.900s",
+                               xt_count((long long)count, "image").text, at + 1,
+                               at < count ? name : "none");
+    if (!status)
+        status = xt_ranks_compare(ranks, &facts, err);
+    xt_str_clear(&facts);
+    return status;
+}
+
+/* ---- a sample of them ---- */
+
+struct content {
+    uint64_t hash;
+    size_t bytes;
+    bool unreadable;
+};
+
+static struct content content_of(const struct xt_source *source, size_t index,
+                                 struct xt_decoder *decoder)
+{
+    const uint8_t *bytes = NULL;
+    size_t size = 0;
+    struct xt_err err;
+    if (xt_source_bytes(source, index, decoder, &bytes, &size, &err))
+        return (struct content){.unreadable = true};
+    if (bytes)
+        return (struct content){.hash = hash_bytes(size, bytes, size), .bytes = size};
+    struct xt_sample sample = {.label_length = 0};
+    if (source->class->read(source, index, NULL, decoder, &sample, &err))
+        return (struct content){.unreadable = true};
+    const struct xt_image *image = &sample.picture.image;
+    size = (size_t)image->width * (size_t)image->height * 3;
+    return (struct content){.hash = hash_bytes(size, image->pixels, size), .bytes = size};
+}
+
+/* One of each of `samples` equal parts. */
+static size_t sample_at(size_t count, size_t samples, size_t k, uint64_t seed)
+{
+    size_t begin = count / samples * k + count % samples * k / samples;
+    size_t end = count / samples * (k + 1) + count % samples * (k + 1) / samples;
+    struct xt_rng rng = xt_rng_begin(seed, k);
+    return begin + (size_t)xt_rng_below(&rng, end - begin);
+}
+
+static enum xt_status compare_sample(struct xt_ranks *ranks, const struct xt_source *source,
+                                     const char *option, uint64_t seed, struct xt_err *err)
+{
+    size_t samples = source->count < SAMPLES ? source->count : SAMPLES;
+    struct content contents[SAMPLES];
+    uint64_t hashes[SAMPLES];
+    struct xt_decoder decoder = {0};
+    size_t first = 0;
+    size_t others = 0;
+    char name[NAME_BYTES];
+    char fact[NAME_BYTES + 128];
+    struct xt_str facts = {0};
+    for (size_t k = 0; k < samples; k++) {
+        contents[k] = content_of(source, sample_at(source->count, samples, k, seed), &decoder);
+        hashes[k] = contents[k].hash;
+    }
+    xt_decoder_clear(&decoder);
+    ranks->compared.samples += samples;
+    enum xt_status status = find_other(ranks, hashes, samples, &first, &others, err);
+    if (status || !others)
+        return status;
+    name_of(source, sample_at(source->count, samples, first, seed), name);
+    snprintf(fact, sizeof fact, "the image %s of %s, the first of %zu that differ of %zu sampled",
+             name, option, others, samples);
+    const struct content *content = &contents[first];
+    status = content->unreadable
+                 ? xt_ranks_add_fact(&facts, err, fact, "unreadable")
+                 : xt_ranks_add_fact(&facts, err, fact, "%zu bytes with the hash %016" PRIx64,
+                                     content->bytes, content->hash);
+    if (!status)
+        status = xt_ranks_compare(ranks, &facts, err);
+    xt_str_clear(&facts);
+    return status;
+}
+
+enum xt_status xt_ranks_compare_images(struct xt_ranks *ranks, const struct xt_source *source,
+                                       const char *option, uint64_t seed, struct xt_err *err)
+{
+    if (!ranks)
+        return XT_OK;
+    double start = xt_thread_seconds();
+    enum xt_status status = compare_list(ranks, source, option, err);
+    if (!status && source) {
+        ranks->compared.names += source->count;
+        status = compare_sample(ranks, source, option, seed, err);
+    }
+    ranks->compared.seconds += xt_thread_seconds() - start;
+    return status;
+}

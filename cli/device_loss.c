@@ -31,15 +31,16 @@ static void read_variable(struct xt_device_loss *loss)
         loss->count = 0;
 }
 
-void xt_resume_line(const struct xt_run_summary *run, char *out, size_t size)
+void xt_resume_line(const struct xt_run_summary *run, bool from_start, char *out, size_t size)
 {
     struct xt_str line = {0};
     const struct xt_ranks *ranks = run->settings->ranks;
     *out = '\0';
     if ((!ranks || xt_str_printf(&line, NULL, "mpirun -n %d ", ranks->size) == XT_OK) &&
         xt_str_append_word(&line, program_invocation_name, NULL) == XT_OK &&
-        xt_str_append(&line, " --resume ", 10, NULL) == XT_OK &&
-        xt_run_folder_append(run->folder, &line, "") == XT_OK)
+        xt_str_printf(&line, NULL, from_start ? " --config " : " --resume ") == XT_OK &&
+        xt_run_folder_append(run->folder, &line, from_start ? "/config.yaml" : "") == XT_OK &&
+        (!from_start || xt_str_printf(&line, NULL, " --resume auto") == XT_OK))
         snprintf(out, size, "%s", xt_str_get(&line));
     xt_str_clear(&line);
 }
@@ -204,7 +205,7 @@ enum xt_status xt_device_loss_open_folder(struct xt_device_loss *loss, struct xt
 {
     struct xt_reexec reexec = {0};
     const struct xt_run_summary run = xt_trainer_summary(loss->trainer);
-    xt_resume_line(&run, loss->line, sizeof loss->line);
+    xt_resume_line(&run, false, loss->line, sizeof loss->line);
     enum xt_status status = XT_OK;
     begin_json(loss);
     if (loss->reexec.arguments)

@@ -40,7 +40,8 @@ enum xt_status xt_device_loss_take(struct xt_device_loss *loss, struct xt_err *e
 /* True if this process is a restarted run, whose start-up messages were already printed. */
 bool xt_run_is_restarted(void);
 
-/* The command that resumes the trainer's run, quoted for a shell; "" if out of memory. */
-void xt_resume_line(const struct xt_run_summary *run, char *out, size_t size);
+/* The command that resumes the trainer's run, or of one without checkpoints begins it again, quoted
+ * for a shell; "" if out of memory. */
+void xt_resume_line(const struct xt_run_summary *run, bool from_start, char *out, size_t size);
 
 #endif

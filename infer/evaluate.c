@@ -29,12 +29,17 @@ static enum xt_status score_batch(struct work *work, const struct xt_batch *batc
             continue;
         struct xt_decoded answer;
         enum xt_status status = xt_objective_answer(objective, i, &answer, err);
-        if (status)
+        bool is_nan = status == XT_ERR_RUN && work->config->nan_is_loss;
+        if (status && !is_nan)
             return status;
+        if (is_nan) {
+            answer = (struct xt_decoded){.length = 0};
+            work->loss_sum = NAN;
+        }
         const int *label = batch->labels + (size_t)i * XT_LABEL_MAX;
         objective->class->add(&work->out->score, label, length, &answer);
         counted++;
-        if (observer->answer)
+        if (observer->answer && !is_nan)
             observer->answer(observer->context,
                              &(struct xt_answer){
                                  .index = batch->indices[i],

@@ -73,6 +73,8 @@ struct xt_evaluate_config {
     struct xt_evaluate_loss loss; /* mean NULL: no loss */
     struct xt_evaluate_share share;
     struct xt_evaluate_observer observer;
+    bool nan_is_loss; /* outputs that are not finite count as wrong and make the loss NaN, instead
+                         of failing */
 };
 
 /* The caller clears `out`, also after a failure. After a signal it returns XT_INTERRUPTED or

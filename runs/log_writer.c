@@ -20,13 +20,19 @@ static const size_t file_limit = (size_t)1 << 32;
 
 enum verdict { KEEP, LATER, BROKEN };
 
-/* Whether it was written after the checkpoint that is resumed from. */
+static double number_of(const cJSON *record, const char *key)
+{
+    return cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(record, key));
+}
+
+/* Whether it was written after the checkpoint that is resumed from, and will be written again. */
 static bool is_later(const cJSON *record, struct xt_log_keep keep)
 {
-    const cJSON *rolled_back = cJSON_GetObjectItemCaseSensitive(record, "rolled_back_to");
     const cJSON *step = cJSON_GetObjectItemCaseSensitive(record, "step");
-    if (cJSON_IsNumber(rolled_back))
-        return !xt_log_keeps_rollback(&keep, rolled_back->valuedouble);
+    double rolled_back_to = number_of(record, "rolled_back_to");
+    if (!isnan(rolled_back_to))
+        return xt_log_is_repeated(&keep, number_of(record, "step"), rolled_back_to,
+                                  number_of(record, "lr_factor"));
     int64_t last = cJSON_HasObjectItem(record, "val_loss") ? keep.evaluations : keep.training;
     return cJSON_IsNumber(step) && step->valuedouble > (double)last;
 }

@@ -25,19 +25,28 @@ struct xt_log_writer {
     char line[XT_LOG_LINE_MAX];
 };
 
+/* A rollback: the line with `rolled_back_to`. */
+struct xt_log_rollback {
+    int64_t step; /* that failed */
+    int64_t to;
+    double lr_factor;
+};
+
 /* The last steps whose lines are retained, by the checkpoint that a run resumes from; INT64_MAX:
- * all are. */
+ * all are. Rollbacks are all retained, but for the same one as `repeated`: a run that was resumed
+ * has come to it again, and its line follows anew. */
 struct xt_log_keep {
     int64_t training;
     int64_t evaluations; /* of lines with `val_loss` */
-    int64_t checkpoint;  /* its own step: a line with `rolled_back_to` is retained where that is
-                            less, since later checkpoints are of the run after it */
+    struct xt_log_rollback repeated;
 };
 
-/* Whether a rollback to that step precedes the checkpoint that is resumed from. */
-static inline bool xt_log_keeps_rollback(const struct xt_log_keep *keep, double rolled_back_to)
+static inline bool xt_log_is_repeated(const struct xt_log_keep *keep, double step, double to,
+                                      double lr_factor)
 {
-    return rolled_back_to < (double)keep->checkpoint;
+    const struct xt_log_rollback *repeated = &keep->repeated;
+    return step == (double)repeated->step && to == (double)repeated->to &&
+           (float)lr_factor == (float)repeated->lr_factor;
 }
 
 /* Whether a line, with its newline, is retained. */

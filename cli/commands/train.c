@@ -465,26 +465,40 @@ static void add_command(const struct xt_run_summary *run, struct xt_err *err)
 {
     char line[1024];
     struct xt_err stopped = *err;
-    xt_resume_line(run, line, sizeof line);
+    xt_resume_line(run, false, line, sizeof line);
     if (*line)
         xt_err_set(err, stopped.status, "%s; resume with: %s", stopped.text, line);
 }
 
-/* For a failed run (a full disk, say): adds the command that resumes from its last checkpoint. */
-static void add_checkpoint_left(const struct xt_run_summary *run, struct xt_err *err)
+/* For a run that diverged: the same again would diverge again. */
+static void add_calmer(const struct xt_run_summary *run, char *line, size_t size)
+{
+    const struct xt_recipe_settings *recipe = &run->settings->recipe;
+    double lr = fmin(recipe->lr / 10, 0.001);
+    xt_str_append_to(line, size, " --lr %g%s", lr, recipe->min_lr > lr ? " --min-lr 0" : "");
+    if (recipe->clip == 0 || recipe->clip > 5)
+        xt_str_append_to(line, size, " --clip 5");
+}
+
+/* For a failed run (a full disk, say): adds the command that resumes from its last checkpoint; for
+ * one that diverged before there was one, the command that begins again. */
+static void add_way_on(const struct xt_run_summary *run, struct xt_err *err)
 {
     char line[1024];
+    char from[64] = "begin again";
     struct xt_err own;
     const struct xt_err failed = *err;
     int64_t step = -1;
-    if (run->state.diverged || xt_checkpoint_newest_step(run->folder->path, &step, &own) ||
-        step < 0)
+    if (xt_checkpoint_newest_step(run->folder->path, &step, &own) ||
+        (step < 0 && !run->state.diverged))
         return;
-    xt_resume_line(run, line, sizeof line);
+    if (step >= 0)
+        snprintf(from, sizeof from, "resume from the checkpoint of step %" PRId64, step);
+    xt_resume_line(run, step < 0, line, sizeof line);
+    if (run->state.diverged)
+        add_calmer(run, line, sizeof line);
     if (*line)
-        xt_err_set(err, failed.status,
-                   "%s; resume from the checkpoint of step %" PRId64 " with: %s", failed.text, step,
-                   line);
+        xt_err_set(err, failed.status, "%s; %s with: %s", failed.text, from, line);
 }
 
 /* Printed before the first step. */
@@ -507,7 +521,7 @@ static enum xt_status end(const struct xt_run_summary *run, enum xt_status statu
 {
     bool first = xt_ranks_is_first(run->settings->ranks);
     if (status == XT_ERR_RUN && first)
-        add_checkpoint_left(run, err);
+        add_way_on(run, err);
     if (!status && run->settings->run.overfit)
         status = xt_overfit_judge(run, err);
     if ((status == XT_STOPPED || status == XT_INTERRUPTED) && first)

@@ -75,8 +75,8 @@ static enum xt_status measure(struct steps *steps, struct xt_err *err)
         steps->log_sum[i] = max + log(sum);
         if (!isfinite(steps->log_sum[i]))
             return xt_err_set(err, XT_ERR_RUN,
-                              "the network's output at step %d is not a finite number: its weights "
-                              "are damaged, or its training diverged",
+                              "the network's output is not a finite number, at position %d: its "
+                              "weights are damaged, or its training diverged",
                               i);
     }
     return XT_OK;

@@ -1,5 +1,6 @@
 #include "runs/report/events.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,21 +83,37 @@ static void write_event(struct xt_events *events, Xt__Event *event)
 
 /* ---- what an earlier start left ---- */
 
+/* NAN: there is no such figure. */
+static double figure_of(const Xt__Event *event, const char *tag)
+{
+    for (size_t i = 0; event->summary && i < event->summary->n_value; i++) {
+        const Xt__Value *value = event->summary->value[i];
+        if (value->tag && strcmp(value->tag, tag) == 0)
+            return (double)value->simple_value;
+    }
+    return NAN;
+}
+
+static bool is_training(const Xt__Event *event)
+{
+    for (size_t i = 0; event->summary && i < event->summary->n_value; i++) {
+        const Xt__Value *value = event->summary->value[i];
+        if (value->tag && xt_str_starts(value->tag, "training/"))
+            return true;
+    }
+    return false;
+}
+
 /* Whether an event's step is retained. */
 static bool is_kept(const Xt__Event *event, struct xt_log_keep keep)
 {
-    bool is_training = false;
     if (event->file_version)
         return true;
-    for (size_t i = 0; event->summary && i < event->summary->n_value; i++) {
-        const Xt__Value *value = event->summary->value[i];
-        if (!value->tag)
-            continue;
-        if (strcmp(value->tag, "training/rolled_back_to") == 0)
-            return xt_log_keeps_rollback(&keep, (double)value->simple_value);
-        is_training |= xt_str_starts(value->tag, "training/");
-    }
-    return event->step <= (is_training ? keep.training : keep.evaluations);
+    double rolled_back_to = figure_of(event, "training/rolled_back_to");
+    if (!isnan(rolled_back_to))
+        return !xt_log_is_repeated(&keep, (double)event->step, rolled_back_to,
+                                   figure_of(event, "training/lr_factor"));
+    return event->step <= (is_training(event) ? keep.training : keep.evaluations);
 }
 
 /* Moves the records to retain to the front; returns their size. Everything after a damaged one is

@@ -9,7 +9,7 @@
 #include "runs/chain_check.h"
 #include "support.h"
 
-static const struct xt_log_keep all = {INT64_MAX, INT64_MAX, INT64_MAX};
+static const struct xt_log_keep all = {.training = INT64_MAX, .evaluations = INT64_MAX};
 
 /* Adds lines of these steps behind `head`, which becomes the last one's. */
 static void add_lines(const char *path, struct xt_sha256_text *head, int64_t from, int64_t to)
@@ -72,7 +72,7 @@ static void replaced_lines_leave_a_link(void **state)
     struct xt_sha256_text head = first;
     add_lines(path, &head, 1, 3);
     const struct xt_sha256_text end = head;
-    const struct xt_log_keep keep = {.training = 2, .evaluations = 3, .checkpoint = 3};
+    const struct xt_log_keep keep = {.training = 2, .evaluations = 3};
     assert_int_equal(xt_chain_survey(&survey, path, keep, end.text, &err), XT_OK);
     assert_true(survey.has_head);
     assert_string_equal(survey.end.text, end.text);

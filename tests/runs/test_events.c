@@ -8,7 +8,7 @@
 #include "support.h"
 #include "runs/report/events.h"
 
-static const struct xt_log_keep all = {INT64_MAX, INT64_MAX, INT64_MAX};
+static const struct xt_log_keep all = {.training = INT64_MAX, .evaluations = INT64_MAX};
 
 static size_t read_events(const char *path, uint8_t **bytes)
 {
@@ -92,11 +92,11 @@ static void steps_after_those_to_keep_go_by_their_kind(void **state)
     assert_steps(path, 1, (const int[]){0});
 }
 
-static void a_rollback_stays_known_to_later_checkpoints(void **state)
+static void every_rollback_stays_known(void **state)
 {
     static const char line[] = "{\"step\":8,\"time\":1,\"rolled_back_to\":4,\"lr_factor\":0.5}";
     const char *path = support_path(*state, XT_EVENTS_FILE);
-    struct xt_log_keep keep = {.training = 6, .evaluations = 6, .checkpoint = 8};
+    struct xt_log_keep keep = {.training = 4, .evaluations = 4};
     struct xt_events events;
     xt_events_open(&events, path, all);
     xt_events_line(&events, line, sizeof line - 1);
@@ -104,7 +104,7 @@ static void a_rollback_stays_known_to_later_checkpoints(void **state)
     xt_events_open(&events, path, keep);
     xt_events_close(&events);
     assert_steps(path, 2, (const int[]){0, 8});
-    keep = (struct xt_log_keep){.training = 3, .evaluations = 3, .checkpoint = 4};
+    keep.repeated = (struct xt_log_rollback){8, 4, 0.5};
     xt_events_open(&events, path, keep);
     xt_events_close(&events);
     assert_steps(path, 1, (const int[]){0});
@@ -172,7 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_sum_is_that_of_the_standard),
         TEST_IN_FOLDER(steps_after_those_to_keep_go_by_their_kind),
-        TEST_IN_FOLDER(a_rollback_stays_known_to_later_checkpoints),
+        TEST_IN_FOLDER(every_rollback_stays_known),
         TEST_IN_FOLDER(a_torn_or_damaged_end_is_cut_off),
         TEST_IN_FOLDER(what_cannot_be_written_ends_nothing),
     };

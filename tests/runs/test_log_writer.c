@@ -35,11 +35,9 @@ static struct xt_log_writer open_writer(const char *path, int64_t keep_through_s
 {
     struct xt_log_writer writer;
     struct xt_err err;
-    assert_int_equal(xt_log_writer_open(&writer, path,
-                                        (struct xt_log_keep){keep_through_step, keep_through_step,
-                                                             keep_through_step},
-                                        &err),
-                     XT_OK);
+    const struct xt_log_keep keep = {.training = keep_through_step,
+                                     .evaluations = keep_through_step};
+    assert_int_equal(xt_log_writer_open(&writer, path, keep, &err), XT_OK);
     return writer;
 }
 
@@ -103,23 +101,24 @@ static void lines_after_the_resumed_step_are_dropped(void **state)
     assert_contents(path, "{\"step\":1}\n{\"note\":\"no step\"}\n{\"step\":2}\n");
 }
 
-/* A checkpoint behind where the run went back to was written after that, also where the line's own
- * step, at which it failed, is not reached again yet. */
-static void a_rollback_stays_known_to_later_checkpoints(void **state)
+/* Of several to the same checkpoint too. A resumed run that comes to the same one writes it anew.
+ */
+static void every_rollback_stays_known(void **state)
 {
     const char *path = support_path(*state, "metrics.jsonl");
-    const char *lines = "{\"step\":3}\n{\"step\":8,\"rolled_back_to\":4}\n{\"step\":6}\n";
-    struct xt_log_keep keep = {.training = 6, .evaluations = 6, .checkpoint = 8};
+    const char *lines = "{\"step\":3}\n{\"step\":8,\"rolled_back_to\":4,\"lr_factor\":0.5}\n"
+                        "{\"step\":7,\"rolled_back_to\":4,\"lr_factor\":0.25}\n";
+    struct xt_log_keep keep = {.training = 4, .evaluations = 4};
     struct xt_log_writer writer;
     struct xt_err err;
     write_text(path, lines);
     assert_int_equal(xt_log_writer_open(&writer, path, keep, &err), XT_OK);
     xt_log_writer_close(&writer);
     assert_contents(path, lines);
-    keep = (struct xt_log_keep){.training = 3, .evaluations = 3, .checkpoint = 4};
+    keep.repeated = (struct xt_log_rollback){8, 4, 0.5};
     assert_int_equal(xt_log_writer_open(&writer, path, keep, &err), XT_OK);
     xt_log_writer_close(&writer);
-    assert_contents(path, "{\"step\":3}\n");
+    assert_contents(path, "{\"step\":3}\n{\"step\":7,\"rolled_back_to\":4,\"lr_factor\":0.25}\n");
 }
 
 static void lines_that_are_no_object_are_dropped(void **state)
@@ -136,7 +135,7 @@ static void a_folder_that_is_missing_is_named(void **state)
     const char *path = support_path(*state, "missing/metrics.jsonl");
     struct xt_log_writer writer;
     struct xt_err err;
-    xt_log_writer_open(&writer, path, (struct xt_log_keep){0, 0, 0}, &err);
+    xt_log_writer_open(&writer, path, (struct xt_log_keep){.training = 0}, &err);
     support_assert_error(&err, XT_ERR_RUN, path);
     xt_log_writer_close(&writer);
 }
@@ -187,7 +186,7 @@ int main(void)
         TEST_IN_FOLDER(numbers_that_are_not_finite_are_null),
         TEST_IN_FOLDER(a_torn_last_line_is_cut_off),
         TEST_IN_FOLDER(lines_after_the_resumed_step_are_dropped),
-        TEST_IN_FOLDER(a_rollback_stays_known_to_later_checkpoints),
+        TEST_IN_FOLDER(every_rollback_stays_known),
         TEST_IN_FOLDER(lines_that_are_no_object_are_dropped),
         TEST_IN_FOLDER(a_folder_that_is_missing_is_named),
         TEST_IN_FOLDER(a_disk_that_fills_up_is_told_and_leaves_whole_lines),

@@ -710,14 +710,16 @@ struct poison {
     int64_t at;
     float before;
     int times;
+    bool in_variance; /* of a batch norm: finite, but no evaluation can use it */
 };
 
 static float *poisoned(const struct poison *poison)
 {
     struct xt_params *params = &poison->trainer->network.params;
+    const char *name = poison->in_variance ? "backbone.1.running_var" : "backbone.9.weight";
     for (int i = 0; i < params->count; i++)
-        if (strcmp(params->items[i].name, "backbone.9.weight") == 0)
-            return params->values + params->items[i].offset;
+        if (strcmp(params->items[i].name, name) == 0)
+            return xt_params_value(params, &params->items[i]);
     fail_msg("the network has no such weight");
     return NULL;
 }
@@ -728,7 +730,7 @@ static void do_poison(void *context, const struct xt_train_progress *progress)
     if (progress->step != poison->at || poison->times-- <= 0)
         return;
     poison->before = *poisoned(poison);
-    *poisoned(poison) = NAN;
+    *poisoned(poison) = poison->in_variance ? -5 : NAN;
     poison->trainer->network.params.version++;
 }
 
@@ -809,6 +811,35 @@ static void a_rollback_goes_on_from_the_checkpoint_at_half_the_rate(void **state
     open_and_run(&trainer, &settings);
     assert_true(trainer.lr_factor == 0.5);
     xt_trainer_clear(&trainer);
+}
+
+/* In the middle and at the end; the record keeps each rollback, also when the run is resumed. */
+static void an_evaluation_that_is_nan_leads_back_to_the_checkpoint(void **state)
+{
+    for (int at = 6; at <= 9; at += 3) {
+        char run[256];
+        char line[96];
+        snprintf(run, sizeof run, "%s", support_path(*state, at == 6 ? "middle" : "end"));
+        struct xt_train_settings settings = small_run(run);
+        struct xt_trainer trainer;
+        struct xt_err err = {0};
+        settings.run.steps = 9;
+        settings.record.save_every = 3;
+        settings.run.on_nan = XT_ON_NAN_ROLLBACK;
+        struct poison poison = {.at = at, .times = 2, .in_variance = at == 9};
+        assert_int_equal(run_poisoned(&trainer, &settings, &poison, &err), XT_OK);
+        assert_int_equal(trainer.step, 9);
+        assert_true(trainer.lr_factor == 0.25);
+        xt_trainer_clear(&trainer);
+        snprintf(line, sizeof line, "\"rolled_back_to\":%d,\"lr_factor\":0.", at - 3);
+        assert_int_equal(count_in_record(run, line), 2);
+        snprintf(line, sizeof line, "{\"step\":%d,\"time\":", at);
+        assert_int_equal(count_in_record(run, line), 2);
+        settings.record.resume = support_path(run, at == 6 ? "state-00000006.safetensors" : "");
+        open_and_run(&trainer, &settings);
+        xt_trainer_clear(&trainer);
+        assert_int_equal(count_in_record(run, line), 2);
+    }
 }
 
 static void a_rollback_that_does_not_help_ends_the_run(void **state)
@@ -956,6 +987,7 @@ int main(void)
         TEST(a_number_that_is_none_is_named_where_it_begins),
         TEST(an_overflow_is_named_by_its_layer),
         TEST(a_rollback_goes_on_from_the_checkpoint_at_half_the_rate),
+        TEST(an_evaluation_that_is_nan_leads_back_to_the_checkpoint),
         TEST(a_rollback_that_does_not_help_ends_the_run),
         TEST(a_skipped_step_changes_nothing),
         TEST(recomputed_activations_have_the_same_bits_and_need_less),

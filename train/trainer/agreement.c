@@ -59,7 +59,7 @@ enum xt_status xt_trainer_agree(struct xt_trainer *trainer, double *loss, struct
     struct xt_step_agreement *agreed = &trainer->agreement;
     *agreed = (struct xt_step_agreement){.loss = *loss};
     struct xt_err own;
-    agreed->sick = xt_train_step_check_statistics(trainer, &own) != XT_OK;
+    agreed->sick = xt_train_step_check_statistics(trainer, trainer->step + 1, &own) != XT_OK;
     agreed->stop = xt_trainer_why_stop(trainer, &agreed->done);
     if (trainer->feed)
         agreed->bad = xt_loader_bad_count(xt_feed_loader(trainer->feed));

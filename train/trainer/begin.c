@@ -16,14 +16,16 @@
 #include "train/trainer/step.h"
 
 /* An evaluation that is not in the checkpoint is repeated, an unfinished mean is continued. */
-enum xt_status xt_trainer_open_log(struct xt_trainer *trainer, struct xt_err *err)
+enum xt_status xt_trainer_open_log(struct xt_trainer *trainer,
+                                   const struct xt_log_rollback *repeated, struct xt_err *err)
 {
+    static const struct xt_log_rollback none = {.step = -1};
     char *path = NULL;
     struct xt_chain_survey survey = {.has_head = false};
     struct xt_sha256_text head = {""};
     const struct xt_log_keep keep = {.training = trainer->step - trainer->loss_steps,
                                      .evaluations = trainer->evaluated_step,
-                                     .checkpoint = trainer->step};
+                                     .repeated = repeated ? *repeated : none};
     enum xt_status status = xt_run_folder_file(&trainer->folder, "metrics.jsonl", &path, err);
     if (!status)
         status = xt_chain_survey(&survey, path, keep, xt_proof_head(trainer->proof.all), err);
@@ -83,7 +85,7 @@ static enum xt_status open_record(struct xt_trainer *trainer, struct xt_err *err
     char *bad = NULL;
     enum xt_status status = open_proof(trainer, err);
     if (!status)
-        status = xt_trainer_open_log(trainer, err);
+        status = xt_trainer_open_log(trainer, NULL, err);
     if (!status)
         status = xt_run_folder_file(&trainer->folder, "bad_images.txt", &bad, err);
     if (!status)

@@ -1,6 +1,9 @@
 /* Evaluation of the weights and their moving average, and selection of the best. */
 #include "train/trainer/trainer_internal.h"
 
+#include <inttypes.h>
+#include <math.h>
+
 #include "base/system/thread.h"
 #include "train/ranks/evaluation.h"
 #include "train/trainer/parts.h"
@@ -34,6 +37,7 @@ static enum xt_status evaluate_weights(struct xt_trainer *trainer, struct xt_err
         .loss = xt_loss_of_evaluation(trainer->loss),
         .share = xt_ranks_evaluate_share(trainer->settings->ranks),
         .observer = {.context = errors, .answer = errors ? take_answer : NULL},
+        .nan_is_loss = true,
     };
     xt_evaluation_clear(evaluation);
     return xt_evaluate(&trainer->network, trainer->objective, &config, evaluation, err);
@@ -102,6 +106,26 @@ static void tell_evaluations(const struct xt_trainer *trainer, struct xt_train_p
         observer->evaluated(observer->context, progress, &trainer->average_evaluation, best[1]);
 }
 
+static bool is_finite(const struct xt_evaluation *evaluation)
+{
+    return !evaluation->images || isfinite(evaluation->loss);
+}
+
+/* Finite weights too may lead to numbers that are not, as activations overflow. */
+static enum xt_status check_losses(struct xt_trainer *trainer, struct xt_err *err)
+{
+    if (is_finite(&trainer->last_evaluation) &&
+        (!trainer->ema || is_finite(&trainer->average_evaluation)))
+        return XT_OK;
+    trainer->diverged = true;
+    trainer->diverged_step = trainer->step;
+    return xt_err_set(err, XT_ERR_RUN,
+                      "the loss of the evaluation at step %" PRId64
+                      " is infinite or NaN: the run has diverged; a lower --lr, or --clip 5, may "
+                      "help",
+                      trainer->step);
+}
+
 static enum xt_status evaluate_with(struct xt_trainer *trainer, struct xt_errors *errors,
                                     struct xt_err *err)
 {
@@ -113,6 +137,8 @@ static enum xt_status evaluate_with(struct xt_trainer *trainer, struct xt_errors
     status = list_bad_of_val(trainer, status, err);
     if (!status)
         status = evaluate_average(trainer, err);
+    if (!status)
+        status = check_losses(trainer, err);
     if (status)
         return status;
     trainer->evaluated_step = trainer->step;

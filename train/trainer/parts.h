@@ -15,15 +15,18 @@ struct xt_train_progress;
 
 /* ---- begin.c ---- */
 
-/* Opens the record at the trainer's step: later lines are dropped. */
-enum xt_status xt_trainer_open_log(struct xt_trainer *trainer, struct xt_err *err);
+/* Opens the record at the trainer's step: later lines are dropped. `repeated`: a rollback whose
+ * line follows; NULL: none does. */
+struct xt_log_rollback;
+enum xt_status xt_trainer_open_log(struct xt_trainer *trainer,
+                                   const struct xt_log_rollback *repeated, struct xt_err *err);
 /* Starts batches at that step. */
 enum xt_status xt_trainer_open_feed(struct xt_trainer *trainer, struct xt_err *err);
 
 /* ---- save.c ---- */
 
-/* XT_ERR_RUN, and trainer->diverged, if statistics are not finite. On an XPU this call transfers
- * them to the host. */
+/* XT_ERR_RUN, and trainer->diverged, if weights or statistics are not finite. On an XPU this call
+ * transfers them to the host. */
 enum xt_status xt_trainer_check_weights(struct xt_trainer *trainer, struct xt_err *err);
 /* In the run's folder; the second saves their moving average. */
 enum xt_status xt_trainer_save_weights(struct xt_trainer *trainer, const char *name,
@@ -71,9 +74,11 @@ enum xt_status xt_trainer_evaluate(struct xt_trainer *trainer, struct xt_err *er
 
 /* ---- rollback.c ---- */
 
-/* After non-finite numbers, described by err: restarts from the newest checkpoint at half the rate.
- * Fails after several rollbacks without progress. */
-enum xt_status xt_trainer_roll_back(struct xt_trainer *trainer, struct xt_err *err);
+/* `status` is what a step, an evaluation or the end of the run came to. With --on-nan rollback
+ * non-finite numbers, which err describes, make the run go on from the newest checkpoint at half
+ * the rate: XT_OK; it fails after several rollbacks without progress. */
+enum xt_status xt_trainer_recover(struct xt_trainer *trainer, enum xt_status status,
+                                  struct xt_err *err);
 
 /* ---- agreement.c ---- */
 

@@ -1,4 +1,5 @@
-/* --on-nan rollback: back to the last checkpoint, at half the rate. */
+/* --on-nan rollback: back to the last checkpoint, at half the rate; after a step, an evaluation or
+ * at the end. */
 #include "train/trainer/trainer_internal.h"
 
 #include <inttypes.h>
@@ -64,19 +65,21 @@ static enum xt_status take_checkpoint(struct xt_trainer *trainer, const struct x
 }
 
 /* A line in the record for the step that failed. */
-static enum xt_status log_rollback(struct xt_trainer *trainer, int64_t failed, struct xt_err *err)
+static enum xt_status log_rollback(struct xt_trainer *trainer,
+                                   const struct xt_log_rollback *rollback, struct xt_err *err)
 {
     struct xt_log_writer *log = &trainer->log;
     xt_log_writer_begin(log);
-    xt_log_writer_integer(log, "step", failed);
+    xt_log_writer_integer(log, "step", rollback->step);
     xt_log_writer_number(log, "time", round(1000 * xt_trainer_seconds(trainer)) / 1000);
-    xt_log_writer_integer(log, "rolled_back_to", trainer->step);
-    xt_log_writer_number(log, "lr_factor", trainer->lr_factor);
+    xt_log_writer_integer(log, "rolled_back_to", rollback->to);
+    xt_log_writer_number(log, "lr_factor", rollback->lr_factor);
     return xt_trainer_end_line(trainer, err);
 }
 
 static enum xt_status reopen(struct xt_trainer *trainer, int64_t failed, struct xt_err *err)
 {
+    const struct xt_log_rollback rollback = {failed, trainer->step, trainer->lr_factor};
     bool first = xt_ranks_is_first(trainer->settings->ranks);
     enum xt_status status = xt_trainer_list_bad(trainer, err);
     xt_feed_destroy(trainer->feed);
@@ -84,20 +87,19 @@ static enum xt_status reopen(struct xt_trainer *trainer, int64_t failed, struct 
     xt_log_writer_close(&trainer->log);
     xt_run_report_close(&trainer->report);
     if (!status && first)
-        status = xt_trainer_open_log(trainer, err);
+        status = xt_trainer_open_log(trainer, &rollback, err);
     if (!status && first)
-        status = log_rollback(trainer, failed, err);
+        status = log_rollback(trainer, &rollback, err);
     if (!status)
         status = xt_trainer_open_feed(trainer, err);
     xt_trainer_begin_rates(trainer);
     return status;
 }
 
-enum xt_status xt_trainer_roll_back(struct xt_trainer *trainer, struct xt_err *err)
+static enum xt_status roll_back(struct xt_trainer *trainer, struct xt_err *err)
 {
     struct xt_err why = *err;
-    int64_t failed = trainer->step + 1;
-    trainer->diverged = false;
+    int64_t failed = trainer->diverged_step;
     if (trainer->rollbacks == ROLLBACKS_MOST)
         return xt_err_set(err, why.status,
                           "%s; %d times it went back to the checkpoint before (--on-nan rollback), "
@@ -105,10 +107,19 @@ enum xt_status xt_trainer_roll_back(struct xt_trainer *trainer, struct xt_err *e
                           why.text, ROLLBACKS_MOST, trainer->lr_factor);
     trainer->rollbacks++;
     enum xt_status status = take_checkpoint(trainer, &why, err);
+    trainer->diverged = status != XT_OK;
     if (!status)
         xt_log_warn("%s; going back to step %" PRId64 ", on at %g of the rate (--on-nan rollback, "
                     "%d of %d)",
                     why.text, trainer->step, trainer->lr_factor, trainer->rollbacks,
                     ROLLBACKS_MOST);
     return status ? status : reopen(trainer, failed, err);
+}
+
+enum xt_status xt_trainer_recover(struct xt_trainer *trainer, enum xt_status status,
+                                  struct xt_err *err)
+{
+    if (status && trainer->diverged && trainer->settings->run.on_nan == XT_ON_NAN_ROLLBACK)
+        return roll_back(trainer, err);
+    return status;
 }

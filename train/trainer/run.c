@@ -163,9 +163,32 @@ static enum xt_status train_step(struct xt_trainer *trainer, struct xt_err *err)
         status = after_step(trainer, err);
     if (!status && xt_train_step_count(trainer) == trainer->steps)
         status = xt_train_step_judge(trainer, NULL, err);
-    if (status && trainer->diverged && trainer->settings->run.on_nan == XT_ON_NAN_ROLLBACK)
-        return xt_trainer_roll_back(trainer, err);
+    return xt_trainer_recover(trainer, status, err);
+}
+
+/* Steps up to the end of the run, or until it is stopped or complete. */
+static enum xt_status train_steps(struct xt_trainer *trainer, bool *done, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    while (!status && !*done && xt_train_step_count(trainer) < trainer->steps) {
+        status = trainer->reduction ? trainer->agreement.stop : xt_trainer_why_stop(trainer, done);
+        *done = *done || trainer->agreement.done;
+        if (!status && !*done)
+            status = train_step(trainer, err);
+    }
     return status;
+}
+
+/* After the last step. *again: it led to a rollback, so that there are steps to do. */
+static enum xt_status finish(struct xt_trainer *trainer, bool *again, struct xt_err *err)
+{
+    enum xt_status status = xt_trainer_log_rest(trainer, err);
+    if (!status)
+        status = xt_trainer_evaluate(trainer, err);
+    if (!status)
+        status = xt_trainer_check_weights(trainer, err);
+    *again = status != XT_OK;
+    return xt_trainer_recover(trainer, status, err);
 }
 
 static enum xt_status stop(struct xt_trainer *trainer, enum xt_status why, struct xt_err *err)
@@ -183,27 +206,27 @@ static enum xt_status stop(struct xt_trainer *trainer, enum xt_status why, struc
 static enum xt_status train(struct xt_trainer *trainer, struct xt_err *err)
 {
     bool done = false;
+    bool again = true;
+    struct xt_err own;
     /* Due if the run was stopped before or during that evaluation. */
     enum xt_status status =
         xt_trainer_evaluation_is_due(trainer) ? xt_trainer_evaluate(trainer, err) : XT_OK;
+    status = xt_trainer_recover(trainer, status, err);
     /* So that a rollback has a checkpoint from the first step on. */
     if (!status && trainer->saved_step < 0 && trainer->settings->run.on_nan == XT_ON_NAN_ROLLBACK)
         status = xt_trainer_save(trainer, err);
-    while (!status && xt_train_step_count(trainer) < trainer->steps) {
-        status = trainer->reduction ? trainer->agreement.stop : xt_trainer_why_stop(trainer, &done);
-        done = done || trainer->agreement.done;
-        if (status || done)
-            break;
-        status = train_step(trainer, err);
+    while (!status && again) {
+        status = train_steps(trainer, &done, err);
+        if (status)
+            xt_trainer_log_rest(trainer, &own);
+        else
+            status = finish(trainer, &again, err);
     }
     xt_feed_note_waits(trainer->feed, &trainer->loader_config,
                        xt_thread_seconds() - trainer->start_time);
     if (xt_slow_watch_judge(&trainer->slow, true))
         say_slow(trainer);
-    struct xt_err own;
-    enum xt_status logged = xt_trainer_log_rest(trainer, status ? &own : err);
-    status = status ? status : logged;
-    return status ? status : xt_trainer_evaluate(trainer, err);
+    return status;
 }
 
 enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_observer *observer,

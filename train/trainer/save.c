@@ -16,9 +16,11 @@ enum xt_status xt_trainer_check_weights(struct xt_trainer *trainer, struct xt_er
     enum xt_status status = xt_train_step_judge(trainer, NULL, err);
     if (!status)
         status = xt_params_pull(&trainer->network.params, err);
-    if (status || !xt_train_step_check_statistics(trainer, err))
+    if (status || (!xt_train_step_check_statistics(trainer, trainer->step, err) &&
+                   !xt_train_step_check_values(trainer, trainer->step, err)))
         return status;
     trainer->diverged = true;
+    trainer->diverged_step = trainer->step;
     return err->status;
 }
 

@@ -65,26 +65,54 @@ double xt_train_step_lr(const struct xt_trainer *trainer, int64_t step)
 
 /* ---- non-finite numbers ---- */
 
+/* In the step that is being done. */
+static void set_diverged(struct xt_trainer *trainer)
+{
+    trainer->diverged = true;
+    trainer->diverged_step = trainer->step + 1;
+}
+
 static const char *whole_checkpoint(const struct xt_trainer *trainer)
 {
     return trainer->saved_step >= 0 ? "; the last checkpoint is whole" : "";
 }
 
-enum xt_status xt_train_step_check_statistics(const struct xt_trainer *trainer, struct xt_err *err)
+static bool is_finite(const float *values, size_t count)
+{
+    /* A sum of products by 0 is NaN where one of them is not finite. */
+    float sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += 0 * values[i];
+    return sum == 0;
+}
+
+/* Trained parameters, or statistics. */
+static enum xt_status check_finite(const struct xt_trainer *trainer, bool statistics,
+                                   const float *values, int64_t step, struct xt_err *err)
 {
     const struct xt_params *params = &trainer->network.params;
     for (int i = 0; i < params->count; i++) {
         const struct xt_param *param = &params->items[i];
-        if (param->role != XT_PARAM_BN_MEAN && param->role != XT_PARAM_BN_VAR)
-            continue;
-        for (size_t k = 0; k < (size_t)param->dims[0]; k++)
-            if (!isfinite(params->stats[param->offset + k]))
-                return xt_err_set(err, XT_ERR_RUN,
-                                  "%s is infinite or NaN by step %" PRId64
-                                  ": the run has diverged; a lower --lr, or --clip 5, may help%s",
-                                  param->name, trainer->step + 1, whole_checkpoint(trainer));
+        if (xt_param_is_statistic(param) == statistics && param->role != XT_PARAM_BN_COUNT &&
+            !is_finite(values + param->offset, param->floats))
+            return xt_err_set(err, XT_ERR_RUN,
+                              "%s is infinite or NaN by step %" PRId64
+                              ": the run has diverged; a lower --lr, or --clip 5, may help%s",
+                              param->name, step, whole_checkpoint(trainer));
     }
     return XT_OK;
+}
+
+enum xt_status xt_train_step_check_statistics(const struct xt_trainer *trainer, int64_t step,
+                                              struct xt_err *err)
+{
+    return check_finite(trainer, true, trainer->network.params.stats, step, err);
+}
+
+enum xt_status xt_train_step_check_values(const struct xt_trainer *trainer, int64_t step,
+                                          struct xt_err *err)
+{
+    return check_finite(trainer, false, trainer->network.params.values, step, err);
 }
 
 /* Skips the step; too many in a row stop the run. `err` describes the cause. */
@@ -111,7 +139,7 @@ static enum xt_status diverge(struct xt_trainer *trainer, const struct xt_feed_b
     if (!trainer->reduction && batch)
         xt_nonfinite_find(&trainer->network, trainer->loss, &batch->host, &trainer->scaler, where,
                           sizeof where);
-    trainer->diverged = true;
+    set_diverged(trainer);
     xt_err_set(err, XT_ERR_RUN,
                "%s of step %" PRId64 " is not finite%s%s%s; a lower --lr, or --clip 5, may help%s",
                what, trainer->step + 1,
@@ -178,7 +206,7 @@ static void weigh(const struct xt_trainer *trainer, int images)
 /* Without sync_bn each rank has its own statistics until the end of the step. */
 static enum xt_status check_all_statistics(const struct xt_trainer *trainer, struct xt_err *err)
 {
-    enum xt_status status = xt_train_step_check_statistics(trainer, err);
+    enum xt_status status = xt_train_step_check_statistics(trainer, trainer->step + 1, err);
     if (status || !trainer->reduction || !trainer->agreement.sick)
         return status;
     return xt_err_set(err, XT_ERR_RUN,
@@ -198,7 +226,7 @@ static enum xt_status take_loss(struct xt_trainer *trainer, const struct xt_feed
     trainer->parts.loss_sum += weight * mean;
     trainer->parts.weight += weight;
     if (check_all_statistics(trainer, err)) {
-        trainer->diverged = true;
+        set_diverged(trainer);
         return skips(trainer) ? skip_step(trainer, err) : XT_ERR_RUN;
     }
     xt_scaler_apply(&trainer->scaler, xt_graph_logits_grad(graph), xt_tensor_count(graph->logits));
@@ -377,7 +405,7 @@ static enum xt_status use_gradients(struct xt_trainer *trainer, struct xt_err *e
     case XT_SCALER_FAIL:
         break;
     }
-    trainer->diverged = true;
+    set_diverged(trainer);
     xt_err_set(err, XT_ERR_RUN,
                "the gradients of step %" PRId64 " are too large for float32; a lower --lr may "
                "help%s",

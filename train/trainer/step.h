@@ -47,9 +47,13 @@ int64_t xt_train_step_count(const struct xt_trainer *trainer);
 /* The rate of step `step`: the schedule's, lowered by rollbacks. */
 double xt_train_step_lr(const struct xt_trainer *trainer, int64_t step);
 
-/* XT_ERR_RUN where a running statistic is not finite. A diverging run may have a finite loss to its
- * end: a batch's own statistics hide how large the numbers are, and the running ones overflow. On
- * an XPU: those last transferred to the host. */
-enum xt_status xt_train_step_check_statistics(const struct xt_trainer *trainer, struct xt_err *err);
+/* XT_ERR_RUN where a running statistic is not finite after `step`. A diverging run may have a
+ * finite loss to its end: a batch's own statistics hide how large the numbers are, and the running
+ * ones overflow. On an XPU: those last transferred to the host. */
+enum xt_status xt_train_step_check_statistics(const struct xt_trainer *trainer, int64_t step,
+                                              struct xt_err *err);
+/* The same of the weights. */
+enum xt_status xt_train_step_check_values(const struct xt_trainer *trainer, int64_t step,
+                                          struct xt_err *err);
 
 #endif

@@ -60,10 +60,11 @@ struct xt_trainer {
     struct xt_gradient_sum *sum; /* --accumulate; NULL: a step is one batch */
     struct xt_ema *ema;          /* NULL: there is none */
     struct xt_step_parts parts;
-    bool diverged;     /* the last error is a non-finite number */
-    double lr_factor;  /* factor of the rate, by rollbacks */
-    int rollbacks;     /* since the last checkpoint was written */
-    int64_t nan_skips; /* steps, by --on-nan skip, of the whole run */
+    bool diverged;         /* the last error is a non-finite number */
+    int64_t diverged_step; /* where it was found */
+    double lr_factor;      /* factor of the rate, by rollbacks */
+    int rollbacks;         /* since the last checkpoint was written */
+    int64_t nan_skips;     /* steps, by --on-nan skip, of the whole run */
     struct xt_patience patience;
     struct xt_spikes spikes;
     enum xt_train_end end;

@@ -357,6 +357,7 @@ struct xt_layer_norm_spec {
     const char *name;
     float eps;                                 /* 0: 1e-6 */
     const struct xt_layer_norm_params *params; /* declared ahead; NULL: added with the op */
+    bool unscaled;                             /* without parameters */
 };
 struct xt_tensor *xt_graph_layer_norm(struct xt_graph *graph, struct xt_tensor *in,
                                       const struct xt_layer_norm_spec *spec);
@@ -378,6 +379,9 @@ struct xt_tensor *xt_graph_window_pool(struct xt_graph *graph, struct xt_tensor 
 /* In training a sample is dropped whole with the probability p, the others are scaled up. */
 struct xt_tensor *xt_graph_drop_path(struct xt_graph *graph, struct xt_tensor *in, float p,
                                      const char *name);
+/* The same of a sample's channels, each by itself. */
+struct xt_tensor *xt_graph_drop_channels(struct xt_graph *graph, struct xt_tensor *in, float p,
+                                         const char *name);
 /* In place if the input has no other reader; each element is dropped with the probability p (0: the
  * pass's), the others are scaled up. */
 struct xt_tensor *xt_graph_dropout(struct xt_graph *graph, struct xt_tensor *in, float p,

@@ -29,6 +29,7 @@ static const struct xt_node *head_of(const struct xt_net *net)
         case XT_NODE_MAX_POOL:
         case XT_NODE_ACTIVATION:
         case XT_NODE_DROPOUT:
+        case XT_NODE_DROP_CHANNELS:
             if (node->inputs[0]->c != node->output->c || node->inputs[0]->readers != 1)
                 return NULL;
             node = node->inputs[0]->of;

@@ -55,6 +55,7 @@ static const struct field {
     {XT_NODE_AVG_POOL, "count_pad", AT(pool.count_include_pad), 1, BOOL},
     {XT_NODE_DROPOUT, "p", AT(dropout.p), 1, REAL},
     {XT_NODE_DROP_PATH, "p", AT(dropout.p), 1, REAL},
+    {XT_NODE_DROP_CHANNELS, "p", AT(dropout.p), 1, REAL},
     {XT_NODE_MATMUL, "transpose", AT(matmul.transpose), 1, BOOL},
     {XT_NODE_MATMUL, "scale", AT(matmul.scale), 1, REAL},
     {XT_NODE_TRANSPOSE, "from", AT(transpose.from), 3, INT},
@@ -133,6 +134,8 @@ static void print_more(const struct xt_net *net, struct xt_str *out, const struc
         print_sides(out, node->output);
     if (is_global(node))
         xt_str_printf(out, NULL, "\tglobal=1");
+    if (node->kind == XT_NODE_LAYER_NORM && node->as.norm.unscaled)
+        xt_str_printf(out, NULL, "\tunscaled=1");
     const struct xt_net_param *own =
         node->kind == XT_NODE_PARAMETER ? xt_node_param(net, node, XT_NODE_WEIGHT) : NULL;
     for (int i = 0; own && i < own->ndims; i++)
@@ -335,6 +338,9 @@ static struct xt_value *build_other(struct xt_net *net, struct line *line)
     case XT_NODE_DROP_PATH:
         node->as.dropout.name = name;
         return xt_net_drop_path(net, in[0], &node->as.dropout);
+    case XT_NODE_DROP_CHANNELS:
+        node->as.dropout.name = name;
+        return xt_net_drop_channels(net, in[0], &node->as.dropout);
     case XT_NODE_MATMUL:
         node->as.matmul.name = name;
         return xt_net_matmul(net, in[0], in[1], &node->as.matmul);
@@ -366,6 +372,7 @@ static struct xt_value *build(struct xt_net *net, struct line *line,
         return xt_net_batch_norm(net, line->inputs[0], &node->as.norm);
     case XT_NODE_LAYER_NORM:
         node->as.norm.name = node->name;
+        node->as.norm.unscaled = word_of(line, "unscaled") != NULL;
         return xt_net_layer_norm(net, line->inputs[0], &node->as.norm);
     case XT_NODE_ACTIVATION:
         return read_activation(line)

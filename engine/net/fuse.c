@@ -631,12 +631,17 @@ static struct xt_tensor *lower_matmul(struct lowering *l, const struct xt_node *
 
 static struct xt_tensor *lower_layer_norm(struct lowering *l, const struct xt_node *node)
 {
-    const struct xt_layer_norm_params params = {.scale = l->params[node->params[XT_NODE_WEIGHT]][0],
-                                                .shift = l->params[node->params[XT_NODE_BIAS]][0]};
+    struct xt_layer_norm_params params = {0};
+    bool unscaled = node->as.norm.unscaled;
+    if (!unscaled) {
+        params.scale = l->params[node->params[XT_NODE_WEIGHT]][0];
+        params.shift = l->params[node->params[XT_NODE_BIAS]][0];
+    }
     return xt_graph_layer_norm(l->graph, take(l, node->inputs[0]),
                                &(struct xt_layer_norm_spec){.name = node->name,
                                                             .eps = (float)node->as.norm.eps,
-                                                            .params = &params});
+                                                            .params = unscaled ? NULL : &params,
+                                                            .unscaled = unscaled});
 }
 
 /* A node that is not fused. */
@@ -674,6 +679,8 @@ static struct xt_tensor *lower_node(struct lowering *l, const struct xt_node *no
         return xt_graph_dropout(l->graph, in, node->as.dropout.p, node->name);
     case XT_NODE_DROP_PATH:
         return xt_graph_drop_path(l->graph, in, node->as.dropout.p, node->name);
+    case XT_NODE_DROP_CHANNELS:
+        return xt_graph_drop_channels(l->graph, in, node->as.dropout.p, node->name);
     case XT_NODE_TRANSPOSE:
         return xt_graph_transpose(l->graph, in, node->as.transpose.from, node->name);
     case XT_NODE_RESHAPE:

@@ -29,6 +29,7 @@ static const char *const kind_names[XT_NODE_KINDS] = {
     [XT_NODE_AVG_POOL] = "average pool",
     [XT_NODE_DROPOUT] = "dropout",
     [XT_NODE_DROP_PATH] = "stochastic depth",
+    [XT_NODE_DROP_CHANNELS] = "dropout of channels",
     [XT_NODE_MATMUL] = "matmul",
     [XT_NODE_SOFTMAX] = "softmax",
     [XT_NODE_TRANSPOSE] = "transpose",
@@ -460,6 +461,8 @@ static struct xt_node *add_norm(struct xt_net *net, enum xt_node_kind kind, stru
     if (!(norm->eps > 0 && norm->eps < 1) || !(norm->momentum > 0 && norm->momentum <= 1))
         return xt_net_refuse(net, XT_ERR_DATA, "%s: an epsilon of %g and a momentum of %g",
                              node->name, norm->eps, norm->momentum);
+    if (norm->unscaled)
+        return node;
     add_channel_param(net, node, XT_NODE_WEIGHT, "weight", XT_PARAM_BN_SCALE);
     add_channel_param(net, node, XT_NODE_BIAS, "bias", XT_PARAM_BN_SHIFT);
     if (node->params[XT_NODE_WEIGHT] >= 0)
@@ -575,6 +578,12 @@ struct xt_value *xt_net_drop_path(struct xt_net *net, struct xt_value *in,
                                   const struct xt_net_dropout *spec)
 {
     return add_dropout(net, XT_NODE_DROP_PATH, in, spec);
+}
+
+struct xt_value *xt_net_drop_channels(struct xt_net *net, struct xt_value *in,
+                                      const struct xt_net_dropout *spec)
+{
+    return add_dropout(net, XT_NODE_DROP_CHANNELS, in, spec);
 }
 
 struct xt_value *xt_net_softmax(struct xt_net *net, struct xt_value *in, const char *name)

@@ -40,6 +40,7 @@ enum xt_node_kind {
     XT_NODE_AVG_POOL,
     XT_NODE_DROPOUT,
     XT_NODE_DROP_PATH,
+    XT_NODE_DROP_CHANNELS,
     XT_NODE_MATMUL,
     XT_NODE_SOFTMAX,
     XT_NODE_TRANSPOSE,
@@ -93,6 +94,7 @@ struct xt_net_norm {
     const char *name;
     double eps;      /* 0: 1e-5 of a batch norm, 1e-6 of a layer norm */
     double momentum; /* batch norm; 0: 0.1 */
+    bool unscaled;   /* layer norm: without weight and bias */
     struct xt_init weight_init;
 };
 
@@ -176,7 +178,7 @@ struct xt_node {
         int shuffle_groups;
         enum xt_axis axis; /* of a concatenation */
         struct xt_net_pool pool;
-        struct xt_net_dropout dropout; /* and stochastic depth */
+        struct xt_net_dropout dropout; /* of elements, samples, channels */
         struct xt_net_matmul matmul;
         struct xt_net_transpose transpose;
         struct xt_net_context context;
@@ -244,6 +246,9 @@ struct xt_value *xt_net_dropout(struct xt_net *net, struct xt_value *in,
 /* Stochastic depth (Huang et al. 2016): whole samples are dropped, the others are scaled up. */
 struct xt_value *xt_net_drop_path(struct xt_net *net, struct xt_value *in,
                                   const struct xt_net_dropout *spec);
+/* Dropout of whole channels of a sample (Tompson et al. 2015), PyTorch's Dropout2d. */
+struct xt_value *xt_net_drop_channels(struct xt_net *net, struct xt_value *in,
+                                      const struct xt_net_dropout *spec);
 /* [h][rows][inner] by [h][inner][columns] gives [h][rows][columns], for each h. */
 struct xt_value *xt_net_matmul(struct xt_net *net, struct xt_value *a, struct xt_value *b,
                                const struct xt_net_matmul *spec);

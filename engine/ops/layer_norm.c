@@ -1,4 +1,5 @@
-/* Layer normalisation over the channels (Ba, Kiros & Hinton 2016), with scale and shift. */
+/* Layer normalisation over the channels (Ba, Kiros & Hinton 2016), with scale and shift or without.
+ */
 #include <math.h>
 #include <stdio.h>
 
@@ -7,7 +8,15 @@
 static const char what_forward[] = "the layer norm";
 static const char what_backward[] = "the layer norm's gradient";
 
-enum { FLAGS = dnnl_use_scale | dnnl_use_shift };
+static bool is_scaled(const struct xt_op *op)
+{
+    return op->param_count > 0;
+}
+
+static unsigned flags_of(const struct xt_op *op)
+{
+    return is_scaled(op) ? dnnl_use_scale | dnnl_use_shift : dnnl_normalization_flags_none;
+}
 
 /* ---- the program ---- */
 
@@ -47,7 +56,7 @@ static dnnl_primitive_desc_t make_forward(const struct description *m, bool trai
                          xt_dnnl.layer_normalization_forward_primitive_desc_create(
                              &pd, p->device->engine,
                              training ? dnnl_forward_training : dnnl_forward_inference, from, to,
-                             statistics, m->norm->eps, FLAGS, attr),
+                             statistics, m->norm->eps, flags_of(&m->norm->op), attr),
                          what_forward);
     return pd;
 }
@@ -59,8 +68,10 @@ static void add_forward(struct description *m, bool training)
         xt_program_add(m->program, XT_FORWARD, make_forward(m, training), what_forward);
     xt_step_arg(step, DNNL_ARG_SRC, m->x.place);
     xt_step_arg(step, DNNL_ARG_DST, m->y.place);
-    xt_step_arg(step, DNNL_ARG_SCALE, xt_graph_value_of(m->graph, op->params[0]));
-    xt_step_arg(step, DNNL_ARG_SHIFT, xt_graph_value_of(m->graph, op->params[1]));
+    if (is_scaled(op)) {
+        xt_step_arg(step, DNNL_ARG_SCALE, xt_graph_value_of(m->graph, op->params[0]));
+        xt_step_arg(step, DNNL_ARG_SHIFT, xt_graph_value_of(m->graph, op->params[1]));
+    }
     if (!training)
         return;
     xt_step_arg(step, DNNL_ARG_MEAN, m->mean.place);
@@ -75,11 +86,13 @@ static dnnl_primitive_desc_t make_backward(const struct description *m)
     dnnl_memory_desc_t statistics = xt_program_layout(p, &m->mean);
     dnnl_primitive_attr_t attr = xt_program_attr(p, NULL);
     dnnl_primitive_desc_t pd = NULL;
+    bool scaled = is_scaled(&m->norm->op);
     if (!xt_program_fails(p))
         xt_program_check(p,
                          xt_dnnl.layer_normalization_backward_primitive_desc_create(
-                             &pd, p->device->engine, dnnl_backward, md, md, md, statistics,
-                             m->norm->eps, FLAGS, hint, attr),
+                             &pd, p->device->engine, scaled ? dnnl_backward : dnnl_backward_data,
+                             md, md, md, statistics, m->norm->eps, flags_of(&m->norm->op), hint,
+                             attr),
                          what_backward);
     xt_program_keep(p, hint);
     return pd;
@@ -99,9 +112,11 @@ static void add_backward(const struct description *m)
     xt_step_arg(step, DNNL_ARG_DIFF_DST, xt_in_buffer(out->grad[0]));
     xt_step_arg(step, DNNL_ARG_MEAN, m->mean.place);
     xt_step_arg(step, DNNL_ARG_VARIANCE, m->var.place);
+    xt_step_arg(step, DNNL_ARG_DIFF_SRC, xt_in_buffer(before));
+    if (!is_scaled(op))
+        return;
     xt_step_arg(step, DNNL_ARG_SCALE, xt_graph_value_of(m->graph, op->params[0]));
     xt_step_arg(step, DNNL_ARG_SHIFT, xt_graph_value_of(m->graph, op->params[1]));
-    xt_step_arg(step, DNNL_ARG_DIFF_SRC, xt_in_buffer(before));
     xt_step_arg(step, DNNL_ARG_DIFF_SCALE, xt_graph_grad_of(m->graph, op->params[0]));
     xt_step_arg(step, DNNL_ARG_DIFF_SHIFT, xt_graph_grad_of(m->graph, op->params[1]));
 }
@@ -149,7 +164,7 @@ static enum xt_status reference_forward(struct xt_reference_op *reference)
     for (size_t i = 0; i < xt_tensor_count(t); i += (size_t)t->c) {
         double *y = reference->out[0] + i;
         normalise(norm, reference->in[0] + i, t->c, y);
-        for (int k = 0; k < t->c; k++)
+        for (int k = 0; k < t->c && is_scaled(reference->op); k++)
             y[k] = y[k] * reference->param[0][k] + reference->param[1][k];
     }
     return XT_OK;
@@ -160,18 +175,21 @@ static void row_gradient(struct xt_reference_op *reference, size_t i, int count,
 {
     const struct xt_layer_norm_op *norm = (const struct xt_layer_norm_op *)reference->op;
     const double *dy = reference->out_grad[0] + i;
+    const double *scale = is_scaled(reference->op) ? reference->param[0] : NULL;
     double inverse = normalise(norm, reference->in[0] + i, count, z);
     double mean = 0, along = 0;
     for (int k = 0; k < count; k++) {
-        double g = dy[k] * reference->param[0][k];
+        double g = scale ? dy[k] * scale[k] : dy[k];
         mean += g / count;
         along += g * z[k] / count;
+        if (!scale)
+            continue;
         reference->param_grad[0][k] += dy[k] * z[k];
         reference->param_grad[1][k] += dy[k];
     }
     for (int k = 0; k < count; k++)
         reference->in_grad[0][i + (size_t)k] =
-            (dy[k] * reference->param[0][k] - mean - z[k] * along) * inverse;
+            ((scale ? dy[k] * scale[k] : dy[k]) - mean - z[k] * along) * inverse;
 }
 
 static enum xt_status reference_backward(struct xt_reference_op *reference)
@@ -220,7 +238,7 @@ struct xt_tensor *xt_graph_layer_norm(struct xt_graph *graph, struct xt_tensor *
     if (spec->params) {
         xt_op_take_param(&norm->op, graph, spec->params->scale);
         xt_op_take_param(&norm->op, graph, spec->params->shift);
-    } else {
+    } else if (!spec->unscaled) {
         add_param(&norm->op, graph, spec->name, "weight", XT_PARAM_BN_SCALE, in->c);
         add_param(&norm->op, graph, spec->name, "bias", XT_PARAM_BN_SHIFT, in->c);
     }

@@ -173,7 +173,7 @@ extern const struct xt_op_kind xt_kind_input, xt_kind_conv, xt_kind_norm, xt_kin
     xt_kind_eltwise, xt_kind_dropout, xt_kind_context, xt_kind_slice, xt_kind_shuffle,
     xt_kind_transpose, xt_kind_reshape, xt_kind_cast, xt_kind_parameter, xt_kind_concat,
     xt_kind_fan_out, xt_kind_window_pool, xt_kind_add, xt_kind_mul, xt_kind_matmul, xt_kind_softmax,
-    xt_kind_layer_norm, xt_kind_drop_path;
+    xt_kind_layer_norm, xt_kind_drop_path, xt_kind_drop_channels;
 
 struct xt_input_op {
     struct xt_op op;
@@ -320,7 +320,8 @@ struct xt_layer_norm_op {
 struct xt_drop_path_op {
     struct xt_op op;
     float p;
-    struct xt_device_memory factors; /* pinned, one per sample */
+    bool by_channel;                 /* channels of a sample are dropped, not samples */
+    struct xt_device_memory factors; /* pinned, one per sample, or per channel of each */
 };
 
 struct xt_concat_op {

@@ -253,6 +253,8 @@ static struct xt_tensor *add_attention(struct xt_graph *graph, struct xt_tensor 
     const struct xt_matmul_spec by_values = {.name = "matmul.1"};
     x = xt_graph_add(graph, x, xt_graph_parameter(graph, &position), "add.position");
     x = xt_graph_layer_norm(graph, x, &(struct xt_layer_norm_spec){.name = "layer_norm"});
+    x = xt_graph_layer_norm(
+        graph, x, &(struct xt_layer_norm_spec){.name = "layer_norm.unscaled", .unscaled = true});
     x = pointwise(graph, x, "queries_keys", 10);
     x = xt_graph_matmul(graph, slice(graph, x, XT_AXIS_C, 0, 5, "queries"),
                         slice(graph, x, XT_AXIS_C, 5, 5, "keys"), &by_keys); /* 6x4x4 */
@@ -273,6 +275,7 @@ static struct xt_tensor *add_gates(struct xt_graph *graph, struct xt_tensor *in)
         slice(graph, slice(graph, x, XT_AXIS_H, 2, 1, "gate.0"), XT_AXIS_W, 1, 1, "gate.1");
     x = xt_graph_mul(graph, x, gate, "mul.gate");
     x = xt_graph_drop_path(graph, x, 0.3F, "drop_path");
+    x = xt_graph_drop_channels(graph, x, 0.3F, "drop_channels");
     struct xt_tensor *cross = xt_graph_mul(graph, xt_graph_parameter(graph, &row),
                                            xt_graph_parameter(graph, &column), "mul.cross");
     return xt_graph_add(graph, cross, x, "add.cross");

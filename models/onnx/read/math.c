@@ -341,49 +341,69 @@ bool xt_read_reduce(struct xt_reader *reader, struct xt_read_node *node)
 
 /* ---- dropout ---- */
 
-/* Whether what is dropped is a whole sample's. */
-static bool is_by_sample(const struct xt_read_node *node)
-{
-    return xt_read_is(node, "(drop path)");
-}
+/* What is dropped whole, by the shape of its mask: the batch of an axis of 1s, or with channels. */
+enum dropped { OF_ELEMENTS, OF_SAMPLES, OF_CHANNELS, OF_OTHERS };
 
-/* Its mask's shape is its second input: [n][1]... */
-static bool check_by_sample(struct xt_reader *reader, const struct xt_read_node *node)
+static enum dropped dropped_by(struct xt_reader *reader, const struct xt_read_node *node,
+                               const struct xt_read_view *in)
 {
+    if (!xt_read_is(node, "(drop whole)"))
+        return OF_ELEMENTS;
     struct xt_read_constant *shape = xt_read_constant_of(reader, xt_read_input(node, 1));
     const double *dims = shape && shape->count ? xt_read_numbers(reader, shape) : NULL;
-    for (size_t i = 0; dims && i < shape->count; i++)
-        if (dims[i] != (i ? 1.0 : (double)XT_READ_BATCH))
-            dims = NULL;
-    return dims || xt_reader_refuse(reader, node,
-                                    "drops channels, or a whole batch; only stochastic depth that "
-                                    "drops samples (mode \"row\") is supported");
+    bool of_channels = false;
+    for (size_t i = 0; dims && i < shape->count; i++) {
+        double wanted = i ? 1 : (double)XT_READ_BATCH;
+        bool is_channel = i == 1 && in->ndims > 2 && dims[i] == (double)xt_read_dim(in, 1);
+        of_channels = of_channels || (is_channel && dims[i] != 1);
+        if (dims[i] != wanted && !is_channel)
+            return OF_OTHERS;
+    }
+    return !dims ? OF_OTHERS : of_channels ? OF_CHANNELS : OF_SAMPLES;
+}
+
+/* Channels have to lie where the mask has them. */
+static struct xt_value *drop_channels(struct xt_reader *reader, struct xt_read_node *node,
+                                      struct xt_read_view *view, const struct xt_net_dropout *spec)
+{
+    int homes[XT_READ_DIMS_MAX] = {0};
+    xt_read_channel_homes(view, 1, homes);
+    struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
+    return value ? xt_net_drop_channels(reader->net, value, spec) : NULL;
 }
 
 bool xt_read_dropout(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_view *in = xt_read_data(reader, node, 0);
     struct xt_read_view *out = in ? xt_read_copy(reader, in) : NULL;
-    double p = is_by_sample(node) ? node->number : xt_read_float(node, "ratio", 0.5);
+    enum dropped dropped = out ? dropped_by(reader, node, out) : OF_OTHERS;
+    double p = dropped ? node->number : xt_read_float(node, "ratio", 0.5);
     if (!out)
         return false;
-    if (!is_by_sample(node) && xt_read_input(node, 1) &&
-        !xt_read_number(reader, xt_read_input(node, 1), &p))
+    if (!dropped && xt_read_input(node, 1) && !xt_read_number(reader, xt_read_input(node, 1), &p))
         return xt_reader_refuse(reader, node, "has a ratio that is not known while it is read");
     if (!(p >= 0 && p < 1))
         return xt_reader_refuse(reader, node, "drops with the probability %g", p);
     if (node->output_count > 1 && node->outputs[1] && node->outputs[1]->readers)
         return xt_reader_refuse(reader, node, "gives its mask, which is not read");
-    if (is_by_sample(node) && !check_by_sample(reader, node))
-        return false;
+    if (dropped == OF_OTHERS)
+        return xt_reader_refuse(reader, node,
+                                "drops something else than elements, channels or samples, such as "
+                                "rows or a whole batch; stochastic depth that drops samples (mode "
+                                "\"row\") is supported");
     if (p == 0)
         return xt_read_give(node, out);
     const struct xt_net_dropout spec = {.p = (float)p};
+    if (dropped == OF_CHANNELS) {
+        struct xt_value *value = drop_channels(reader, node, out, &spec);
+        out->value = value;
+        return xt_read_give(node, value ? out : NULL);
+    }
     struct xt_value *value = xt_read_settle(reader, node, out);
     if (!value)
         return false;
-    out->value = is_by_sample(node) ? xt_net_drop_path(reader->net, value, &spec)
-                                    : xt_net_dropout(reader->net, value, &spec);
+    out->value = dropped ? xt_net_drop_path(reader->net, value, &spec)
+                         : xt_net_dropout(reader->net, value, &spec);
     return xt_read_give(node, out->value ? out : NULL);
 }
 

@@ -276,7 +276,8 @@ static struct xt_read_value *mask_of(struct xt_reader *reader, struct xt_read_va
     return node && node->input_count ? filled_shape(node->inputs[0]) : NULL;
 }
 
-static bool match_drop_path(struct xt_reader *reader, struct xt_read_node *node)
+/* Of samples or channels, by the mask's shape. */
+static bool match_drop_whole(struct xt_reader *reader, struct xt_read_node *node)
 {
     if (!xt_read_is(node, "Mul"))
         return false;
@@ -298,7 +299,7 @@ static bool match_drop_path(struct xt_reader *reader, struct xt_read_node *node)
         if (!shape)
             continue;
         node->number = 1 - stays;
-        return replace(reader, node, "(drop path)",
+        return replace(reader, node, "(drop whole)",
                        (struct xt_read_value *[]){product.factors[i], shape}, 2);
     }
     return false;
@@ -399,7 +400,7 @@ static bool match_linear(struct xt_reader *reader, struct xt_read_node *node)
 bool xt_reader_match(struct xt_reader *reader)
 {
     static bool (*const patterns[])(struct xt_reader * reader, struct xt_read_node * node) = {
-        match_activation, match_drop_path, match_layer_norm, match_linear};
+        match_activation, match_drop_whole, match_layer_norm, match_linear};
     for (size_t i = 0; i < reader->node_count; i++)
         for (size_t k = 0; k < sizeof patterns / sizeof *patterns; k++)
             if (xt_reader_fails(reader) || patterns[k](reader, &reader->nodes[i]))

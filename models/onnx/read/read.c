@@ -61,7 +61,7 @@ operators[] = {
     {"ReduceMean", xt_read_reduce},
     {"ReduceMax", xt_read_reduce},
     {"Dropout", xt_read_dropout},
-    {"(drop path)", xt_read_dropout},
+    {"(drop whole)", xt_read_dropout},
     {"Softmax", xt_read_softmax},
 };
 enum { OPERATORS = sizeof operators / sizeof *operators };

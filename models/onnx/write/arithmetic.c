@@ -77,6 +77,9 @@ void xt_export_layer_norm(struct xt_exporter *exporter, const struct xt_op *op)
     const char *deviation =
         xt_export_node(exporter, op, &(struct xt_onnx_node){.type = "Sqrt", .inputs = {square}});
     z = two(exporter, op, "Div", z, deviation);
-    z = two(exporter, op, "Mul", z, param(exporter, op, 0));
-    xt_export_out(exporter, out, two(exporter, op, "Add", z, param(exporter, op, 1)), XT_F32);
+    if (op->param_count) {
+        z = two(exporter, op, "Mul", z, param(exporter, op, 0));
+        z = two(exporter, op, "Add", z, param(exporter, op, 1));
+    }
+    xt_export_out(exporter, out, z, XT_F32);
 }

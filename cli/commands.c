@@ -84,11 +84,13 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .summary = "check a run against its record: its files, versions, and its XPU",
             .arguments = "RUN",
             .least_arguments = 1,
-            .details = "Hashes the weights and checkpoints and compares them with what the run "
-                       "recorded in proof.json, compares the versions then and now, "
-                       "and checks again that an XPU computes correctly. Changed versions "
-                       "are listed and are no failure. Exits with 1 if a file is not as "
-                       "recorded, 4 if the XPU computes wrong results.",
+            .details = "Checks the chain of metrics.jsonl, and weights, checkpoints and settings "
+                       "by the hashes that the run recorded in proof.json; compares the versions "
+                       "then and now, and checks again that an XPU computes correctly. --replay "
+                       "trains recorded steps again. Changed versions "
+                       "are listed and are no failure. Exits with 1 if a file, a line or a "
+                       "replayed step is not as recorded, or the signature that --key asks for "
+                       "does not hold, 4 if the XPU computes wrong results.",
         },
     [XT_COMMAND_EXPORT] =
         {

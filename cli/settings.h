@@ -18,6 +18,13 @@ enum xt_warm_for { XT_WARM_TRAIN, XT_WARM_EVAL, XT_WARM_PREDICT };
 enum xt_pack_choice { XT_PACK_SHARDS, XT_PACK_PIXELS };
 enum xt_stdin_kind { XT_STDIN_NONE, XT_STDIN_PATHS, XT_STDIN_IMAGES, XT_STDIN_FRAMES };
 
+/* Signatures of records, and what verify does beside comparing. */
+struct xt_trust_settings {
+    const char *sign; /* private key; NULL: nothing is signed */
+    const char *key;  /* public key; NULL: signatures are not asked for */
+    int64_t replay;   /* steps; 0: none */
+};
+
 struct xt_service_settings {
     const char *listen; /* an address and port, or unix:PATH */
     bool allow_remote;  /* the address may be other than loopback */
@@ -103,6 +110,7 @@ struct xt_settings {
     struct xt_run_settings run;
     struct xt_rank_settings rank;
     struct xt_service_settings service;
+    struct xt_trust_settings trust;
     struct xt_export_settings export;
     struct xt_eval_settings eval;
     struct xt_prune_settings prune;

@@ -54,6 +54,7 @@ struct xt_run_settings {
     int64_t steps;     /* 0: not given; takes precedence over epochs */
     double max_time;   /* seconds, 0: no limit; reached: evaluate, save, exit 0 */
     double stop_after; /* seconds, 0: no limit; reached: save, exit 75 */
+    int64_t stop_at;   /* step, 0: none; reached: likewise (xtrain verify --replay) */
     int eval_every;    /* epochs, 0: only at the end */
     int patience;      /* stop after this many evaluations in a row without gain; 0: never */
     double min_delta;  /* smallest rise in accuracy that is a gain; 0: any rise */

@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/report.h"
+#include "cli/signature.h"
 #include "device/kernels/ahead.h"
 
 static void format_day(int64_t when, char out[24])
@@ -277,6 +278,13 @@ enum xt_status xt_cmd_cache(struct xt_options *options, struct xt_err *err)
     const enum xt_report_form form = options->values.output.json ? XT_REPORT_JSON : XT_REPORT_TEXT;
     enum verb verb = INFO;
     enum xt_status status = find_verb(options, &verb, err);
+    const struct xt_trust_settings *trust = &options->values.trust;
+    if (!status && trust->key && verb != IMPORT)
+        status = xt_err_set(err, XT_ERR_USAGE, "--key is for cache import");
+    if (!status && trust->sign && verb != EXPORT)
+        status = xt_err_set(err, XT_ERR_USAGE, "--sign is for cache export");
+    if (!status && trust->key)
+        status = xt_signature_check(options->arguments[1], trust->key, err);
     if (!status)
         status = xt_cache_stores_read(&stores, options->values.device.cache_dir, err);
     if (!status && (verb == INFO || verb == LIST))
@@ -291,6 +299,8 @@ enum xt_status xt_cmd_cache(struct xt_options *options, struct xt_err *err)
         status = xt_cache_export(&stores, options->arguments[1], form, err);
     else if (!status && verb == IMPORT)
         status = xt_cache_import(&stores, options->arguments[1], form, err);
+    if (!status && trust->sign)
+        status = xt_signature_make(options->arguments[1], trust->sign, err);
     xt_cache_stores_clear(&stores);
     return status;
 }

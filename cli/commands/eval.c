@@ -11,6 +11,7 @@
 #include "base/system/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
+#include "cli/origin.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "infer/network/auto_batch.h"
@@ -271,6 +272,7 @@ static enum xt_status end_report(struct command *command, struct xt_report *repo
 {
     const struct xt_ranks *ranks = command->options->values.ranks;
     xt_report_line(report, "%s, batch %d", command->source->description, command->network->batch);
+    xt_origin_report(report, &command->network->mark, true);
     if (ranks)
         xt_report_line(report,
                        "by %d ranks, each with its part of the images; latencies are rank 0's",

@@ -11,6 +11,7 @@
 #include "base/system/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
+#include "cli/origin.h"
 #include "cli/serve/answer.h"
 #include "cli/serve/ordered.h"
 #include "cli/serve/stream.h"
@@ -193,6 +194,8 @@ enum xt_status xt_cmd_predict(struct xt_options *options, struct xt_err *err)
         status = xt_answer_check(reader.network, options, err);
     if (!status)
         status = list_inputs(&reader, options, err);
+    if (!status)
+        xt_origin_note(&xt_engine_network(reader.network)->mark);
     if (!status)
         status = start(&reader, err);
     if (!status)

@@ -5,6 +5,7 @@
 #include "base/system/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
+#include "cli/origin.h"
 #include "cli/serve/address.h"
 #include "cli/serve/answer.h"
 #include "cli/serve/http.h"
@@ -72,6 +73,7 @@ static enum xt_status start(struct xtrain *network, const struct xt_options *opt
         return status;
     xt_log_note("%s on %s: ready after %.1f s, up to %d images in a pass", xtrain_model(network),
                 xtrain_device(network), xt_thread_seconds() - begin, plan->session.batch);
+    xt_origin_note(&xt_engine_network(network)->mark);
     if (xt_engine_network(network)->over_batch)
         xt_log_warn("this network's context norm is over the batch: a prediction depends on the "
                     "other images of its batch; with --lprnet-norm sample it does not");

@@ -18,12 +18,14 @@
 #include "cli/progress.h"
 #include "cli/ranks.h"
 #include "cli/report.h"
+#include "cli/signature.h"
 #include "cli/slow_report.h"
 #include "cli/bench/start_report.h"
 #include "device/faults/guard.h"
 #include "models/loaded.h"
 #include "ranks/ranks.h"
 #include "runs/checkpoint.h"
+#include "runs/proof.h"
 #include "runs/report/events.h"
 #include "train/trainer.h"
 
@@ -529,6 +531,23 @@ static enum xt_status end(const struct xt_run_summary *run, enum xt_status statu
     return status;
 }
 
+/* --sign: the record, however the run ended. */
+static enum xt_status sign(const char *key, const struct xt_run_summary *run, enum xt_status status,
+                           struct xt_err *err)
+{
+    struct xt_err own;
+    char *path = NULL;
+    enum xt_status signing = xt_run_folder_file(run->folder, XT_PROOF_FILE, &path, &own);
+    if (!signing)
+        signing = xt_signature_make(path, key, &own);
+    free(path);
+    if (signing && !status)
+        return xt_err_set(err, signing, "%s", own.text);
+    if (signing)
+        xt_log_warn("%s", own.text);
+    return status;
+}
+
 static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer,
                           struct xt_device_loss *loss, struct xt_err *err)
 {
@@ -563,6 +582,8 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
     if (xt_guard_is_lost())
         status = xt_device_loss_take(loss, err);
     summary = xt_trainer_summary(trainer);
+    if (s->trust.sign && xt_ranks_is_first(s->ranks))
+        status = sign(s->trust.sign, &summary, status, err);
     status = report_end(&view, status, err);
     return end(&summary, status, err);
 }

@@ -10,8 +10,11 @@
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/report.h"
+#include "cli/signature.h"
 #include "cli/verify/record.h"
+#include "cli/verify/replay.h"
 #include "engine/selftest/selftest.h"
+#include "runs/report/json.h"
 #include "runs/report/past_run.h"
 #include "runs/proof.h"
 
@@ -19,6 +22,8 @@ struct look {
     struct xt_record_look record;
     struct xt_report *report;
     int changed;           /* changed versions and devices */
+    bool other_bits;       /* some of them change last bits */
+    bool differs;          /* a replayed step */
     bool here;             /* the device could be opened */
     enum xt_status device; /* XT_OK, or the result of the device check */
     char why[1024];
@@ -37,6 +42,16 @@ static const char *told(const cJSON *at, const char *key)
 
 /* --- what computes
  * ------------------------------------------------------------------------------*/
+/* docs/running.md: what the bits of a run depend on. */
+static bool affects_bits(const char *key)
+{
+    static const char *const others[] = {"cpu", "linux", "libpng"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(key, others[i]) == 0)
+            return false;
+    return true;
+}
+
 static void compare(struct look *look, const cJSON *with, const cJSON *now)
 {
     struct xt_report *table = xt_report_table(look->report, "made_with");
@@ -48,6 +63,7 @@ static void compare(struct look *look, const cJSON *with, const cJSON *now)
         struct xt_report *row = xt_report_group(table, NULL);
         bool same = was && is && strcmp(was, is) == 0;
         look->changed += now && !same;
+        look->other_bits = look->other_bits || (!same && affects_bits(then->string));
         xt_report_add(row, "what", "made with", "%s", then->string);
         xt_report_add(row, "then", "then", "%s", was);
         xt_report_add(row, "now", "now", "%s", is ? is : "not told");
@@ -130,6 +146,40 @@ static void describe_start(const struct look *look, const cJSON *start, int envi
                    check, passed ? ", " : "", passed ? checked : "");
 }
 
+static void look_at_signature(struct look *look, const char *key)
+{
+    struct xt_err why = {0};
+    char *path = NULL;
+    enum xt_status status = xt_file_join(&path, look->record.folder, XT_PROOF_FILE, &why);
+    if (!status)
+        status = xt_signature_check(path, key, &why);
+    free(path);
+    look->record.is_signed = !status;
+    look->record.wrong += status != XT_OK;
+    xt_report_flag(look->report, "signed", NULL, !status, "", "");
+    if (status)
+        xt_report_line(look->report, "%s", why.text);
+    else
+        xt_report_line(look->report, "signed by the owner of %s", key);
+}
+
+static enum xt_status replay(struct look *look, int64_t steps, const cJSON *start,
+                             struct xt_err *err)
+{
+    const struct xt_replay replay = {
+        .folder = look->record.folder,
+        .steps = steps,
+        .same_machine = look->here && !look->other_bits,
+    };
+    double ranks = xt_json_get(start, "ranks", 1);
+    if (ranks != 1)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--replay: the run was trained by %.0f processes; one alone cannot train "
+                          "its steps again",
+                          ranks);
+    return xt_replay(&replay, look->report, &look->differs, err);
+}
+
 static enum xt_status look_at_all(struct look *look, const struct xt_settings *s,
                                   const cJSON *proof, struct xt_err *err)
 {
@@ -143,7 +193,11 @@ static enum xt_status look_at_all(struct look *look, const struct xt_settings *s
                           look->record.folder, XT_PROOF_FILE);
     enum xt_status status = xt_record_look(&look->record, err);
     describe_start(look, start, count);
-    return status ? status : look_at_device(look, s, with, err);
+    if (!status)
+        status = look_at_device(look, s, with, err);
+    if (!status && s->trust.key)
+        look_at_signature(look, s->trust.key);
+    return !status && s->trust.replay ? replay(look, s->trust.replay, start, err) : status;
 }
 
 /* What the chain proves, and what it does not. */
@@ -163,15 +217,18 @@ static void say_what_is_proven(const struct look *look)
     if (record->is_chained && !record->wrong)
         xt_report_line(look->report,
                        "proven: %s of the record, settings, weights and checkpoints are unchanged "
-                       "since they were recorded (record %.12s); not proven: who recorded them, "
-                       "and that the images were what they were called",
-                       xt_count((long long)record->lines, "line").text, head);
+                       "since they were recorded (record %.12s)%s; not proven: %sthat the images "
+                       "were what they were called",
+                       xt_count((long long)record->lines, "line").text, head,
+                       record->is_signed ? ", by the owner of --key" : "",
+                       record->is_signed ? "" : "who recorded them, and ");
 }
 
 static void conclude(struct look *look)
 {
     const struct xt_record_look *record = &look->record;
-    bool all = !record->wrong && !record->unproven && !look->changed && look->here && !look->device;
+    bool all = !record->wrong && !record->unproven && !look->differs && !look->changed &&
+               look->here && !look->device;
     xt_report_flag(look->report, "as_recorded", NULL, all, "", "");
     say_what_is_proven(look);
     if (all)
@@ -240,6 +297,9 @@ enum xt_status xt_cmd_verify(struct xt_options *options, struct xt_err *err)
         xt_report_end(look.report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
     if (!status && look.device)
         return xt_err_set(err, look.device, "%s", look.why);
+    if (!status && look.differs)
+        return xt_err_set(err, XT_ERR_RUN, "%s: steps trained again are not as recorded",
+                          record->folder);
     if (!status && record->wrong)
         return xt_err_set(err, XT_ERR_RUN, "not as recorded: %s of %s",
                           xt_count(record->wrong, "file").text, record->folder);

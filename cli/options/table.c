@@ -504,6 +504,19 @@ static const struct xt_option table[] = {
      XT_GROUP_OUTPUT, STEP | CHECK, FIELD(path, bench.against), .value = "OLD.json",
      .not_in_config = true},
 
+    {"replay",
+     "train up to N recorded steps again from a checkpoint and compare the bits (on another "
+     "instruction set or thread count: losses within a tenth); 0: do not",
+     XT_GROUP_RUN, VERIFY, INT64(trust.replay, 0, 1e15, "0"), .value = "N", .not_in_config = true},
+    {"sign",
+     "sign the record, or the exported cache, with this key by ssh-keygen -Y sign, into FILE.sig",
+     XT_GROUP_OUTPUT, TRAIN | CACHE, FIELD(path, trust.sign), .value = "KEY",
+     .not_in_config = true},
+    {"key",
+     "require that the record, or the cache to import, is signed by the owner of this public key",
+     XT_GROUP_OUTPUT, VERIFY | CACHE, FIELD(path, trust.key), .value = "PUB",
+     .not_in_config = true},
+
     {"merge",
      "compare machines by the files that doctor --json wrote on each: which one differs in driver, "
      "kernels, library, memory, Resizable BAR",

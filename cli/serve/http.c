@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "base/system/stop.h"
 #include "base/system/thread.h"
+#include "cli/origin.h"
 #include "cli/report.h"
 #include "cli/serve/answer.h"
 #include "cli/serve/decoders.h"
@@ -180,6 +181,7 @@ static enum MHD_Result send_health(struct request *request)
     xt_report_add(report, "status", "", "%s", draining ? "draining" : "ok");
     xt_report_add(report, "model", "", "%s", xtrain_model(http->network));
     xt_report_add(report, "device", "", "%s", xtrain_device(http->network));
+    xt_origin_report(report, &xt_engine_network(http->network)->mark, false);
     return send_report(request, draining ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_OK, report);
 }
 

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "cli/origin.h"
 #include "cli/report.h"
 #include "cli/serve/answer.h"
 #include "infer/session/engine.h"
@@ -155,6 +156,7 @@ static enum xt_status report_all(const struct xt_ordered *ordered, double second
     xt_report_add(line, "answered", NULL, "%zu", ordered->answered);
     xt_report_add(line, "unreadable", NULL, "%zu", ordered->unreadable);
     xt_report_add(line, "seconds", NULL, "%f", seconds);
+    xt_origin_report(line, &xt_engine_network(ordered->network)->mark, false);
     return xt_report_end(line, XT_REPORT_JSON, stdout, err);
 }
 

@@ -14,6 +14,7 @@ struct xt_record_look {
     const cJSON *proof;
     enum xt_proof_seal seal;
     struct xt_report *report;
+    bool is_signed;   /* set by the caller, for what is said */
     bool is_chained;  /* recorded with a chain */
     size_t lines;     /* of metrics.jsonl that follow from each other */
     size_t unchained; /* before them, by an earlier version */

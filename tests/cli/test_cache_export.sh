@@ -21,6 +21,15 @@ expect 0 'a.cl_cache' tar -tzf kernels.tar.gz
 expect 0 '{"taken":1,"refused":0}' "$xtrain" cache import kernels.tar.gz --json
 cmp "exported/kernels/0123456789abcdef/a.cl_cache" "$kernels/a.cl_cache" || fail 'the kernel came back as another'
 
+# Signed, and taken from its owner alone.
+if command -v ssh-keygen >/dev/null; then
+  ssh-keygen -q -t ed25519 -N '' -f mine && ssh-keygen -q -t ed25519 -N '' -f theirs
+  expect 0 'wrote 1 kernel' "$xtrain" cache export signed.tar.gz --sign mine
+  expect 0 'took 1 kernel,' "$xtrain" cache import signed.tar.gz --key mine.pub
+  expect 3 'the signature of signed.tar.gz does not hold' "$xtrain" cache import signed.tar.gz --key theirs.pub
+  expect 3 'kernels.tar.gz is not signed' "$xtrain" cache import kernels.tar.gz --key mine.pub
+fi
+
 # Only what came with the archive is recorded: what somebody else laid into the folder stays a stranger's.
 rm "$kernels/index.txt"
 echo code >"$kernels/stranger_cache"

@@ -596,6 +596,7 @@ static const struct {
     {"kernel-cache", "the kernels are the same"},
     {"decode", "how evaluation reads plates"},
     {"images", "what is shown"},
+    {"sign", "who vouches for the record"},
     {"json", "what is said"},
     {"quiet", "what is said"},
     {"verbose", "what is said"},

@@ -76,6 +76,34 @@ expect 0 'lines of metrics.jsonl are missing; the run goes on, and xtrain verify
 grep -qF 'proof.json is not what was written' <<<"$said" || fail 'the edited record is not seen' "$said"
 expect 1 'found by the start of' "$xtrain" verify cut
 
+# Recorded steps trained again have the same bits; with other threads losses are near. A record that names others is seen.
+"$xtrain" "${train[@]}" --steps 6 --save-every 2 --log-every 1 --out again >/dev/null
+expect 0 'replay of steps 5 to 6, compared bit by bit' "$xtrain" verify again --replay 2
+grep -qF '3 lines of the record, weights and optimizer state are the same' <<<"$said" || fail 'what was compared' "$said"
+expect 0 '"replay":{"from":4,"to":5,"lines":1,"weights":false,"by":"bits","same":true}' "$xtrain" verify again --replay 1 --json
+expect 0 'compared within a tenth' env ONEDNN_MAX_CPU_ISA=AVX2 "$xtrain" verify again --replay 2
+sed -i 's/^lr: .*/lr: 0.0001/' again/config.yaml
+expect 1 'steps trained again are not as recorded' "$xtrain" verify again --replay 2
+expect 3 'no checkpoint before its last one' "$xtrain" verify other --replay 2
+
+# Which run answers.
+expect 0 'weights of run run, step 6, record ' "$xtrain" eval --init run/last.safetensors --data 'synth:plates?count=4'
+expect 0 '"run":{"name":"run","step":"6","record":"' "$xtrain" eval --init run/last.safetensors --data 'synth:plates?count=4' --json
+
+# Signed, by whom.
+if command -v ssh-keygen >/dev/null; then
+  ssh-keygen -q -t ed25519 -N '' -f mine && ssh-keygen -q -t ed25519 -N '' -f theirs
+  expect 0 '' "$xtrain" "${train[@]}" --steps 2 --sign mine --out signed
+  expect 0 'by the owner of --key' "$xtrain" verify signed --key mine.pub
+  expect 1 'the signature of signed/proof.json does not hold' "$xtrain" verify signed --key theirs.pub
+  expect 1 'is not signed' "$xtrain" verify run --key mine.pub
+  expect 1 'not a public key' "$xtrain" verify signed --key mine
+  sed -i 's/"ranks":1/"ranks":2/' signed/proof.json
+  expect 1 'the signature of signed/proof.json does not hold' "$xtrain" verify signed --key mine.pub
+  expect 0 '' "$xtrain" --resume signed --steps 4 --quiet
+  [ ! -e signed/proof.json.sig ] || fail 'a signature of an earlier record stays'
+fi
+
 # Killed at any moment, resumed, and lines replaced: the chain goes on.
 "$xtrain" "${train[@]}" --steps 40 --log-every 1 --save-every 4 --out killed >/dev/null 2>&1 &
 until grep -qs '"step":10,' killed/metrics.jsonl; do sleep 0.05; done

@@ -16,6 +16,8 @@ enum xt_status xt_trainer_why_stop(struct xt_trainer *trainer, bool *done)
         return asked;
     if (s->run.stop_after > 0 && here >= s->run.stop_after)
         return XT_STOPPED;
+    if (s->run.stop_at && xt_train_step_count(trainer) >= s->run.stop_at)
+        return XT_STOPPED;
     if (s->run.max_time > 0 && xt_trainer_seconds(trainer) >= s->run.max_time)
         trainer->end = XT_END_TIME;
     else if (xt_patience_is_over(&trainer->patience, s->run.patience))

@@ -1,0 +1,23 @@
+#include "cli/origin.h"
+
+#include "base/log.h"
+
+void xt_origin_note(const struct xt_run_mark *mark)
+{
+    const struct xt_run_mark_text text = xt_run_mark_format(mark);
+    if (*text.text)
+        xt_log_note("weights of %s", text.text);
+}
+
+void xt_origin_report(struct xt_report *to, const struct xt_run_mark *mark, bool line)
+{
+    const struct xt_run_mark_text text = xt_run_mark_format(mark);
+    if (!*text.text)
+        return;
+    struct xt_report *run = xt_report_group(to, "run");
+    xt_report_add(run, "name", NULL, "%s", mark->run);
+    xt_report_add(run, "step", NULL, "%s", mark->step);
+    xt_report_add(run, "record", NULL, "%s", xt_run_mark_short(mark).text);
+    if (line)
+        xt_report_line(to, "weights of %s", text.text);
+}

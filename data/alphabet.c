@@ -1,5 +1,6 @@
 #include "data/alphabet.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@ struct entry {
 
 struct xt_alphabet {
     int count;
+    bool blank_first;
     char (*symbols)[SYMBOL_SIZE];
     struct entry *sorted; /* by code */
     struct xt_str text;
@@ -92,12 +94,64 @@ static enum xt_status sort_symbols(struct xt_alphabet *alphabet, const char *nam
                       twice->line, alphabet->symbols[twice->index], twice[-1].line);
 }
 
+static bool has_symbol(const struct xt_alphabet *alphabet, uint32_t code)
+{
+    for (int i = 0; i < alphabet->count; i++)
+        if (alphabet->sorted[i].code == code)
+            return true;
+    return false;
+}
+
+/* Before the symbols are sorted. */
+static enum xt_status add_blank(struct xt_alphabet *alphabet, const char *name, struct xt_err *err)
+{
+    static const char blanks[] = "-_~#*";
+    const char *blank = blanks;
+    while (*blank && has_symbol(alphabet, (uint32_t)*blank))
+        blank++;
+    if (!*blank)
+        return xt_err_set(err, XT_ERR_DATA,
+                          "%s has all of %s, one of which --blank none would add; add another "
+                          "symbol at its end for the blank",
+                          name, blanks);
+    return add_symbol(alphabet, blank, 1, (uint32_t)*blank, 0, name, err);
+}
+
+/* ASCII letters and digits, and letters of other scripts: not punctuation, symbols or shapes. */
+static bool is_letter(uint32_t code)
+{
+    bool ascii = (code >= '0' && code <= '9') || (code >= 'A' && code <= 'Z') ||
+                 (code >= 'a' && code <= 'z');
+    return ascii || (code >= 0xC0 && code < 0x2000) || (code > 0x303F && code < 0xE000);
+}
+
+static enum xt_status choose_blank(struct xt_alphabet *alphabet, enum xt_blank blank,
+                                   const char *name, struct xt_err *err)
+{
+    int last = alphabet->count - 1;
+    alphabet->blank_first = blank == XT_BLANK_FIRST;
+    if (blank == XT_BLANK_NONE)
+        return add_blank(alphabet, name, err);
+    if (blank != XT_BLANK_AUTO || last < 1 || !is_letter(alphabet->sorted[last].code))
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_DATA,
+                      "%s ends in %s, and the last symbol is the blank, which no label has; "
+                      "--blank none adds one, --blank last or first says that it is meant",
+                      name, alphabet->symbols[last]);
+}
+
 enum xt_status xt_alphabet_create(struct xt_alphabet **out, const char *text, size_t size,
                                   const char *name, struct xt_err *err)
 {
+    return xt_alphabet_create_blank(out, text, size, XT_BLANK_LAST, name, err);
+}
+
+enum xt_status xt_alphabet_create_blank(struct xt_alphabet **out, const char *text, size_t size,
+                                        enum xt_blank blank, const char *name, struct xt_err *err)
+{
     *out = NULL;
     struct xt_alphabet *alphabet = NULL;
-    size_t most = size < XT_ALPHABET_MAX ? size : XT_ALPHABET_MAX;
+    size_t most = size < XT_ALPHABET_MAX ? size + 1 : XT_ALPHABET_MAX;
     enum xt_status status = xt_mem_calloc(&alphabet, 1, sizeof *alphabet, "an alphabet", err);
     if (status)
         return status;
@@ -107,6 +161,8 @@ enum xt_status xt_alphabet_create(struct xt_alphabet **out, const char *text, si
             xt_mem_calloc(&alphabet->sorted, most, sizeof *alphabet->sorted, "an alphabet", err);
     if (!status)
         status = read_symbols(alphabet, text, size, name, err);
+    if (!status)
+        status = choose_blank(alphabet, blank, name, err);
     if (!status)
         status = sort_symbols(alphabet, name, err);
     if (!status && alphabet->count < 2)
@@ -123,6 +179,12 @@ enum xt_status xt_alphabet_create(struct xt_alphabet **out, const char *text, si
 
 enum xt_status xt_alphabet_load(struct xt_alphabet **out, const char *path, struct xt_err *err)
 {
+    return xt_alphabet_load_blank(out, path, XT_BLANK_AUTO, err);
+}
+
+enum xt_status xt_alphabet_load_blank(struct xt_alphabet **out, const char *path,
+                                      enum xt_blank blank, struct xt_err *err)
+{
     *out = NULL;
     if (!path)
         return xt_alphabet_create(out, xt_alphabet_default, strlen(xt_alphabet_default),
@@ -132,9 +194,15 @@ enum xt_status xt_alphabet_load(struct xt_alphabet **out, const char *path, stru
     size_t size = 0;
     enum xt_status status = xt_file_read(path, FILE_MAX, &bytes, &capacity, &size, err);
     if (!status)
-        status = xt_alphabet_create(out, (const char *)bytes, size, path, err);
+        status = xt_alphabet_create_blank(out, (const char *)bytes, size, blank, path, err);
     free(bytes);
     return status;
+}
+
+enum xt_blank xt_blank_of_meta(const char *text)
+{
+    return text && (strcmp(text, "first") == 0 || strcmp(text, "0") == 0) ? XT_BLANK_FIRST
+                                                                          : XT_BLANK_LAST;
 }
 
 void xt_alphabet_destroy(struct xt_alphabet *alphabet)
@@ -154,7 +222,7 @@ int xt_alphabet_count(const struct xt_alphabet *alphabet)
 
 int xt_alphabet_blank(const struct xt_alphabet *alphabet)
 {
-    return alphabet->count - 1;
+    return alphabet->blank_first ? 0 : alphabet->count - 1;
 }
 
 const char *xt_alphabet_symbol(const struct xt_alphabet *alphabet, int index)
@@ -212,9 +280,10 @@ static enum xt_status encode_symbol(const struct xt_alphabet *alphabet, const ch
     if (*symbol < 0)
         return unknown_symbol(alphabet, &quoted, label + at, *used, code, err);
     return xt_err_set(err, XT_ERR_DATA,
-                      "the label \"%s\" holds %s, the alphabet's last symbol, which stands for the "
+                      "the label \"%s\" holds %s, the alphabet's %s symbol, which stands for the "
                       "CTC blank",
-                      quoted.text, alphabet->symbols[*symbol]);
+                      quoted.text, alphabet->symbols[*symbol],
+                      alphabet->blank_first ? "first" : "last");
 }
 
 enum xt_status xt_alphabet_encode(const struct xt_alphabet *alphabet, const char *label,

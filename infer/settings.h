@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/dtype.h"
+#include "data/alphabet.h"
 #include "device/gpu/capture.h"
 
 enum xt_bn_mode { XT_BN_AUTO, XT_BN_BATCH, XT_BN_FROZEN };
@@ -64,7 +65,8 @@ struct xt_network_settings {
     bool init_partial;
     bool random_init; /* a network from a file starts from random weights, not the file's */
     const char *alphabet;
-    int classes;    /* 0: as many as the data or the weights have */
+    enum xt_blank blank; /* of --alphabet */
+    int classes;         /* 0: as many as the data or the weights have */
     int image_size; /* height and width; 0: what the weights were trained at, or the network's */
     const char *normalize; /* of pixels; "auto" or NULL: by the weights' metadata or origin */
     enum xt_context_norm lprnet_norm;

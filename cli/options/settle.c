@@ -155,6 +155,15 @@ static void settle_overfit(struct xt_options *options)
     ask_for_integer(options, "save-every", &v->record.save_every, STEPS);
 }
 
+static enum xt_status settle_alphabet(struct xt_options *options, struct xt_err *err)
+{
+    const struct xt_network_settings *network = &options->values.network;
+    if (network->blank == XT_BLANK_AUTO || network->alphabet ||
+        xt_options_source(options, "blank") < XT_SOURCE_CONFIG)
+        return XT_OK;
+    return contradiction(options, "blank", "is about the file of --alphabet; give both", err);
+}
+
 static enum xt_status settle_output(struct xt_options *options, struct xt_err *err)
 {
     struct xt_settings *values = &options->values;
@@ -188,6 +197,8 @@ enum xt_status xt_options_settle(struct xt_options *options, struct xt_err *err)
         status = settle_batch(options, err);
     if (!status)
         status = settle_output(options, err);
+    if (!status)
+        status = settle_alphabet(options, err);
     if (!status && options->command == XT_COMMAND_TRAIN)
         status = settle_recipe(options, err);
     if (options->command == XT_COMMAND_TRAIN)

@@ -54,6 +54,7 @@ enum {
 };
 
 static const char *const bn_names[] = {"auto", "batch", "frozen", NULL};
+static const char *const blank_names[] = {"auto", "first", "last", "none", NULL};
 static const char *const norm_names[] = {"auto", "sample", "batch", NULL};
 static const char *const amp_names[] = {"off", "bf16", "fp16", "int8", NULL};
 static const char *const type_names[] = {"f32", "bf16", "fp16", "int8", NULL};
@@ -108,6 +109,12 @@ static const struct xt_option table[] = {
      XT_GROUP_DATA,
      NETWORK | EXPORT | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER | WARM,
      FIELD(path, network.alphabet), .value = "FILE", .shared = true},
+    {"blank",
+     "the CTC blank in the file --alphabet: its first or its last symbol, or none of them, so that "
+     "one is added; auto: the last, unless that is a letter or a digit",
+     XT_GROUP_DATA,
+     NETWORK | EXPORT | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER | WARM,
+     CHOICE(network.blank, blank_names, "auto"), .shared = true},
     {"classes",
      "the number of classes, if it is larger than in the images; 0: as many as in the images",
      XT_GROUP_DATA, TRAIN | BENCH | WARM | SELFTEST | INFER,

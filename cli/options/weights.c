@@ -133,6 +133,8 @@ static enum xt_status take_meta(struct xt_options *options, const struct xt_weig
     enum xt_status status = take_size(options, xt_weight_file_meta(file, "input_size"), err);
     if (!status)
         status = set_text(options, "lprnet-norm", xt_weight_file_meta(file, "lprnet_norm"), err);
+    if (!status)
+        status = set_text(options, "blank", xt_weight_file_meta(file, "blank"), err);
     if (!status && alphabet)
         status = xt_options_keep(options, alphabet, &options->values.network.text_alphabet, err);
     return status;

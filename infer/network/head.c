@@ -15,7 +15,9 @@ struct map {
     int *takes;        /* [count] whose columns it takes: its own, or for a new class another's */
     bool *is_retained; /* [before] */
     int count;
-    int before;   /* classes of the weights */
+    int before; /* classes of the weights */
+    int blank;  /* of the network's; -1: there is none */
+    int blank_before;
     int retained; /* retained ones of the count, the blank included */
 };
 
@@ -157,18 +159,14 @@ static enum xt_status allocate(struct map *map, struct xt_err *err)
     return status;
 }
 
-/* Matches by name; the last symbol is the blank and matches only the blank. */
-static void find_retained(struct map *map, name_of *name, const void *before, const void *after,
-                          bool has_blank)
+/* Matches by name; the blank matches only the blank. */
+static void find_retained(struct map *map, name_of *name, const void *before, const void *after)
 {
-    int last = has_blank ? 1 : 0;
     for (int i = 0; i < map->count; i++) {
-        map->from[i] = -1;
-        for (int k = 0; k < map->before - last && i < map->count - last; k++)
-            if (strcmp(name(before, k), name(after, i)) == 0)
+        map->from[i] = i == map->blank ? map->blank_before : -1;
+        for (int k = 0; k < map->before && i != map->blank; k++)
+            if (k != map->blank_before && strcmp(name(before, k), name(after, i)) == 0)
                 map->from[i] = k;
-        if (last && i == map->count - 1)
-            map->from[i] = map->before - 1;
         if (map->from[i] < 0)
             continue;
         map->is_retained[map->from[i]] = true;
@@ -245,7 +243,7 @@ static enum xt_status adapt(struct xt_network *network, struct map *map, name_of
     bool is_plates = network->task == XT_TASK_PLATES;
     enum xt_status status = allocate(map, err);
     if (!status)
-        find_retained(map, name, before, after, is_plates);
+        find_retained(map, name, before, after);
     if (!status && map->retained > 0) {
         find_places(map);
         *adapted = true;
@@ -313,9 +311,17 @@ static enum xt_status adapt_symbols(struct xt_network *network,
     if (!status && !text)
         text = guess_alphabet(network, settings, published);
     if (!status && text)
-        status = xt_alphabet_create(&own, text, strlen(text), network->weights_name, err);
-    if (!status && own && strcmp(xt_alphabet_text(own), xt_alphabet_text(network->alphabet)) != 0) {
-        struct map map = {.count = network->classes, .before = xt_alphabet_count(own)};
+        status = xt_alphabet_create_blank(
+            &own, text, strlen(text),
+            xt_blank_of_meta(xt_weight_file_meta(&network->weights, "blank")),
+            network->weights_name, err);
+    if (!status && own &&
+        (strcmp(xt_alphabet_text(own), xt_alphabet_text(network->alphabet)) != 0 ||
+         (xt_alphabet_blank(own) == 0) != (xt_alphabet_blank(network->alphabet) == 0))) {
+        struct map map = {.count = network->classes,
+                          .before = xt_alphabet_count(own),
+                          .blank = xt_alphabet_blank(network->alphabet),
+                          .blank_before = xt_alphabet_blank(own)};
         status = adapt(network, &map, symbol_name, own, network->alphabet, adapted, err);
     }
     xt_alphabet_destroy(own);
@@ -339,7 +345,8 @@ static enum xt_status adapt_classes(struct xt_network *network, bool *adapted, s
     enum xt_status status = xt_class_names_parse(&own, text, network->weights_name, err);
     if (!status && own.count == xt_network_head_classes(network) &&
         !xt_class_names_equal(&own, &network->class_names)) {
-        struct map map = {.count = network->classes, .before = own.count};
+        struct map map = {
+            .count = network->classes, .before = own.count, .blank = -1, .blank_before = -1};
         status = adapt(network, &map, class_name, &own, &network->class_names, adapted, err);
     }
     xt_class_names_clear(&own);

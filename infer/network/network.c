@@ -37,9 +37,12 @@ enum xt_status xt_network_alphabet(const struct xt_network_settings *settings,
                                    struct xt_alphabet **out, struct xt_err *err)
 {
     const char *own = settings->text_alphabet;
-    return settings->alphabet || !own
-               ? xt_alphabet_load(out, settings->alphabet, err)
-               : xt_alphabet_create(out, own, strlen(own), "the weights of --model", err);
+    if (settings->alphabet || !own)
+        return xt_alphabet_load_blank(out, settings->alphabet,
+                                      settings->alphabet ? settings->blank : XT_BLANK_AUTO, err);
+    return xt_alphabet_create_blank(
+        out, own, strlen(own), settings->blank == XT_BLANK_FIRST ? XT_BLANK_FIRST : XT_BLANK_LAST,
+        "the weights of --model", err);
 }
 
 /* The alphabet: --alphabet, else the weights' own, else the model's default. */
@@ -48,10 +51,11 @@ static enum xt_status load_alphabet(struct xt_network *network,
                                     const struct xt_weight_file *weights, struct xt_err *err)
 {
     const char *own = weights ? xt_weight_file_meta(weights, "alphabet") : settings->text_alphabet;
-    if (settings->alphabet || !own)
-        return xt_alphabet_load(&network->alphabet, settings->alphabet, err);
-    const char *where = weights ? network->weights_name : "the checkpoint";
-    return xt_alphabet_create(&network->alphabet, own, strlen(own), where, err);
+    const char *blank = weights ? xt_weight_file_meta(weights, "blank") : NULL;
+    if (settings->alphabet || !own || !weights)
+        return xt_network_alphabet(settings, &network->alphabet, err);
+    return xt_alphabet_create_blank(&network->alphabet, own, strlen(own), xt_blank_of_meta(blank),
+                                    network->weights_name, err);
 }
 
 /* The context norm: --lprnet-norm, else the weights' own, else over the sample. */
@@ -477,6 +481,8 @@ enum xt_status xt_network_meta(const struct xt_network *network, struct xt_netwo
     add_meta(out, "xtrain_version", XT_VERSION);
     if (network->task == XT_TASK_PLATES) {
         add_meta(out, "alphabet", xt_alphabet_text(network->alphabet));
+        if (xt_alphabet_blank(network->alphabet) == 0)
+            add_meta(out, "blank", "first");
         add_meta(out, "lprnet_norm", network->over_batch ? "batch" : "sample");
         return XT_OK;
     }

@@ -132,7 +132,7 @@ enum xt_status xt_network_class_text(const struct xt_network *network, int index
  * size, pixel order, mean and scale, and this program's version. Points into the network; clear it
  * also after a failure. */
 struct xt_network_meta {
-    struct xt_file_meta items[13];
+    struct xt_file_meta items[14];
     size_t count;
     char size[32], mean[XT_NORMALISE_TEXT], scale[XT_NORMALISE_TEXT];
     struct xt_str names;

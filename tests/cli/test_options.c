@@ -601,6 +601,7 @@ static const struct {
     {"quiet", "what is said"},
     {"verbose", "what is said"},
     {"log-time", "what is said"},
+    {"blank", "the alphabet itself is compared"},
     {"parse-only", "trains nothing"},
     {"version", "trains nothing"},
     {"help", "trains nothing"},

@@ -2,9 +2,10 @@
 # A run's folder stands for its weights and what they say, and for the images that the run evaluated on.
 . tests/cli/common.sh
 cd "$tree"
-printf '%s' '京沪ABCDEFGHJK0123456789-' >few.txt
+printf '%s' '-京沪ABCDEFGHJK0123456789' >few.txt
 val='synth:plates?count=12&seed=5'
-"$xtrain" "${small[@]}" --alphabet few.txt --steps 2 --val "$val" --out run >/dev/null 2>&1
+expect 3 'few.txt ends in 9, and the last symbol is the blank' "$xtrain" "${small[@]}" --alphabet few.txt --steps 2 --out run
+"$xtrain" "${small[@]}" --alphabet few.txt --blank first --steps 2 --val "$val" --out run >/dev/null 2>&1
 rm few.txt
 
 # eval takes the folder, or weights in it, as an argument or by --init, and the run's own val.

@@ -169,6 +169,34 @@ static void an_alphabet_is_read_from_its_file(void **state)
     assert_null(own);
 }
 
+static void assert_blank(const char *text, enum xt_blank blank, int index, const char *whole)
+{
+    struct xt_alphabet *own = NULL;
+    assert_int_equal(xt_alphabet_create_blank(&own, text, strlen(text), blank, "abc.txt", &err),
+                     XT_OK);
+    assert_int_equal(xt_alphabet_blank(own), index);
+    assert_string_equal(xt_alphabet_text(own), whole);
+    xt_alphabet_destroy(own);
+}
+
+static void the_blank_is_the_first_the_last_or_added(void **state)
+{
+    const char *path = support_path(*state, "letters.txt");
+    struct xt_alphabet *own = NULL;
+    assert_blank("XYZ", XT_BLANK_LAST, 2, "XYZ");
+    assert_blank("_XYZ", XT_BLANK_FIRST, 0, "_XYZ");
+    assert_blank("XYZ", XT_BLANK_NONE, 3, "XYZ-");
+    assert_blank("XYZ-", XT_BLANK_NONE, 4, "XYZ-_");
+    assert_blank("XYZ-", XT_BLANK_AUTO, 3, "XYZ-");
+    support_write_file(path, "XYZ", 3);
+    assert_int_equal(xt_alphabet_load(&own, path, &err), XT_ERR_DATA);
+    support_assert_error(&err, XT_ERR_DATA, "letters.txt ends in Z, and the last symbol is the");
+    support_write_file(path, "AB\xe4\xba\xac", 5);
+    assert_int_equal(xt_alphabet_load(&own, path, &err), XT_ERR_DATA);
+    assert_int_equal(xt_alphabet_load_blank(&own, path, XT_BLANK_LAST, &err), XT_OK);
+    xt_alphabet_destroy(own);
+}
+
 static void equal_neighbours_need_a_step_between_them(void **state)
 {
     (void)state;
@@ -194,6 +222,8 @@ int main(void)
         cmocka_unit_test(more_symbols_than_the_maximum_are_refused),
         cmocka_unit_test_setup_teardown(an_alphabet_is_read_from_its_file, support_make_folder,
                                         support_remove_folder),
+        cmocka_unit_test_setup_teardown(the_blank_is_the_first_the_last_or_added,
+                                        support_make_folder, support_remove_folder),
         cmocka_unit_test(equal_neighbours_need_a_step_between_them),
     };
     return cmocka_run_group_tests_name("alphabet", tests, NULL, NULL);

@@ -43,7 +43,9 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .least_arguments = 2,
             .takes_weights = XT_WEIGHTS_FIRST,
             .details = "WEIGHTS is a file or a run's folder. Images are files, or whatever --data "
-                       "takes; labels are not needed. - is a list of paths on standard input, one "
+                       "takes; labels are not needed. LPRNet reads plates that are cut out and "
+                       "upright; of anything else it predicts some plate too. - is a list of paths "
+                       "on standard input, one "
                        "a line, each answered as it arrives; a region of the image may stand "
                        "behind the path (x y width height, or four corners). A line of output is "
                        "path, prediction, confidence, and those of its parts, separated by tabs.",

@@ -29,7 +29,7 @@ if [ "$1" = --remove ]; then
     fi
   done <"$installed"
   rm -f "$installed"
-  for folder in lib/xtrain lib/xtrain-xpu share/xtrain; do
+  for folder in lib/xtrain lib/xtrain-xpu share/xtrain share/doc/xtrain; do
     [ ! -d "$prefix/$folder" ] || find "$prefix/$folder" -depth -type d -empty -delete
     [ ! -d "$prefix/$folder" ] || echo "left $prefix/$folder: it holds what was not installed"
   done
@@ -82,6 +82,9 @@ for script in configs/*.sh; do
 done
 for licence in LICENSE assets/*LICENSE* assets/*/*LICENSE* deps/dnnl/share/doc/onednn/* deps/xpu/licences/*; do
   [ ! -f "$licence" ] || put 644 "$licence" "share/xtrain/licences/$(tr / - <<<"$licence")"
+done
+for page in README.md docs/*.md docs/images/*; do
+  put 644 "$page" "share/doc/xtrain/$page"
 done
 "$program" man >"$written/xtrain.1"
 put 644 "$written/xtrain.1" share/man/man1/xtrain.1

@@ -114,6 +114,21 @@ static void describe_start(const struct xt_run_summary *run, char *out, size_t s
         snprintf(out, size, "random weights");
 }
 
+/* Said where nobody chose the type; how much faster depends on the network and the batch. */
+static void hint_at_bf16(const struct xt_options *options, const struct xt_run_summary *run,
+                         FILE *out)
+{
+    const struct xt_device *device = &run->network->device;
+    if (options->values.network.amp != XT_AMP_OFF || device->kind != XT_DEVICE_CPU ||
+        xt_options_source(options, "amp") >= XT_SOURCE_CONFIG ||
+        !xt_device_computes_in(device, XT_BF16))
+        return;
+    xt_log_result(out,
+                  "this CPU has bf16 arithmetic, which may be several times as fast (--amp bf16); "
+                  "measure it with: xtrain bench step --model %s --batch %d --amp off,bf16",
+                  options->values.network.model, run->network->batch);
+}
+
 static enum xt_status describe_run(const struct xt_options *options,
                                    const struct xt_run_summary *run, struct xt_err *err)
 {
@@ -140,6 +155,7 @@ static enum xt_status describe_run(const struct xt_options *options,
                   xt_count(run->plan.epoch_steps, "step").text,
                   xt_network_parameter_count(run->network));
     xt_cli_ranks_print(run, out);
+    hint_at_bf16(options, run, out);
     enum xt_status status = xt_options_print_recipe(options, &recipe, err);
     xt_log_result_lines(out, xt_str_get(&recipe));
     xt_log_result(out, "saving to %s", run->folder->path);

@@ -360,6 +360,26 @@ static bool is_of_one_start(const struct xt_option *option)
            option->group == XT_GROUP_OUTPUT;
 }
 
+/* The comment at the end of a line of the resumed run's config.yaml, where the setting came from;
+ * NULL: there is none. */
+static enum xt_status read_origin(struct xt_options *options, int line, const char **out,
+                                  struct xt_err *err)
+{
+    enum { ORIGIN_BYTES = 512 };
+    char text[ORIGIN_BYTES];
+    const char *at = options->run_text;
+    for (int i = 1; at && i < line; i++) {
+        at = strchr(at, '\n');
+        at += at != NULL;
+    }
+    size_t length = at ? strcspn(at, "\n") : 0;
+    if (!length || length >= sizeof text)
+        return XT_OK;
+    snprintf(text, sizeof text, "%.*s", (int)length, at);
+    const char *comment = strstr(text, "  # ");
+    return comment ? xt_options_keep(options, comment + strlen("  # "), out, err) : XT_OK;
+}
+
 static enum xt_status take_entry(void *context, const struct xt_config_entry *entry,
                                  struct xt_err *err)
 {
@@ -394,12 +414,61 @@ static enum xt_status take_entry(void *context, const struct xt_config_entry *en
     if (options->goes_on && is_of_one_start(option))
         return XT_OK;
     struct xt_origin origin = {.source = XT_SOURCE_CONFIG, .line = entry->line};
+    if (options->goes_on)
+        status = read_origin(options, entry->line, &origin.was, err);
+    if (status)
+        return status;
     if (xt_option_is_for(option, options->command))
         return xt_options_set(options, option, subject, text, origin, err);
     /* An option of another command: one file may serve training and evaluation. Checked, then
      * ignored. */
     struct xt_options aside = {0};
     return xt_options_set(&aside, option, subject, text, origin, err);
+}
+
+static enum xt_status read_run_text(struct xt_options *options, const char *path,
+                                    struct xt_err *err)
+{
+    uint8_t *bytes = NULL;
+    size_t capacity = 0;
+    size_t size = 0;
+    enum xt_status status = xt_file_read(path, XT_CONFIG_LIMIT, &bytes, &capacity, &size, err);
+    if (!status)
+        status = xt_mem_calloc(&options->run_text, size + 1, 1, "the settings", err);
+    if (!status)
+        memcpy(options->run_text, bytes, size);
+    free(bytes);
+    return status;
+}
+
+/* A config that is not where it was named is one of those installed with the program: NAME,
+ * NAME.yaml or configs/NAME.yaml. */
+static enum xt_status find_installed(struct xt_options *options, struct xt_err *err)
+{
+    static const char *const places[] = {"../share/xtrain/%s", "../share/xtrain/configs/%s",
+                                         "../share/xtrain/configs/%s.yaml", "../configs/%s",
+                                         "../configs/%s.yaml"};
+    const char **config = &options->values.request.config;
+    char *folder = NULL;
+    if (!*config || **config == '/' || xt_file_exists(*config))
+        return XT_OK;
+    enum xt_status status = xt_file_program_folder(&folder, err);
+    for (size_t i = 0; !status && i < sizeof places / sizeof *places; i++) {
+        struct xt_str name = {0};
+        char *path = NULL;
+        status = xt_str_printf(&name, err, places[i], *config);
+        if (!status)
+            status = xt_file_join(&path, folder, xt_str_get(&name), err);
+        bool found = !status && xt_file_exists(path);
+        if (found)
+            status = xt_options_keep(options, path, config, err);
+        free(path);
+        xt_str_clear(&name);
+        if (found)
+            break;
+    }
+    free(folder);
+    return status;
 }
 
 /* The config file of the run that --resume PATH names, if it exists and --config is not given. */
@@ -417,6 +486,8 @@ static enum xt_status find_config(struct xt_options *options, struct xt_err *err
     options->goes_on = !status && xt_file_exists(path);
     if (options->goes_on)
         status = xt_options_keep(options, path, &values->request.config, err);
+    if (options->goes_on && !status)
+        status = read_run_text(options, path, err);
     free(folder);
     free(path);
     if (status || options->goes_on || values->network.model)
@@ -430,16 +501,19 @@ static enum xt_status find_config(struct xt_options *options, struct xt_err *err
 
 /* ---- the recipe ---- */
 
-static enum xt_status check_model(const struct xt_options *options,
-                                  const struct xt_option_models *models, struct xt_err *err)
+/* Names of networks are taken in any case. */
+static enum xt_status check_model(struct xt_options *options, const struct xt_option_models *models,
+                                  struct xt_err *err)
 {
     const char *model = options->values.network.model;
     size_t count = 0;
     if (xt_str_ends(model, ".onnx"))
         return XT_OK;
     for (; models->names[count]; count++)
-        if (strcmp(models->names[count], model) == 0)
+        if (strcasecmp(models->names[count], model) == 0) {
+            options->values.network.model = models->names[count];
             return XT_OK;
+        }
     struct xt_str list = {0};
     char subject[XT_OPTION_SUBJECT];
     xt_options_subject(subject, options, "model");
@@ -476,10 +550,10 @@ static enum xt_status apply_recipe(struct xt_options *options, const struct xt_r
 static enum xt_status apply_recipes(struct xt_options *options,
                                     const struct xt_option_models *models, struct xt_err *err)
 {
-    const char *model = options->values.network.model;
-    if (!model || !models)
+    if (!options->values.network.model || !models)
         return XT_OK;
     enum xt_status status = check_model(options, models, err);
+    const char *model = options->values.network.model;
     if (status || !models->recipes_of)
         return status;
     const struct xt_recipes recipes = models->recipes_of(model);
@@ -539,6 +613,8 @@ enum xt_status xt_options_parse(struct xt_options *options, int argc, const char
         status = read_command_line(&cursor, err);
     if (!status)
         status = find_config(options, err);
+    if (!status)
+        status = find_installed(options, err);
     if (!status && options->values.request.config)
         status = xt_config_read(options->values.request.config, take_entry, options, err);
     if (!status)
@@ -558,6 +634,7 @@ void xt_options_clear(struct xt_options *options)
         free(options->strings[i]);
     free(options->strings);
     free(options->arguments);
+    free(options->run_text);
     *options = (struct xt_options){0};
 }
 

@@ -110,6 +110,18 @@ static bool is_set(const struct xt_options *options, const struct xt_option *opt
     return memcmp(value, zeros, option->type->size) != 0;
 }
 
+/* A resumed run retains where its settings came from when it began. */
+static enum xt_value_source source_of(const struct xt_origin *origin)
+{
+    if (origin->source != XT_SOURCE_CONFIG || !origin->was)
+        return origin->source;
+    return strcmp(origin->was, "command line") == 0        ? XT_SOURCE_COMMAND_LINE
+           : strcmp(origin->was, "default") == 0           ? XT_SOURCE_DEFAULT
+           : xt_str_ends(origin->was, "for given weights") ? XT_SOURCE_FINE_TUNE
+           : xt_str_starts(origin->was, "recipe of")       ? XT_SOURCE_RECIPE
+                                                           : XT_SOURCE_CONFIG;
+}
+
 /* Lists "lr 0.001, augment" for the recipe's options that this source set. */
 static enum xt_status print_set_by(const struct xt_options *options, enum xt_value_source source,
                                    struct xt_str *out, struct xt_err *err)
@@ -121,7 +133,7 @@ static enum xt_status print_set_by(const struct xt_options *options, enum xt_val
         const struct xt_option *option = &table[i];
         const void *value = xt_options_value(options, option);
         bool is_flag = !option->type->takes_value;
-        if (!option->by_model || options->origins[i].source != source ||
+        if (!option->by_model || source_of(&options->origins[i]) != source ||
             !xt_option_is_for(option, options->command) || !is_set(options, option))
             continue;
         status = xt_str_printf(out, err, "%s%s%s%s", out->length ? ", " : "",
@@ -164,6 +176,8 @@ static enum xt_status print_origin(const struct xt_options *options, size_t inde
     case XT_SOURCE_COMMAND_LINE:
         return xt_str_printf(out, err, "command line");
     case XT_SOURCE_CONFIG:
+        if (origin->was)
+            return xt_str_printf(out, err, "%s", origin->was);
         return xt_str_printf(out, err, "config %s line %d",
                              xt_show(options->values.request.config).text, origin->line);
     case XT_SOURCE_RECIPE:

@@ -30,6 +30,7 @@ struct xt_origin {
     size_t first;      /* of a list: its values start at strings[first] */
     int count;         /* 0: not given as a list */
     bool found;        /* the value is the result of auto */
+    const char *was;   /* of a resumed run's config.yaml: the origin that it names; NULL: none */
 };
 
 /* What the parser needs to know about the networks. */
@@ -52,6 +53,7 @@ struct xt_options {
     size_t string_count;
     size_t string_capacity;
     const char *run_config; /* of the run that the weights are of; NULL: none */
+    char *run_text;         /* the config.yaml of the run that is resumed */
     bool goes_on;           /* values.config is that of the run that --resume names */
 };
 

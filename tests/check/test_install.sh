@@ -6,6 +6,11 @@ expect 1 'nothing was removed' scripts/install.sh --remove "$prefix"
 mkdir -p "$prefix/bin" && echo other >"$prefix/bin/other"
 expect 0 'installed xtrain in' scripts/install.sh "$xtrain" "$prefix"
 [ -x "$prefix/bin/xtrain" ] && [ -s "$prefix/share/man/man1/xtrain.1" ] || fail 'it is not installed' "$(find "$prefix")"
+[ -s "$prefix/share/doc/xtrain/README.md" ] && [ -s "$prefix/share/doc/xtrain/docs/tutorial.md" ] || fail 'no docs' "$(find "$prefix")"
+# Its ready-made configs are found by name, wherever it is run.
+for config in lprnet lprnet.yaml configs/lprnet.yaml; do
+  (cd / && expect 0 'model: lprnet ' "$prefix/bin/xtrain" --config "$config" --print-config) || fail "$said"
+done
 echo mine >"$prefix/share/xtrain/configs/mine.yaml"
 expect 0 "removed $prefix/bin/xtrain" scripts/install.sh --remove "$prefix"
 grep -qF "left $prefix/share/xtrain: it holds what was not installed" <<<"$said" || fail 'what stays is not said' "$said"

@@ -27,6 +27,13 @@ expect 0 'LPRNet, licence plates: training steps' "$xtrain" bench step run --ste
 expect 0 'small shapes' "$xtrain" selftest run --small
 expect 0 '' "$xtrain" data check --model run 'synth:plates?count=4'
 expect 0 'by the recipe for given weights' "$xtrain" --init run --data 'synth:plates?count=8' --steps 1 --batch 4 --out next
+
+# A resumed run retains where its settings came from when it began; names of networks are taken in any case.
+expect 0 'by the recipe for given weights' "$xtrain" --resume next --steps 2
+for line in '^batch: 4 .*# command line$' '^optim: adamw .*# recipe of lprnet$' '^steps: 2 .*# command line$' '^on_nan: .*# default$'; do
+  grep -q "$line" next/config.yaml || fail "no $line" "$(cat next/config.yaml)"
+done
+expect 0 'model: lprnet ' "$xtrain" --model LPRNet --print-config
 expect 0 'int8: ranges from 4 of' "$xtrain" predict run --data "$val" --amp int8 --calibrate-images 4
 
 # Weights that say nothing are taken for what those say that they are compared with.

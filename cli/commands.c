@@ -54,8 +54,7 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
         {
             .name = "serve",
             .summary = "serve predictions over HTTP, or for a stream of images, until stopped",
-            .arguments = "WEIGHTS",
-            .least_arguments = 1,
+            .arguments = "WEIGHTS|--selftest URL",
             .takes_weights = XT_WEIGHTS_ALONE,
             .details =
                 "POST a JPEG, PNG or WebP to /predict and get JSON; ?region=x,y,width,height (or "

@@ -37,7 +37,9 @@ struct xt_service_settings {
     double decode_time;     /* CPU seconds that an image's decoding may take */
     const char *allow_host; /* comma-separated host names that requests may use */
     int max_connections;
-    double request_timeout; /* seconds from a request's first byte to its last */
+    double request_timeout; /* seconds from a request's first line to its last byte */
+    double idle_timeout;    /* seconds without a request */
+    const char *selftest;   /* URL of a service to attack; NULL: serve */
 };
 
 struct xt_export_settings {

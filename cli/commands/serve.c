@@ -8,6 +8,7 @@
 #include "cli/origin.h"
 #include "cli/serve/address.h"
 #include "cli/serve/answer.h"
+#include "cli/serve/attack/selftest.h"
 #include "cli/serve/http.h"
 #include "cli/serve/metrics.h"
 #include "cli/serve/ordered.h"
@@ -22,6 +23,8 @@ static enum xt_status check(const struct xt_options *options, int *width, int *h
     const struct xt_settings *s = &options->values;
     bool frames = s->service.stdin_kind == XT_STDIN_FRAMES;
     char rest = '\0';
+    if (!options->argument_count)
+        return xt_err_set(err, XT_ERR_USAGE, "serve needs WEIGHTS, or --selftest URL");
     if (options->argument_count > 1)
         return xt_err_set(
             err, XT_ERR_USAGE,
@@ -96,6 +99,17 @@ static enum xt_status answer_stream(struct xtrain *network, const struct xt_sett
     return status;
 }
 
+static enum xt_status attack(const struct xt_options *options, struct xt_err *err)
+{
+    const struct xt_settings *s = &options->values;
+    if (options->argument_count)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--selftest attacks a service that is running: leave out %s",
+                          xt_show(options->arguments[0]).text);
+    return xt_serve_selftest(s->service.selftest, s->service.allow_remote,
+                             s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, err);
+}
+
 enum xt_status xt_cmd_serve(struct xt_options *options, struct xt_err *err)
 {
     struct xt_settings *s = &options->values;
@@ -106,6 +120,8 @@ enum xt_status xt_cmd_serve(struct xt_options *options, struct xt_err *err)
     int width = 0;
     int height = 0;
     bool is_http = s->service.stdin_kind == XT_STDIN_NONE;
+    if (s->service.selftest)
+        return attack(options, err);
     xt_metrics_init(&metrics);
     enum xt_status status = check(options, &width, &height, err);
     if (!status && is_http)

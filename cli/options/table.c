@@ -466,8 +466,15 @@ static const struct xt_option table[] = {
     {"max-connections", "clients at once; one more replaces an idle one", XT_GROUP_SERVICE, SERVE,
      INTEGER(service.max_connections, 1, 10000, "256")},
     {"request-timeout",
-     "a client that takes longer to send its request, or is idle longer, is disconnected",
+     "a client that takes longer to send its request is disconnected; its headers may take 5 s of "
+     "that",
      XT_GROUP_SERVICE, SERVE, DURATION(service.request_timeout, 0.1, 3600, "10s")},
+    {"idle-timeout", "a client that sends no request for so long is disconnected", XT_GROUP_SERVICE,
+     SERVE, DURATION(service.idle_timeout, 0.1, 3600, "30s")},
+    {"selftest",
+     "attack the service at this address, as a hostile client would, and print what held; on this "
+     "machine alone, unless --allow-remote",
+     XT_GROUP_SERVICE, SERVE, FIELD(text, service.selftest), .value = "URL", .not_in_config = true},
 
     {"sheet", "a picture of random images, as they are and as training may see them",
      XT_GROUP_OUTPUT, CHECK, FIELD(path, dataset.sheet), .value = "FILE", .not_in_config = true},

@@ -37,18 +37,20 @@ enum {
     LARGE_BYTES = MIB,
     MEGAPIXEL = 1000 * 1000,
     FIRST_BODY = 16 * 1024,
-    LOOK_MS = 250,  /* interval between checks for slow clients */
-    OWN_FILES = 28, /* open files beside clients */
+    LOOK_MS = 250,      /* interval between checks for slow clients */
+    HEADER_SECONDS = 5, /* headers of 16 KiB are a few packets: only who dribbles takes longer */
+    OWN_FILES = 28,     /* open files beside clients */
 };
+
+enum phase { IDLE, HEADERS, BODY, ANSWER };
 
 /* A client; in a list, so that slow ones can be found. */
 struct client {
     struct client *previous, *next;
     int fd;
-    double since;    /* end of the last request, or start of this one */
-    bool is_waiting; /* its request is complete and is being answered */
-    bool has_asked;  /* its request has started, and was not answered yet */
-    bool is_leaving; /* the connection is being closed */
+    double since;     /* end of the last request, or start of this one */
+    enum phase phase; /* of its request, from the first line to the end of its answer */
+    bool is_leaving;  /* the connection is being closed */
 };
 
 struct http {
@@ -383,16 +385,25 @@ static void *see_path(void *context, const char *uri, struct MHD_Connection *con
     http->requests++;
     if (request->client) {
         request->client->since = xt_thread_seconds();
-        request->client->has_asked = true;
+        request->client->phase = HEADERS;
     }
     pthread_mutex_unlock(&http->lock);
     return request;
+}
+
+static void set_phase(struct request *request, enum phase phase)
+{
+    pthread_mutex_lock(&request->http->lock);
+    if (request->client)
+        request->client->phase = phase;
+    pthread_mutex_unlock(&request->http->lock);
 }
 
 static enum MHD_Result begin(struct request *request, const char *url, const char *method)
 {
     const char *why = "";
     request->has_begun = true;
+    set_phase(request, BODY);
     request->route = route_of(url);
     int code = refuse(request, method, &why);
     return code ? send_error(request, code, why) : MHD_YES;
@@ -467,11 +478,7 @@ static void wake(void *context)
 
 static void set_waiting(struct request *request)
 {
-    struct http *http = request->http;
-    pthread_mutex_lock(&http->lock);
-    if (request->client)
-        request->client->is_waiting = true;
-    pthread_mutex_unlock(&http->lock);
+    set_phase(request, ANSWER);
     request->progress = SENT;
     request->since = xt_thread_seconds();
 }
@@ -569,8 +576,7 @@ static void completed(void *context, struct MHD_Connection *connection, void **s
     http->requests--;
     if (request->client) {
         request->client->since = xt_thread_seconds();
-        request->client->is_waiting = false;
-        request->client->has_asked = false;
+        request->client->phase = IDLE;
     }
     pthread_mutex_unlock(&http->lock);
     free(request);
@@ -610,7 +616,7 @@ static void make_place(struct http *http)
 {
     struct client *idle = NULL;
     for (struct client *client = http->clients; client; client = client->next)
-        if (!client->has_asked && !client->is_leaving && (!idle || client->since <= idle->since))
+        if (client->phase == IDLE && !client->is_leaving && (!idle || client->since <= idle->since))
             idle = client;
     if (idle && idle != http->clients) {
         hang_up(http, idle);
@@ -655,6 +661,22 @@ static void said(void *context, const char *format, va_list arguments)
 
 /* ---- lifecycle ---- */
 
+/* Seconds that a phase may take. A first line that is not complete counts as idle. */
+static double patience(const struct http *http, enum phase phase)
+{
+    const double request = http->settings->request_timeout;
+    switch (phase) {
+    case IDLE:
+        return http->settings->idle_timeout;
+    case HEADERS:
+        return fmin(HEADER_SECONDS, request);
+    case BODY:
+        return request;
+    default:
+        return INFINITY;
+    }
+}
+
 /* Closes clients whose request is not complete in time, even if bytes trickle in: libmicrohttpd's
  * own timeout is between two bytes. */
 static void hang_up_on_slow(struct http *http)
@@ -662,7 +684,7 @@ static void hang_up_on_slow(struct http *http)
     double now = xt_thread_seconds();
     pthread_mutex_lock(&http->lock);
     for (struct client *client = http->clients; client; client = client->next)
-        if (!client->is_waiting && now - client->since > http->settings->request_timeout)
+        if (now - client->since > patience(http, client->phase))
             hang_up(http, client);
     pthread_mutex_unlock(&http->lock);
 }
@@ -718,10 +740,10 @@ static struct MHD_Daemon *start(struct http *http, const struct xt_listener *lis
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
         handle, http, MHD_OPTION_EXTERNAL_LOGGER, said, NULL, MHD_OPTION_LISTEN_SOCKET,
         listener->fd, MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)ceil(http->settings->request_timeout), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)HEADERS_MOST, MHD_OPTION_URI_LOG_CALLBACK, see_path, http,
-        MHD_OPTION_NOTIFY_COMPLETED, completed, http, MHD_OPTION_NOTIFY_CONNECTION, connected, http,
-        MHD_OPTION_END);
+        (unsigned)ceil(fmax(http->settings->request_timeout, http->settings->idle_timeout)),
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADERS_MOST, MHD_OPTION_URI_LOG_CALLBACK,
+        see_path, http, MHD_OPTION_NOTIFY_COMPLETED, completed, http, MHD_OPTION_NOTIFY_CONNECTION,
+        connected, http, MHD_OPTION_END);
 }
 
 static void stop(struct http *http, struct MHD_Daemon *daemon, struct xt_listener *listener)

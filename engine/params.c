@@ -263,6 +263,8 @@ static size_t file_index(const struct xt_param *param, size_t i)
         at[0] = (size_t)param->rows[at[0]];
     if (param->columns)
         at[1] = (size_t)param->columns[at[1]];
+    if (param->in_first)
+        return at[1] * (size_t)param->file_dims[1] + at[0];
     size_t index = 0;
     for (int axis = 0; axis < param->ndims; axis++)
         index = index * (size_t)param->file_dims[axis] + at[axis];
@@ -305,7 +307,7 @@ static enum xt_status reformat(const struct xt_param *param, struct xt_device *d
 /* The part is all of the file's tensor, in its order. */
 static bool is_whole(const struct xt_param *param)
 {
-    return !param->rows && !param->columns;
+    return !param->rows && !param->columns && !param->in_first;
 }
 
 enum xt_status xt_params_import(const struct xt_param *param, struct xt_device *device,
@@ -366,7 +368,7 @@ static uint64_t hash_name(const char *name)
 static float deviation_of(const struct xt_param *param)
 {
     const int *dims = param->file_dims;
-    return sqrtf(2.0f / (float)(dims[0] * dims[2] * dims[3]));
+    return sqrtf(2.0f / (float)(dims[param->in_first] * dims[2] * dims[3]));
 }
 
 /* The rule, or its default for the role. */

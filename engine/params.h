@@ -50,9 +50,10 @@ struct xt_param {
     int dims[4];      /* of this part */
     int file_dims[4]; /* of the file's tensor; 1 beyond file_ndims */
     int file_ndims;   /* 0: the same as ndims */
-    int *rows;    /* [dims[0]] index along the file tensor's axis 0; NULL: all, in order; owned */
-    int *columns; /* [dims[1]] the same along axis 1; owned */
-    bool frozen;  /* its value does not change in training */
+    int *rows;     /* [dims[0]] index along the file tensor's axis 0; NULL: all, in order; owned */
+    int *columns;  /* [dims[1]] the same along axis 1; owned */
+    bool in_first; /* a linear layer's whose file has [in][out], where PyTorch's is [out][in] */
+    bool frozen;   /* its value does not change in training */
     struct xt_init init;
     dnnl_memory_desc_t md; /* the arena's format; NULL: row-major; owned */
     size_t offset;         /* floats, in its arena, a multiple of 16 */

@@ -22,8 +22,9 @@ static const struct xt_node *head_of(const struct xt_net *net)
     for (;;) {
         switch (node->kind) {
         case XT_NODE_CONV:
-        case XT_NODE_LINEAR:
             return node;
+        case XT_NODE_LINEAR: /* classes are rows of its weight */
+            return node->as.linear.in_first ? NULL : node;
         case XT_NODE_RESHAPE:
         case XT_NODE_AVG_POOL:
         case XT_NODE_MAX_POOL:

@@ -69,6 +69,7 @@ static const char *const activations[XT_ACT_COUNT] = {
     [XT_ACT_RELU] = "relu",
     [XT_ACT_CLIP] = "clip",
     [XT_ACT_LEAKY_RELU] = "leaky_relu",
+    [XT_ACT_ELU] = "elu",
     [XT_ACT_SIGMOID] = "sigmoid",
     [XT_ACT_SILU] = "silu",
     [XT_ACT_HARD_SIGMOID] = "hard_sigmoid",
@@ -134,6 +135,8 @@ static void print_more(const struct xt_net *net, struct xt_str *out, const struc
         print_sides(out, node->output);
     if (is_global(node))
         xt_str_printf(out, NULL, "\tglobal=1");
+    if (node->kind == XT_NODE_LINEAR && node->as.linear.in_first)
+        xt_str_printf(out, NULL, "\tin_first=1");
     if (node->kind == XT_NODE_LAYER_NORM && node->as.norm.unscaled)
         xt_str_printf(out, NULL, "\tunscaled=1");
     const struct xt_net_param *own =
@@ -303,6 +306,7 @@ static struct xt_value *build_layer(struct xt_net *net, struct line *line,
         linear->name = node->name;
         linear->weight = word_of(line, "weight");
         linear->bias_name = word_of(line, "bias_name");
+        linear->in_first = word_of(line, "in_first") != NULL;
         linear->channels = is_head ? options->classes : linear->channels;
         return xt_net_linear(net, line->inputs[0], linear);
     }

@@ -6,6 +6,7 @@ enum xt_activation_kind {
     XT_ACT_RELU,
     XT_ACT_CLIP,         /* to alpha .. beta; ReLU6 is 0 .. 6 */
     XT_ACT_LEAKY_RELU,   /* alpha * x below 0 */
+    XT_ACT_ELU,          /* alpha * (exp(x) - 1) below 0 */
     XT_ACT_SIGMOID,      /* 1 / (1 + exp(-x)) */
     XT_ACT_SILU,         /* x * sigmoid(x) */
     XT_ACT_HARD_SIGMOID, /* clip(alpha * x + beta, 0, 1); PyTorch's are 1/6 and 1/2 */

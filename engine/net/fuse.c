@@ -311,6 +311,11 @@ static void declare(struct lowering *l, int index, int part, const struct xt_cha
         param.dims[2] = param.dims[3] = 1;
     }
     memcpy(param.file_dims, param.dims, sizeof param.file_dims);
+    if (from->in_first) {
+        param.in_first = true;
+        param.dims[0] = from->dims[1];
+        param.dims[1] = from->dims[0];
+    }
     if (rows)
         param.dims[0] = row_count;
     l->params[index][part] = xt_graph_param(l->graph, &param);

@@ -48,6 +48,7 @@ const char *xt_activation_name(enum xt_activation_kind kind)
         [XT_ACT_RELU] = "ReLU",
         [XT_ACT_CLIP] = "clip",
         [XT_ACT_LEAKY_RELU] = "leaky ReLU",
+        [XT_ACT_ELU] = "ELU",
         [XT_ACT_SIGMOID] = "sigmoid",
         [XT_ACT_SILU] = "SiLU",
         [XT_ACT_HARD_SIGMOID] = "hard sigmoid",
@@ -414,11 +415,16 @@ struct xt_value *xt_net_linear(struct xt_net *net, struct xt_value *in,
     if (spec->channels < 1)
         return xt_net_refuse(net, XT_ERR_DATA, "%s: a layer of %d channels", node->name,
                              spec->channels);
-    add_param(net, node, XT_NODE_WEIGHT, spec->weight, "weight",
-              &(struct xt_net_param){.role = XT_PARAM_WEIGHT,
-                                     .ndims = 2,
-                                     .dims = {spec->channels, in->c},
-                                     .init = spec->weight_init});
+    struct xt_net_param weight = {.role = XT_PARAM_WEIGHT,
+                                  .ndims = 2,
+                                  .dims = {spec->channels, in->c},
+                                  .in_first = spec->in_first,
+                                  .init = spec->weight_init};
+    if (spec->in_first) {
+        weight.dims[0] = in->c;
+        weight.dims[1] = spec->channels;
+    }
+    add_param(net, node, XT_NODE_WEIGHT, spec->weight, "weight", &weight);
     if (spec->bias)
         add_param(net, node, XT_NODE_BIAS, spec->bias_name, "bias",
                   &(struct xt_net_param){.role = XT_PARAM_BIAS,

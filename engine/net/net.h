@@ -86,6 +86,7 @@ struct xt_net_linear {
     const char *weight, *bias_name;
     int channels;
     bool bias;
+    bool in_first; /* the weight is [in][channels], of a network that multiplies by it */
     struct xt_init weight_init, bias_init;
 };
 
@@ -152,6 +153,7 @@ struct xt_net_param {
     char name[XT_PARAM_NAME_MAX];
     enum xt_param_role role;
     int ndims, dims[4]; /* as in a file */
+    bool in_first;      /* see struct xt_net_linear */
     struct xt_init init;
     float *initial; /* initial value, overrides the rule, row-major; NULL: not given; owned */
 };

@@ -57,6 +57,8 @@ static struct algorithm algorithm_of(const struct xt_activation *a, enum xt_dtyp
         return clip_of(a, dtype);
     case XT_ACT_LEAKY_RELU:
         return leaky_of(a);
+    case XT_ACT_ELU:
+        return from_input(dnnl_eltwise_elu, a->alpha, 0);
     case XT_ACT_SIGMOID:
         return (struct algorithm){dnnl_eltwise_logistic, dnnl_eltwise_logistic_use_dst_for_bwd, 0,
                                   0, true};
@@ -157,6 +159,8 @@ static double value_at(const struct xt_activation *a, double x)
         return clip(x, alpha, beta);
     case XT_ACT_LEAKY_RELU:
         return x > 0 ? x : alpha * x;
+    case XT_ACT_ELU:
+        return x > 0 ? x : alpha * expm1(x);
     case XT_ACT_SIGMOID:
         return sigmoid(x);
     case XT_ACT_SILU:
@@ -204,6 +208,8 @@ static double slope_at(const struct xt_activation *a, double x)
         return x > alpha && x < beta;
     case XT_ACT_LEAKY_RELU:
         return x > 0 ? 1 : alpha;
+    case XT_ACT_ELU:
+        return x > 0 ? 1 : alpha * exp(x);
     case XT_ACT_SIGMOID:
         return sigmoid(x) * sigmoid(-x);
     case XT_ACT_SILU:

@@ -196,6 +196,8 @@ static size_t file_index(const struct xt_param *param, size_t index)
     size_t column = index / rest % columns;
     row = param->rows ? (size_t)param->rows[row] : row;
     column = param->columns ? (size_t)param->columns[column] : column;
+    if (param->in_first)
+        return column * (size_t)param->file_dims[1] + row;
     size_t file_columns = param->ndims == 4 ? (size_t)param->file_dims[1] : 1;
     return (row * file_columns + column) * rest + index % rest;
 }

@@ -177,6 +177,7 @@ static struct xt_tensor *add_activations(struct xt_graph *graph, struct xt_tenso
         {XT_ACT_TANH, 0, 0},
         {XT_ACT_SOFTPLUS, 0, 0},
         {XT_ACT_MISH, 0, 0},
+        {XT_ACT_ELU, 0.7F, 0},
         {XT_ACT_LINEAR, -1.5F, 0.75F},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {

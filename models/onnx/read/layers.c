@@ -250,16 +250,21 @@ bool xt_read_linear(struct xt_reader *reader, struct xt_read_node *node)
     if (!optional_bias(reader, node, 2, channels, &bias) ||
         !name_layer(reader, node, weight, bias, &names))
         return false;
+    /* PyTorch's weight is [out][in], unless the network itself multiplies by [in][out]; an exporter
+     * that swaps the axes gives the tensor a name of its own. */
+    bool lost = xt_read_is_made_up(weight->name);
+    bool in_first = out_first == weight->transposed && !lost;
     const struct xt_net_linear spec = {.name = names.layer,
                                        .weight = names.weight,
                                        .bias_name = names.bias,
                                        .channels = (int)channels,
-                                       .bias = bias != NULL};
+                                       .bias = bias != NULL,
+                                       .in_first = in_first};
     xt_read_channel_homes(view, view->ndims - 1, homes);
     struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
     value = value ? xt_net_linear(reader->net, value, &spec) : NULL;
-    /* The file's tensor is [out][in] as PyTorch's where it is read with its axes swapped. */
-    return begin_as(reader, value, XT_NODE_WEIGHT, weight, out_first == weight->transposed) &&
+    return begin_as(reader, value, XT_NODE_WEIGHT, weight,
+                    out_first == weight->transposed && lost) &&
            begin_as(reader, value, XT_NODE_BIAS, bias, false) &&
            xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
 }

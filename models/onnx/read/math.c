@@ -33,6 +33,7 @@ static bool activation_of(struct xt_reader *reader, struct xt_read_node *node,
     } kinds[] = {
         {"Relu", {.kind = XT_ACT_RELU}},
         {"LeakyRelu", {.kind = XT_ACT_LEAKY_RELU, .alpha = 0.01f}},
+        {"Elu", {.kind = XT_ACT_ELU, .alpha = 1}},
         {"Sigmoid", {.kind = XT_ACT_SIGMOID}},
         {"HardSigmoid", {.kind = XT_ACT_HARD_SIGMOID, .alpha = 0.2f, .beta = 0.5f}},
         {"HardSwish", {.kind = XT_ACT_HARD_SWISH}},
@@ -51,7 +52,8 @@ static bool activation_of(struct xt_reader *reader, struct xt_read_node *node,
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (xt_read_is(node, kinds[i].op))
             *out = kinds[i].activation;
-    if (out->kind == XT_ACT_LEAKY_RELU || out->kind == XT_ACT_HARD_SIGMOID) {
+    if (out->kind == XT_ACT_LEAKY_RELU || out->kind == XT_ACT_HARD_SIGMOID ||
+        out->kind == XT_ACT_ELU) {
         out->alpha = (float)xt_read_float(node, "alpha", (double)out->alpha);
         out->beta = (float)xt_read_float(node, "beta", (double)out->beta);
     }
@@ -60,15 +62,22 @@ static bool activation_of(struct xt_reader *reader, struct xt_read_node *node,
     return true;
 }
 
-static bool apply(struct xt_reader *reader, struct xt_read_node *node, struct xt_read_view *in,
-                  struct xt_activation activation)
+struct xt_read_view *xt_read_activate(struct xt_reader *reader, const struct xt_read_node *node,
+                                      const struct xt_read_view *in,
+                                      struct xt_activation activation)
 {
     struct xt_read_view *out = in ? xt_read_copy(reader, in) : NULL;
     struct xt_value *value = out ? xt_read_settle(reader, node, out) : NULL;
     if (!value)
-        return false;
+        return NULL;
     out->value = xt_net_activation(reader->net, value, activation, NULL);
-    return xt_read_give(node, out->value ? out : NULL);
+    return out->value ? out : NULL;
+}
+
+static bool apply(struct xt_reader *reader, struct xt_read_node *node, struct xt_read_view *in,
+                  struct xt_activation activation)
+{
+    return xt_read_give(node, xt_read_activate(reader, node, in, activation));
 }
 
 bool xt_read_activation(struct xt_reader *reader, struct xt_read_node *node)
@@ -197,10 +206,34 @@ static bool check_broadcast(struct xt_reader *reader, const struct xt_read_node 
            xt_reader_refuse(reader, node, "reads tensors whose samples lie in different orders");
 }
 
+struct xt_read_view *xt_read_combine(struct xt_reader *reader, const struct xt_read_node *node,
+                                     struct xt_read_view *a, struct xt_read_view *b, bool multiply)
+{
+    int homes[XT_READ_DIMS_MAX] = {0};
+    int ndims = a->ndims > b->ndims ? a->ndims : b->ndims;
+    a = with_axes(reader, a, ndims);
+    b = with_axes(reader, b, ndims);
+    if (!a || !b || !check_broadcast(reader, node, a, b))
+        return NULL;
+    common_homes(a, b, homes);
+    struct xt_value *x = xt_read_lay_out(reader, node, a, homes);
+    struct xt_value *y = x ? xt_read_lay_out(reader, node, b, homes) : NULL;
+    if (!y)
+        return NULL;
+    /* Of both the one that is not a parameter stands first, whose graph op the other joins. */
+    if (x->of_parameter) {
+        struct xt_value *parameter = x;
+        x = y;
+        y = parameter;
+    }
+    struct xt_value *value =
+        multiply ? xt_net_mul(reader->net, x, y, NULL) : xt_net_add(reader->net, x, y, NULL);
+    return xt_read_after(reader, node, a, b, homes, value);
+}
+
 bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node)
 {
     double number = 0;
-    int homes[XT_READ_DIMS_MAX] = {0};
     for (int i = 0; i < 2; i++)
         if (is_number(reader, xt_read_input(node, 1 - i), &number))
             return with_number(reader, node, i, number);
@@ -210,29 +243,12 @@ bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node)
             "divides by a value of the network, which is not supported; multiplication (Mul) is");
     struct xt_read_view *a = xt_read_data(reader, node, 0);
     struct xt_read_view *b = a ? xt_read_data(reader, node, 1) : NULL;
-    if (!b)
-        return false;
-    int ndims = a->ndims > b->ndims ? a->ndims : b->ndims;
-    a = with_axes(reader, a, ndims);
-    b = with_axes(reader, b, ndims);
-    if (!a || !b || !check_broadcast(reader, node, a, b))
+    struct xt_read_view *second = b ? xt_read_copy(reader, b) : NULL;
+    if (!second)
         return false;
     if (xt_read_is(node, "Sub"))
-        b->scale = -b->scale;
-    common_homes(a, b, homes);
-    struct xt_value *x = xt_read_lay_out(reader, node, a, homes);
-    struct xt_value *y = x ? xt_read_lay_out(reader, node, b, homes) : NULL;
-    if (!y)
-        return false;
-    /* Of both the one that is not a parameter stands first, whose graph op the other joins. */
-    if (x->of_parameter) {
-        struct xt_value *parameter = x;
-        x = y;
-        y = parameter;
-    }
-    struct xt_value *value = xt_read_is(node, "Mul") ? xt_net_mul(reader->net, x, y, NULL)
-                                                     : xt_net_add(reader->net, x, y, NULL);
-    return xt_read_give(node, xt_read_after(reader, node, a, b, homes, value));
+        second->scale = -second->scale;
+    return xt_read_give(node, xt_read_combine(reader, node, a, second, xt_read_is(node, "Mul")));
 }
 
 /* ---- pools ---- */
@@ -296,47 +312,93 @@ bool xt_read_pool(struct xt_reader *reader, struct xt_read_node *node)
     return give_pool(reader, node, view, homes, &spec, is_max);
 }
 
-/* The mean, or the largest, over axes that are an image's sides or a row of tokens. */
+/* A pool over these axes, each of which lies in H or W. */
+static struct xt_read_view *pool_over(struct xt_reader *reader, const struct xt_read_node *node,
+                                      struct xt_read_view *view, const bool goes[],
+                                      const int homes[], bool is_max)
+{
+    struct xt_net_pool spec = {.kernel = {1, 1}};
+    for (int i = 0; i < view->ndims; i++)
+        if (goes[i] && homes[i] != XT_READ_NONE)
+            spec.kernel[homes[i]] *= (int)xt_read_dim(view, i);
+    struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
+    if (!value)
+        return NULL;
+    value = is_max ? xt_net_max_pool(reader->net, value, &spec)
+                   : xt_net_avg_pool(reader->net, value, &spec);
+    return xt_read_after(reader, node, view, NULL, homes, value);
+}
+
+/* Over the channels: they become the image's columns, all else its rows. */
+static struct xt_read_view *pool_channels(struct xt_reader *reader, const struct xt_read_node *node,
+                                          struct xt_read_view *view, int axis, bool is_max)
+{
+    bool goes[XT_READ_DIMS_MAX] = {false};
+    int homes[XT_READ_DIMS_MAX] = {0};
+    for (int i = 0; i < view->ndims; i++) {
+        int64_t dim = xt_read_dim(view, i);
+        homes[i] = dim == XT_READ_BATCH ? XT_READ_N : dim == 1 ? XT_READ_NONE : XT_AXIS_H;
+    }
+    goes[axis] = true;
+    homes[axis] = XT_AXIS_W;
+    return pool_over(reader, node, view, goes, homes, is_max);
+}
+
+/* Which axes go, and how many elements they are; false: refused. */
+static bool axes_to_reduce(struct xt_reader *reader, const struct xt_read_node *node,
+                           const struct xt_read_view *view, bool goes[], double *count)
+{
+    int64_t axes[XT_READ_DIMS_MAX];
+    int given = xt_read_ints(reader, node, "axes", 1, axes);
+    if (given < 1)
+        return xt_reader_refuse(reader, node,
+                                "is over axes that are not known while it is read, or over all");
+    for (int i = 0; i < given; i++) {
+        int axis = xt_read_axis_of(reader, node, axes[i], view->ndims);
+        if (axis < 0)
+            return false;
+        if (xt_read_dim(view, axis) % XT_READ_BATCH == 0)
+            return xt_reader_refuse(reader, node, "is over the batch");
+        *count *= goes[axis] ? 1 : (double)xt_read_dim(view, axis);
+        goes[axis] = true;
+    }
+    return true;
+}
+
+/* The mean, the sum or the largest: first over axes that are an image's sides, then over others. */
 bool xt_read_reduce(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_view *in = xt_read_data(reader, node, 0);
     struct xt_read_view *view = in ? xt_read_copy(reader, in) : NULL;
-    struct xt_net_pool spec = {.kernel = {1, 1}, .stride = {1, 1}};
-    int64_t axes[XT_READ_DIMS_MAX];
     int homes[XT_READ_DIMS_MAX] = {0};
     bool goes[XT_READ_DIMS_MAX] = {false};
+    bool sides[XT_READ_DIMS_MAX] = {false};
+    bool any = false;
+    double count = 1;
+    bool is_max = xt_read_is(node, "ReduceMax");
+    if (!view || !axes_to_reduce(reader, node, view, goes, &count))
+        return false;
+    bool known = xt_read_homes(view, homes);
+    for (int i = 0; i < view->ndims; i++) {
+        sides[i] = known && goes[i] && (homes[i] == XT_AXIS_H || homes[i] == XT_AXIS_W);
+        any = any || sides[i];
+    }
+    if (any)
+        view = pool_over(reader, node, view, sides, homes, is_max);
+    for (int i = 0; view && i < in->ndims; i++)
+        if (goes[i] && xt_read_dim(view, i) != 1)
+            view = pool_channels(reader, node, view, i, is_max);
     if (!view)
         return false;
-    int count = xt_read_ints(reader, node, "axes", 1, axes);
-    if (count < 1 || !xt_read_homes(view, homes))
-        return xt_reader_refuse(reader, node,
-                                "is over axes that are not known while it is read, or "
-                                "over all");
-    for (int i = 0; i < count; i++) {
-        int axis = xt_read_axis_of(reader, node, axes[i], view->ndims);
-        if (axis < 0)
-            return false;
-        goes[axis] = true;
-        if (homes[axis] == XT_AXIS_C || homes[axis] == XT_READ_N)
-            return xt_reader_refuse(reader, node,
-                                    "is over the channels or the batch; only means over an image's "
-                                    "sides are supported");
-        if (homes[axis] != XT_READ_NONE)
-            spec.kernel[homes[axis]] *= (int)xt_read_dim(view, axis);
+    view->scale *= xt_read_is(node, "ReduceSum") ? count : 1;
+    if (!xt_read_int(node, "keepdims", 1)) {
+        int left = 0;
+        for (int i = 0; i < in->ndims; i++)
+            if (!goes[i])
+                view->axes[left++] = view->axes[i];
+        view->ndims = left;
     }
-    bool is_max = xt_read_is(node, "ReduceMax");
-    memcpy(spec.stride, spec.kernel, sizeof spec.stride);
-    if (!give_pool(reader, node, view, homes, &spec, is_max))
-        return false;
-    struct xt_read_view *out = node->outputs[0]->view;
-    if (xt_read_int(node, "keepdims", 1))
-        return true;
-    int left = 0;
-    for (int i = 0; i < out->ndims; i++)
-        if (!goes[i])
-            out->axes[left++] = out->axes[i];
-    out->ndims = left;
-    return true;
+    return xt_read_give(node, view);
 }
 
 /* ---- dropout ---- */

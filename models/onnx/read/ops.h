@@ -42,6 +42,23 @@ bool xt_read_dropout(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_softmax(struct xt_reader *reader, struct xt_read_node *node);
 
+/* The activation of a view; NULL after a failure. */
+struct xt_read_view *xt_read_activate(struct xt_reader *reader, const struct xt_read_node *node,
+                                      const struct xt_read_view *in,
+                                      struct xt_activation activation);
+/* The product or the sum of two views, with broadcasting. */
+struct xt_read_view *xt_read_combine(struct xt_reader *reader, const struct xt_read_node *node,
+                                     struct xt_read_view *a, struct xt_read_view *b, bool multiply);
+
+/* ---- composed.c: what becomes several nodes ---- */
+bool xt_read_prelu(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_scaled_elu(struct xt_reader *reader, struct xt_read_node *node); /* Selu, Celu */
+bool xt_read_extreme(struct xt_reader *reader, struct xt_read_node *node);    /* Max, Min */
+bool xt_read_instance_norm(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_group_norm(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_blocks(struct xt_reader *reader,
+                    struct xt_read_node *node); /* DepthToSpace and back */
+
 /* ---- homes ---- */
 
 /* Those of an image, [n][c][h][w], [n][c][w] or [n][c]; false: of no such rank. */

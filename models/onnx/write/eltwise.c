@@ -31,10 +31,10 @@ static const char *clip(const struct writing *w, const char *x, float least, flo
     return with(w, "Min", with(w, "Max", x, (double)least), (double)most);
 }
 
-static const char *leaky_relu(const struct writing *w, const char *x, float alpha)
+static const char *with_alpha(const struct writing *w, const char *type, const char *x, float alpha)
 {
     return xt_export_node(w->exporter, w->op,
-                          &(struct xt_onnx_node){.type = "LeakyRelu",
+                          &(struct xt_onnx_node){.type = type,
                                                  .inputs = {x},
                                                  .attributes = {{"alpha", .real = &alpha}}});
 }
@@ -76,7 +76,9 @@ static const char *write(const struct writing *w, const struct xt_activation *a,
     case XT_ACT_CLIP:
         return clip(w, x, a->alpha, a->beta);
     case XT_ACT_LEAKY_RELU:
-        return leaky_relu(w, x, a->alpha);
+        return with_alpha(w, "LeakyRelu", x, a->alpha);
+    case XT_ACT_ELU:
+        return with_alpha(w, "Elu", x, a->alpha);
     case XT_ACT_SIGMOID:
         return one(w, "Sigmoid", x);
     case XT_ACT_SILU:

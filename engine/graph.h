@@ -274,6 +274,9 @@ struct xt_norm_spec {
     double eps;       /* 0: XT_BN_EPS */
     double momentum;  /* 0: XT_BN_MOMENTUM */
     bool relu;
+    /* Instead of ReLU, where xt_norm_can_activate; without residual and max pool, an average is
+     * over the image. NULL: none. */
+    const struct xt_activation *activation;
     struct xt_tensor *residual;
     bool full;                /* y itself is an output */
     struct xt_window max;     /* kernel_h 0: none; out_h and out_w are filled in */
@@ -286,6 +289,8 @@ struct xt_norm_outputs {
     struct xt_tensor *max;
     struct xt_tensor *average;
 };
+/* Whether a norm can have the activation in it. */
+bool xt_norm_can_activate(const struct xt_activation *activation);
 struct xt_norm_outputs xt_graph_norm(struct xt_graph *graph, struct xt_tensor *in,
                                      const struct xt_norm_spec *spec);
 

@@ -1,17 +1,19 @@
 /* A convolution: the ReLU's gradient with the sum of two readers' gradients in one pass, and the
  * weights' and the input's gradients by loops where they are faster than oneDNN's primitives
- * (docs/notes/performance.md); the program runs what winograd.c does not. */
+ * (docs/notes/performance.md); the program runs what winograd.c and depthwise.c do not. */
 #include "base/mem.h"
 #include "engine/cpu/cpu.h"
 
 struct state {
+    enum { LOOPS, WINOGRAD, DEPTHWISE } by;
     struct xt_weight_grad job;
     struct xt_buffer *scratch;
-    xt_weight_grad_loop *loop; /* NULL: Winograd's loops */
+    xt_weight_grad_loop *loop;
     struct xt_data_grad data;
     const struct xt_buffer
         *data_weights; /* NULL: a primitive computes the input's gradient, if any */
     struct xt_cpu_winograd winograd;
+    struct xt_cpu_depthwise depthwise;
 };
 
 /* The loops for its weight gradient; NULL: oneDNN's primitive, which is faster in float32 with many
@@ -68,14 +70,22 @@ static bool can_slice(const struct xt_op *op, const struct xt_graph *graph, bool
         (size_t)weights * xt_dtype_size(in->dtype) >
             (training ? WEIGHTS_MOST : INFERENCE_WEIGHTS_MOST))
         return false;
-    return !backward || (xt_op_learns(op, graph) && loop_for(conv, graph));
+    return !backward || (xt_op_learns(op, graph) &&
+                         (loop_for(conv, graph) || xt_cpu_depthwise_can(conv, graph)));
 }
 
 /* NULL: not run by Winograd's loops. */
 static const struct xt_cpu_winograd *winograd_of(const struct xt_op *op)
 {
     const struct state *state = op->own;
-    return state && !state->loop ? &state->winograd : NULL;
+    return state && state->by == WINOGRAD ? &state->winograd : NULL;
+}
+
+/* NULL: not run by the loops for depthwise convolutions. */
+static const struct xt_cpu_depthwise *depthwise_of(const struct xt_op *op)
+{
+    const struct state *state = op->own;
+    return state && state->by == DEPTHWISE ? &state->depthwise : NULL;
 }
 
 /* Whether a loop computes the input's gradient: for a high kernel and a low output as in LPRNet's
@@ -164,11 +174,13 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
     op->own_name[0] = op->own_name[1] = NULL;
     xt_weight_grad_loop *loop = xt_op_learns(op, graph) ? loop_for(conv, graph) : NULL;
     bool by_winograd = !loop && xt_cpu_winograd_can(conv, graph);
+    bool by_depthwise = xt_cpu_depthwise_can(conv, graph);
     conv->own[0] = conv->own[1] = conv->own_weight_grad = false;
     conv->read_grad = read_grad_of(conv, graph);
-    if (loop || by_winograd) {
+    if (loop || by_winograd || by_depthwise) {
         if (xt_mem_calloc(&state, 1, sizeof *state, op->name, &graph->err))
             return;
+        state->by = by_depthwise ? DEPTHWISE : by_winograd ? WINOGRAD : LOOPS;
         op->own = state;
     }
     if (loop) {
@@ -178,6 +190,9 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
     } else if (by_winograd) {
         xt_cpu_winograd_prepare(&state->winograd, conv, graph);
         op->own_name[0] = op->own_name[1] = "xtrain Winograd";
+    } else if (by_depthwise) {
+        xt_cpu_depthwise_prepare(&state->depthwise, conv, graph);
+        op->own_name[0] = op->own_name[1] = "xtrain depthwise";
     }
     xt_kind_conv.describe(op, graph);
 }
@@ -259,9 +274,35 @@ static enum xt_status own_gradients(struct xt_op *op, struct xt_graph *graph, st
     return XT_OK;
 }
 
+static enum xt_status depthwise_forward(const struct xt_op *op, const struct xt_graph *graph,
+                                        struct xt_err *err)
+{
+    const struct xt_cpu_depthwise *depthwise = depthwise_of(op);
+    if (xt_cpu_depthwise_begin(depthwise, op, false, err))
+        return err->status;
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < xt_op_in(op, 0)->n; n++)
+        xt_cpu_depthwise_forward(depthwise, op, graph, n);
+    return XT_OK;
+}
+
+static enum xt_status depthwise_backward(const struct xt_op *op, const struct xt_graph *graph,
+                                         struct xt_err *err)
+{
+    const struct xt_cpu_depthwise *depthwise = depthwise_of(op);
+    if (xt_cpu_depthwise_begin(depthwise, op, true, err))
+        return err->status;
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < xt_op_in(op, 0)->n; n++)
+        xt_cpu_depthwise_backward(depthwise, op, graph, n);
+    return xt_cpu_depthwise_end(depthwise, op, graph, err);
+}
+
 enum xt_status xt_cpu_conv_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     const struct xt_cpu_winograd *winograd = winograd_of(op);
+    if (depthwise_of(op))
+        return depthwise_forward(op, graph, err);
     return winograd ? xt_cpu_winograd_forward(winograd, op, graph, err)
                     : xt_program_run(&op->program, XT_FORWARD, err);
 }
@@ -294,6 +335,8 @@ enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, st
     }
     if (winograd)
         status = xt_cpu_winograd_backward(winograd, op, graph, err);
+    else if (depthwise_of(op))
+        status = depthwise_backward(op, graph, err);
     else if (op->own)
         status = own_gradients(op, graph, err);
     if (!status)
@@ -310,6 +353,8 @@ static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, boo
 {
     const struct xt_cpu_winograd *winograd = winograd_of(op);
     (void)second;
+    if (depthwise_of(op))
+        return xt_cpu_depthwise_begin(depthwise_of(op), op, backward, err);
     if (backward)
         return place_job(op, graph, err);
     return winograd ? xt_cpu_winograd_bring_weights(winograd, op, graph, false, err) : XT_OK;
@@ -323,6 +368,8 @@ static enum xt_status end_slices(struct xt_op *op, struct xt_graph *graph, bool 
     (void)second;
     if (!backward)
         return XT_OK;
+    if (depthwise_of(op))
+        return xt_cpu_depthwise_end(depthwise_of(op), op, graph, err);
     add_up(&((struct state *)op->own)->job);
     return xt_program_run(&op->program, XT_BACKWARD, err);
 }
@@ -332,6 +379,11 @@ static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bo
 {
     const struct xt_cpu_winograd *winograd = winograd_of(op);
     (void)second;
+    if (depthwise_of(op)) {
+        for (int i = 0; i < slice->count; i++)
+            xt_cpu_depthwise_forward(depthwise_of(op), op, graph, slice->first + i);
+        return XT_OK;
+    }
     if (winograd) {
         xt_cpu_winograd_forward_slice(winograd, op, graph, slice);
         return XT_OK;
@@ -349,6 +401,11 @@ static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, b
     (void)second;
     for (int i = 0; i < slice->count && ((const struct xt_conv_op *)op)->relu; i++)
         relu_backward(out, graph, slice->first + i);
+    if (depthwise_of(op)) {
+        for (int i = 0; i < slice->count; i++)
+            xt_cpu_depthwise_backward(depthwise_of(op), op, graph, slice->first + i);
+        return XT_OK;
+    }
     job.in = xt_tensor_sample(in, in->value, slice->first);
     job.out_grad = xt_tensor_sample(out, out->grad[0], slice->first);
     job.adds = !slice->begins;

@@ -39,6 +39,30 @@ enum xt_status xt_cpu_winograd_bring_weights(const struct xt_cpu_winograd *winog
 void xt_cpu_winograd_forward_slice(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
                                    const struct xt_graph *graph, const struct xt_slice *slice);
 
+/* A depthwise convolution of a training graph by loops (loops/depthwise_job.h), in place of its
+ * primitives. */
+struct xt_cpu_depthwise {
+    struct xt_depthwise job;
+    struct xt_location master;            /* of the weights, [c][taps] */
+    struct xt_buffer *forward, *backward; /* the weights as the loops want them, for a pass */
+    struct xt_buffer *sums;               /* [n][taps + 1][c], those of the weights' gradient */
+};
+bool xt_cpu_depthwise_can(const struct xt_conv_op *conv, const struct xt_graph *graph);
+/* Plans its memory, before the op is described. */
+void xt_cpu_depthwise_prepare(struct xt_cpu_depthwise *depthwise, struct xt_conv_op *conv,
+                              struct xt_graph *graph);
+/* Before the first sample, and after the last one; then samples, in any order and by any thread:
+ * the output, or both gradients. */
+enum xt_status xt_cpu_depthwise_begin(const struct xt_cpu_depthwise *depthwise,
+                                      const struct xt_op *op, bool backward, struct xt_err *err);
+enum xt_status xt_cpu_depthwise_end(const struct xt_cpu_depthwise *depthwise,
+                                    const struct xt_op *op, const struct xt_graph *graph,
+                                    struct xt_err *err);
+void xt_cpu_depthwise_forward(const struct xt_cpu_depthwise *depthwise, const struct xt_op *op,
+                              const struct xt_graph *graph, int n);
+void xt_cpu_depthwise_backward(const struct xt_cpu_depthwise *depthwise, const struct xt_op *op,
+                               const struct xt_graph *graph, int n);
+
 void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph);
 enum xt_status xt_cpu_norm_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 enum xt_status xt_cpu_norm_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);

@@ -39,6 +39,7 @@ static struct xt_norm_sample describe_sample(const struct state *norm)
         .w = norm->in->w,
         .c = norm->in->c,
         .relu = norm->is->spec.relu,
+        .activation = norm->is->spec.activation,
         .scale = norm->scale,
         .shift = norm->shift,
         .max = norm->is->spec.max,
@@ -282,9 +283,12 @@ void xt_cpu_norm_recompute(struct xt_op *op, struct xt_graph *graph)
 }
 
 /* Whether the gradient before ReLU is stored. It is recomputed if cheap: not if it is also the
- * residual's, nor, except by slices, from a max pool or two readers. */
+ * residual's, nor, except by slices, from a max pool or two readers. Other activations' always is.
+ */
 static bool keeps(const struct state *norm, const struct xt_graph *graph)
 {
+    if (norm->is->spec.activation)
+        return false;
     return norm->residual ||
            (!graph->slices.workers && (norm->max || (norm->full && norm->full->readers > 1)));
 }

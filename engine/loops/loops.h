@@ -14,7 +14,9 @@
 #include <stdint.h>
 
 #include "device/device.h"
+#include "engine/net/activation.h"
 #include "engine/loops/data_grad_job.h"
+#include "engine/loops/depthwise_job.h"
 #include "engine/loops/weight_grad_job.h"
 #include "engine/loops/winograd_job.h"
 
@@ -59,6 +61,9 @@ struct xt_norm_sample {
     enum xt_dtype dtype; /* of z, residual, y, pooled and their gradients */
     int h, w, c;
     bool relu;
+    /* Instead of ReLU; without residual and max pool, an average is over the image: clip, hard
+     * swish or SiLU. NULL: none. */
+    const struct xt_activation *activation;
     const float *scale; /* [c] gamma / sqrt(var + eps) */
     const float *shift; /* [c] beta - mean * scale */
     const void *z;      /* [h][w][c] the convolution's output */
@@ -137,6 +142,11 @@ struct xt_loops {
                         void *to);
     /* The largest magnitude of `count` numbers; NaN if any is not finite. */
     float (*largest)(const float *in, size_t count);
+    /* One sample of a depthwise convolution, of its input's gradient from the output's, and of the
+     * weights' (depthwise_job.h). */
+    xt_depthwise_loop *depthwise;
+    xt_depthwise_loop *depthwise_data_grad;
+    xt_depthwise_sums_loop *depthwise_weight_grad;
     /* One part of a convolution's weight gradient; NULL in builds without AMX. Requires
      * xt_device_cpu_has_tiles. */
     xt_weight_grad_loop *weight_grad;

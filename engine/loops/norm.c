@@ -376,6 +376,10 @@ XT_INLINE void forward_of(const struct xt_norm_sample *s, enum xt_dtype dtype)
 
 void XT_LOOPS_NAME(norm_forward)(const struct xt_norm_sample *s)
 {
+    if (s->activation) {
+        XT_LOOPS_NAME(norm_activation_forward)(s);
+        return;
+    }
 #ifdef __AVX512BW__
     if (XT_LOOPS_NAME(norm_wide_forward)(s))
         return;
@@ -672,6 +676,10 @@ XT_INLINE void backward_of(const struct xt_norm_sample *s, enum xt_dtype dtype)
 
 void XT_LOOPS_NAME(norm_backward)(const struct xt_norm_sample *s)
 {
+    if (s->activation) {
+        XT_LOOPS_NAME(norm_activation_backward)(s);
+        return;
+    }
 #ifdef __AVX512BW__
     if (XT_LOOPS_NAME(norm_wide_backward)(s))
         return;

@@ -22,6 +22,9 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
     .centre = XT_LOOPS_NAME(centre),
     .zero_insert = XT_LOOPS_NAME(zero_insert),
     .largest = XT_LOOPS_NAME(largest),
+    .depthwise = XT_LOOPS_NAME(depthwise),
+    .depthwise_data_grad = XT_LOOPS_NAME(depthwise_data_grad),
+    .depthwise_weight_grad = XT_LOOPS_NAME(depthwise_weight_grad),
 #ifdef __AVX512F__
     .weight_grad_f32 = XT_LOOPS_NAME(weight_grad_f32),
     .winograd = XT_LOOPS_NAME(winograd),

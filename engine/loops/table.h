@@ -14,6 +14,9 @@ void XT_LOOPS_NAME(statistics)(enum xt_dtype dtype, const void *z, size_t pixels
                                const float *pivot, double *sums, double *squares, float *scratch);
 void XT_LOOPS_NAME(norm_forward)(const struct xt_norm_sample *sample);
 void XT_LOOPS_NAME(norm_backward)(const struct xt_norm_sample *sample);
+/* The same with an activation. */
+void XT_LOOPS_NAME(norm_activation_forward)(const struct xt_norm_sample *sample);
+void XT_LOOPS_NAME(norm_activation_backward)(const struct xt_norm_sample *sample);
 void XT_LOOPS_NAME(norm_backward_apply)(enum xt_dtype dtype, const void *da, const void *z,
                                         size_t pixels, int c, const float *factors, void *dz,
                                         bool far);
@@ -39,6 +42,9 @@ void XT_LOOPS_NAME(centre)(const uint8_t *in, size_t count, int8_t *out);
 void XT_LOOPS_NAME(zero_insert)(const void *pixels, size_t bytes, const int size[2],
                                 const int strides[2], void *to);
 float XT_LOOPS_NAME(largest)(const float *in, size_t count);
+xt_depthwise_loop XT_LOOPS_NAME(depthwise);
+xt_depthwise_loop XT_LOOPS_NAME(depthwise_data_grad);
+xt_depthwise_sums_loop XT_LOOPS_NAME(depthwise_weight_grad);
 extern const struct xt_loops XT_LOOPS_NAME(table);
 
 #ifdef __AVX512BW__

@@ -69,6 +69,22 @@ static const struct xt_node *followed_by_relu(const struct lowering *l,
     return reader && reader->as.activation.kind == XT_ACT_RELU ? reader : NULL;
 }
 
+/* An activation that a norm takes in. */
+static const struct xt_node *followed_by_activation(const struct lowering *l,
+                                                    const struct xt_value *value)
+{
+    const struct xt_node *reader = followed_by(l, value, XT_NODE_ACTIVATION);
+    return reader && (reader->as.activation.kind == XT_ACT_RELU ||
+                      xt_norm_can_activate(&reader->as.activation))
+               ? reader
+               : NULL;
+}
+
+static bool is_relu(const struct xt_node *activation)
+{
+    return activation && activation->as.activation.kind == XT_ACT_RELU;
+}
+
 static bool same_shape(const struct xt_value *a, const struct xt_value *b)
 {
     return a->h == b->h && a->w == b->w && a->c == b->c;
@@ -126,6 +142,16 @@ static bool is_fused_max(const struct xt_node *node)
            pool->kernel[1] == 3;
 }
 
+/* Over the image, which a norm takes in beside any activation. */
+static bool is_global_average(const struct lowering *l, const struct xt_node *node)
+{
+    const struct xt_net_pool *pool = &node->as.pool;
+    const struct xt_value *in = node->inputs[0];
+    return node->kind == XT_NODE_AVG_POOL && is_even(pool) && !pool->pad[XT_SIDE_TOP] &&
+           !pool->pad[XT_SIDE_LEFT] && pool->kernel[0] == in->h && pool->kernel[1] == in->w &&
+           wants_f32(l, node->output);
+}
+
 static bool is_fused_average(const struct lowering *l, const struct xt_node *node)
 {
     const struct xt_net_pool *pool = &node->as.pool;
@@ -159,8 +185,8 @@ static bool can_split(const struct lowering *l, const struct group *group)
     const struct xt_node *norm = group->norm;
     const struct xt_node *conv = norm->inputs[0]->of;
     return conv->kind == XT_NODE_CONV && conv->index + 1 == norm->index &&
-           norm->inputs[0]->readers == 1 && conv->as.conv.groups == 1 && group->activation &&
-           !group->add && group->average && group->y->readers == 2 &&
+           norm->inputs[0]->readers == 1 && conv->as.conv.groups == 1 &&
+           is_relu(group->activation) && !group->add && group->average && group->y->readers == 2 &&
            is_tap_of_split(l, group->average);
 }
 
@@ -202,15 +228,17 @@ static void find_pools(struct lowering *l, struct group *group)
     const struct xt_node *select = NULL;
     const struct xt_node *reader = NULL;
     for (int i = 0; (reader = xt_net_reader(l->net, group->y, i)); i++) {
-        if (!group->max && group->activation && is_fused_max(reader))
+        bool other = group->activation && !is_relu(group->activation);
+        if (!group->max && is_relu(group->activation) && is_fused_max(reader))
             group->max = reader;
-        else if (!group->average && is_fused_average(l, reader))
+        else if (!group->average &&
+                 (other ? is_global_average(l, reader) : is_fused_average(l, reader)))
             group->average = reader;
         else if (pool_of_selected(l, reader))
             select = reader;
         group->to_context |= reader->kind == XT_NODE_GLOBAL_CONTEXT;
     }
-    group->to_context &= !group->average;
+    group->to_context &= !group->average && (!group->activation || is_relu(group->activation));
     if (select && !group->max && can_split(l, group))
         split(l, group, select);
 }
@@ -235,7 +263,8 @@ static void group_norm(struct lowering *l, const struct xt_node *norm)
 {
     struct group group = {.norm = norm, .y = norm->output};
     find_residual(l, &group);
-    group.activation = followed_by_relu(l, group.y);
+    group.activation =
+        group.add ? followed_by_relu(l, group.y) : followed_by_activation(l, group.y);
     if (group.activation)
         group.y = group.activation->output;
     find_pools(l, &group);
@@ -494,8 +523,10 @@ static struct xt_norm_spec norm_spec(const struct lowering *l, const struct grou
     struct xt_norm_spec spec = {.name = group->norm->name,
                                 .eps = group->norm->as.norm.eps,
                                 .momentum = group->norm->as.norm.momentum,
-                                .relu = group->activation,
+                                .relu = is_relu(group->activation),
                                 .full = ops_reading(l, group->y)};
+    if (group->activation && !spec.relu)
+        spec.activation = &group->activation->as.activation;
     if (group->residual)
         spec.residual = take(l, group->residual);
     if (group->max)

@@ -90,7 +90,8 @@ struct description {
     struct copies *copies;
 };
 
-/* The post-ops: adds the residual, which is in the output's memory; applies ReLU. */
+/* The post-ops: adds the residual, which is in the output's memory; applies ReLU or another
+ * activation. */
 static struct xt_post_ops post_ops_of(const struct description *m, const struct xt_location *copy)
 {
     const struct xt_conv_op *conv = m->conv;
@@ -107,6 +108,10 @@ static struct xt_post_ops post_ops_of(const struct description *m, const struct 
     }
     if (conv->relu)
         post_ops.items[post_ops.count++] = xt_then(dnnl_eltwise_relu, 0, 0);
+    if (conv->fold.activation) {
+        struct xt_eltwise_algorithm a = xt_eltwise_algorithm(conv->fold.activation, XT_F32);
+        post_ops.items[post_ops.count++] = xt_then(a.forward, a.alpha, a.beta);
+    }
     return post_ops;
 }
 
@@ -835,6 +840,8 @@ static double element(const struct xt_reference_op *reference, enum xt_part part
     value = xt_reference_conv_output(&work->conv, reference->in[0], reference->param[WEIGHT], i);
     value += work->bias ? work->bias[i % channels] : 0;
     value += conv->fold.residual ? reference->in[1][i] : 0;
+    if (conv->fold.activation)
+        return cut_off(out, xt_activation_value(conv->fold.activation, value));
     return cut_off(out, conv->relu && value < 0 ? 0 : value);
 }
 
@@ -985,7 +992,11 @@ void xt_conv_absorb(struct xt_graph *graph, struct xt_tensor *out, const struct 
     conv->folded = true;
     conv->fold = *fold;
     conv->relu = fold->relu;
-    out->above_0 = fold->relu;
+    out->above_0 = fold->relu || (fold->activation && xt_activation_is_above_0(fold->activation));
+    if (fold->activation) {
+        conv->activation = *fold->activation;
+        conv->fold.activation = &conv->activation;
+    }
     const int params[NORM_PARAMS] = {fold->params.scale, fold->params.shift, fold->params.mean,
                                      fold->params.var};
     for (int i = 0; i < NORM_PARAMS; i++)

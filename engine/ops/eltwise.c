@@ -10,13 +10,6 @@ static const char what_gradient[] = "an activation's gradient";
 
 /* ---- the program ---- */
 
-/* An activation for oneDNN. */
-struct algorithm {
-    dnnl_alg_kind_t forward, backward;
-    float alpha, beta;
-    bool from_output; /* the gradient is computed from the output */
-};
-
 /* The output equals a bound exactly if it was clipped, provided the type represents the bound. */
 static bool holds(enum xt_dtype dtype, float number)
 {
@@ -27,32 +20,33 @@ static bool holds(enum xt_dtype dtype, float number)
     return back == number;
 }
 
-static struct algorithm clip_of(const struct xt_activation *a, enum xt_dtype dtype)
+static struct xt_eltwise_algorithm clip_of(const struct xt_activation *a, enum xt_dtype dtype)
 {
     bool exact = holds(dtype, a->alpha) && holds(dtype, a->beta);
-    return (struct algorithm){dnnl_eltwise_clip_v2,
-                              exact ? dnnl_eltwise_clip_v2_use_dst_for_bwd : dnnl_eltwise_clip_v2,
-                              a->alpha, a->beta, exact};
+    return (struct xt_eltwise_algorithm){
+        dnnl_eltwise_clip_v2, exact ? dnnl_eltwise_clip_v2_use_dst_for_bwd : dnnl_eltwise_clip_v2,
+        a->alpha, a->beta, exact};
 }
 
-static struct algorithm leaky_of(const struct xt_activation *a)
+static struct xt_eltwise_algorithm leaky_of(const struct xt_activation *a)
 {
     bool keeps_signs = a->alpha > 0;
-    return (struct algorithm){dnnl_eltwise_relu,
-                              keeps_signs ? dnnl_eltwise_relu_use_dst_for_bwd : dnnl_eltwise_relu,
-                              a->alpha, 0, keeps_signs};
+    return (struct xt_eltwise_algorithm){
+        dnnl_eltwise_relu, keeps_signs ? dnnl_eltwise_relu_use_dst_for_bwd : dnnl_eltwise_relu,
+        a->alpha, 0, keeps_signs};
 }
 
-static struct algorithm from_input(dnnl_alg_kind_t alg, float alpha, float beta)
+static struct xt_eltwise_algorithm from_input(dnnl_alg_kind_t alg, float alpha, float beta)
 {
-    return (struct algorithm){alg, alg, alpha, beta, false};
+    return (struct xt_eltwise_algorithm){alg, alg, alpha, beta, false};
 }
 
-static struct algorithm algorithm_of(const struct xt_activation *a, enum xt_dtype dtype)
+struct xt_eltwise_algorithm xt_eltwise_algorithm(const struct xt_activation *a, enum xt_dtype dtype)
 {
     switch (a->kind) {
     case XT_ACT_RELU:
-        return (struct algorithm){dnnl_eltwise_relu, dnnl_eltwise_relu_use_dst_for_bwd, 0, 0, true};
+        return (struct xt_eltwise_algorithm){dnnl_eltwise_relu, dnnl_eltwise_relu_use_dst_for_bwd,
+                                             0, 0, true};
     case XT_ACT_CLIP:
         return clip_of(a, dtype);
     case XT_ACT_LEAKY_RELU:
@@ -60,8 +54,8 @@ static struct algorithm algorithm_of(const struct xt_activation *a, enum xt_dtyp
     case XT_ACT_ELU:
         return from_input(dnnl_eltwise_elu, a->alpha, 0);
     case XT_ACT_SIGMOID:
-        return (struct algorithm){dnnl_eltwise_logistic, dnnl_eltwise_logistic_use_dst_for_bwd, 0,
-                                  0, true};
+        return (struct xt_eltwise_algorithm){dnnl_eltwise_logistic,
+                                             dnnl_eltwise_logistic_use_dst_for_bwd, 0, 0, true};
     case XT_ACT_SILU:
         return from_input(dnnl_eltwise_swish, 1, 0);
     case XT_ACT_HARD_SIGMOID:
@@ -73,7 +67,8 @@ static struct algorithm algorithm_of(const struct xt_activation *a, enum xt_dtyp
     case XT_ACT_GELU_TANH:
         return from_input(dnnl_eltwise_gelu_tanh, 0, 0);
     case XT_ACT_TANH:
-        return (struct algorithm){dnnl_eltwise_tanh, dnnl_eltwise_tanh_use_dst_for_bwd, 0, 0, true};
+        return (struct xt_eltwise_algorithm){dnnl_eltwise_tanh, dnnl_eltwise_tanh_use_dst_for_bwd,
+                                             0, 0, true};
     case XT_ACT_SOFTPLUS:
         return from_input(dnnl_eltwise_soft_relu, 1, 0);
     case XT_ACT_MISH:
@@ -92,15 +87,16 @@ static bool is_linear(const struct xt_eltwise_op *eltwise)
 void xt_eltwise_use(struct xt_op *op, struct xt_graph *graph)
 {
     const struct xt_eltwise_op *eltwise = (const struct xt_eltwise_op *)op;
-    bool from_output = algorithm_of(&eltwise->activation, xt_op_out(op, 0)->dtype).from_output;
+    bool from_output =
+        xt_eltwise_algorithm(&eltwise->activation, xt_op_out(op, 0)->dtype).from_output;
     bool reads = !is_linear(eltwise);
     xt_graph_use_inputs(op, graph, reads && !from_output);
     xt_op_share_memory(op, graph, from_output || !reads);
     xt_graph_use_outputs(op, graph, reads && from_output);
 }
 
-static void add_backward(struct xt_op *op, const struct algorithm *a, const struct xt_operand *x,
-                         const struct xt_operand *y)
+static void add_backward(struct xt_op *op, const struct xt_eltwise_algorithm *a,
+                         const struct xt_operand *x, const struct xt_operand *y)
 {
     const struct xt_tensor *out = xt_op_out(op, 0);
     struct xt_operand dy = xt_operand_tensor(out, out->grad[0]);
@@ -116,7 +112,7 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
 {
     const struct xt_eltwise_op *eltwise = (const struct xt_eltwise_op *)op;
     const struct xt_tensor *out = xt_op_out(op, 0);
-    struct algorithm a = algorithm_of(&eltwise->activation, out->dtype);
+    struct xt_eltwise_algorithm a = xt_eltwise_algorithm(&eltwise->activation, out->dtype);
     xt_eltwise_use(op, graph);
     struct xt_operand x = xt_op_numbers(op, graph, 0);
     struct xt_operand y = xt_operand_tensor(out, out->value);
@@ -148,7 +144,7 @@ static double gelu_u(double x)
     return sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x);
 }
 
-static double value_at(const struct xt_activation *a, double x)
+double xt_activation_value(const struct xt_activation *a, double x)
 {
     double alpha = (double)a->alpha;
     double beta = (double)a->beta;
@@ -197,7 +193,7 @@ static double mish_slope(double x)
     return t + x * (1 - t * t) * sigmoid(x);
 }
 
-static double slope_at(const struct xt_activation *a, double x)
+double xt_activation_slope(const struct xt_activation *a, double x)
 {
     double alpha = (double)a->alpha;
     double beta = (double)a->beta;
@@ -237,7 +233,7 @@ static enum xt_status reference_forward(struct xt_reference_op *reference)
 {
     const struct xt_eltwise_op *eltwise = (const struct xt_eltwise_op *)reference->op;
     for (size_t i = 0; i < xt_tensor_count(xt_op_out(reference->op, 0)); i++)
-        reference->out[0][i] = value_at(&eltwise->activation, reference->in[0][i]);
+        reference->out[0][i] = xt_activation_value(&eltwise->activation, reference->in[0][i]);
     return XT_OK;
 }
 
@@ -245,8 +241,8 @@ static enum xt_status reference_backward(struct xt_reference_op *reference)
 {
     const struct xt_eltwise_op *eltwise = (const struct xt_eltwise_op *)reference->op;
     for (size_t i = 0; i < xt_tensor_count(xt_op_in(reference->op, 0)); i++)
-        reference->in_grad[0][i] =
-            reference->out_grad[0][i] * slope_at(&eltwise->activation, reference->in[0][i]);
+        reference->in_grad[0][i] = reference->out_grad[0][i] *
+                                   xt_activation_slope(&eltwise->activation, reference->in[0][i]);
     return XT_OK;
 }
 
@@ -266,8 +262,7 @@ const struct xt_op_kind xt_kind_eltwise = {
     .reference = {.forward = reference_forward, .backward = reference_backward, .bound = bound},
 };
 
-/* No output is negative. */
-static bool is_above_0(const struct xt_activation *a)
+bool xt_activation_is_above_0(const struct xt_activation *a)
 {
     return a->kind == XT_ACT_RELU || a->kind == XT_ACT_SIGMOID || a->kind == XT_ACT_HARD_SIGMOID ||
            a->kind == XT_ACT_SOFTPLUS || (a->kind == XT_ACT_CLIP && a->alpha >= 0);
@@ -290,6 +285,6 @@ struct xt_tensor *xt_graph_eltwise(struct xt_graph *graph, struct xt_tensor *in,
     if (!out)
         return NULL;
     out->one_reader = true;
-    out->above_0 = is_above_0(activation);
+    out->above_0 = xt_activation_is_above_0(activation);
     return out;
 }

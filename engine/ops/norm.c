@@ -1,5 +1,6 @@
-/* Batch normalisation, the residual, ReLU and the pools that read it, as one op: oneDNN's primitive
- * with fused ReLU or, if a residual is added in between, a separate one; then the pools.
+/* Batch normalisation, the residual, ReLU or another activation and the pools that read it, as one
+ * op: oneDNN's primitive with fused ReLU or, if a residual is added in between and for other
+ * activations, a separate one; then the pools.
  *
  * The executor updates the running statistics of all norms at once (executor.c).
  */
@@ -51,12 +52,13 @@ struct description {
     struct xt_graph *graph;
     struct xt_program *program;
     const struct xt_tensor *in;
-    bool learns;            /* a backward pass follows */
-    bool own_stats;         /* the batch's statistics; else the running ones */
-    bool fused_relu;        /* fused into the primitive */
-    unsigned flags;         /* of the primitive */
-    struct xt_buffer *y;    /* before the pools */
-    struct xt_buffer *relu; /* the fused ReLU's workspace */
+    bool learns;              /* a backward pass follows */
+    bool own_stats;           /* the batch's statistics; else the running ones */
+    bool fused_relu;          /* fused into the primitive */
+    unsigned flags;           /* of the primitive */
+    struct xt_buffer *y;      /* before the pools */
+    struct xt_buffer *before; /* the activation, if that is not ReLU; else y */
+    struct xt_buffer *relu;   /* the fused ReLU's workspace */
     dnnl_primitive_desc_t forward;
     struct xt_pooling max, average;
 };
@@ -91,6 +93,12 @@ static void use_buffers(struct description *m)
              : xt_graph_temporary(m->graph, m->in, xt_tensor_bytes(m->in), xt_op_forward_time(op));
     if (m->learns && m->norm->spec.relu && !m->fused_relu)
         xt_buffer_use(m->y, xt_op_backward_time(m->graph, op));
+    m->before = m->y;
+    if (!m->norm->spec.activation)
+        return;
+    m->before = xt_graph_temporary(m->graph, m->in, xt_tensor_bytes(m->in), xt_op_forward_time(op));
+    if (m->learns)
+        xt_buffer_use(m->before, xt_op_backward_time(m->graph, op));
 }
 
 static dnnl_primitive_desc_t make(struct description *m, bool backward)
@@ -138,7 +146,7 @@ static void add_norm(struct description *m)
         m->relu = xt_graph_kept(m->graph, &norm->op, "ReLU", relu);
     struct xt_step *step = xt_program_add(m->program, XT_FORWARD, m->forward, what_forward);
     xt_step_arg(step, DNNL_ARG_SRC, xt_in_buffer(m->in->value));
-    xt_step_arg(step, DNNL_ARG_DST, xt_in_buffer(m->y));
+    xt_step_arg(step, DNNL_ARG_DST, xt_in_buffer(m->before));
     xt_step_arg(step, DNNL_ARG_SCALE, xt_graph_value_of(m->graph, norm->param.scale));
     xt_step_arg(step, DNNL_ARG_SHIFT, xt_graph_value_of(m->graph, norm->param.shift));
     add_statistics(m, step);
@@ -156,6 +164,30 @@ static void add_residual(const struct description *m)
     struct xt_post_ops post_ops = {.count = m->norm->spec.relu,
                                    .items = {xt_then(dnnl_eltwise_relu, 0, 0)}};
     xt_program_binary(m->program, XT_FORWARD, dnnl_binary_add, &y, &with, &y, &post_ops);
+}
+
+static void add_activation(const struct description *m)
+{
+    const struct xt_activation *activation = m->norm->spec.activation;
+    if (!activation)
+        return;
+    struct xt_eltwise_algorithm a = xt_eltwise_algorithm(activation, m->in->dtype);
+    struct xt_operand before = xt_operand_tensor(m->in, m->before);
+    struct xt_operand y = xt_operand_tensor(m->in, m->y);
+    xt_program_eltwise(m->program, XT_FORWARD, a.forward, a.alpha, a.beta, &before, &y);
+}
+
+/* The gradient before the activation, in the sum's memory. */
+static void add_activation_backward(const struct description *m)
+{
+    const struct xt_activation *activation = m->norm->spec.activation;
+    if (!activation)
+        return;
+    struct xt_eltwise_algorithm a = xt_eltwise_algorithm(activation, m->in->dtype);
+    struct xt_operand before = xt_operand_tensor(m->in, m->before);
+    struct xt_operand sum = xt_operand_tensor(m->in, xt_norm_sums(m->norm));
+    xt_program_eltwise_backward(m->program, a.forward, a.alpha, a.beta, &before, &sum, &sum,
+                                "the activation's gradient");
 }
 
 static struct xt_pooling pooling_of(const struct description *m, enum xt_norm_output output)
@@ -233,6 +265,7 @@ static void add_backward(struct description *m)
         xt_program_eltwise_backward(m->program, dnnl_eltwise_relu, 0, 0, &y, &sum, &sum,
                                     "the ReLU's gradient");
     }
+    add_activation_backward(m);
     struct xt_step *step = xt_program_add(m->program, XT_BACKWARD, make(m, true), what_backward);
     xt_step_arg(step, DNNL_ARG_SRC, xt_in_buffer(m->in->value));
     xt_step_arg(step, DNNL_ARG_DIFF_DST, xt_in_buffer(xt_norm_sums(norm)));
@@ -251,6 +284,7 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
     use_buffers(&m);
     add_norm(&m);
     add_residual(&m);
+    add_activation(&m);
     add_pools(&m);
     if (m.learns)
         add_backward(&m);
@@ -260,11 +294,11 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
 
 struct reference_work {
     struct xt_reference_norm norm;
-    double *before; /* the ReLU */
+    double *before; /* the activation */
     double *y;
-    double *doubt;    /* 1 if rounding may decide the ReLU's outcome */
+    double *doubt;    /* 1 if rounding may decide the activation's outcome */
     double *lead;     /* of the max pool's windows */
-    double *sum;      /* the gradient before the ReLU */
+    double *sum;      /* the gradient before the activation */
     double margin;    /* bound of the rounding */
     double magnitude; /* the largest term that is added */
     double largest;   /* of the gradient, and its largest factor */
@@ -350,6 +384,32 @@ static void find_margin(const struct xt_reference_op *reference, struct referenc
                    16 * xt_reference_op_rounding(XT_F32) * fmax(largest, work->magnitude);
 }
 
+/* Whether the activation's slope jumps within the margin. */
+static bool is_in_doubt(const struct xt_norm_spec *spec, double before, double margin)
+{
+    const struct xt_activation *a = spec->activation;
+    if (!a)
+        return spec->relu && fabs(before) < margin;
+    double first = a->kind == XT_ACT_CLIP ? (double)a->alpha : -3;
+    double second = a->kind == XT_ACT_CLIP ? (double)a->beta : 3;
+    return a->kind != XT_ACT_SILU &&
+           (fabs(before - first) < margin || fabs(before - second) < margin);
+}
+
+static double activated(const struct xt_norm_spec *spec, double before)
+{
+    if (spec->activation)
+        return xt_activation_value(spec->activation, before);
+    return spec->relu && before < 0 ? 0 : before;
+}
+
+static double slope(const struct xt_norm_spec *spec, double before)
+{
+    if (spec->activation)
+        return xt_activation_slope(spec->activation, before);
+    return !spec->relu || before > 0;
+}
+
 static enum xt_status reference_forward(struct xt_reference_op *reference)
 {
     const struct xt_norm_op *norm = (const struct xt_norm_op *)reference->op;
@@ -361,9 +421,8 @@ static enum xt_status reference_forward(struct xt_reference_op *reference)
                       work->before);
     find_margin(reference, work, count);
     for (size_t i = 0; i < count; i++) {
-        bool cut = norm->spec.relu && work->before[i] < 0;
-        work->y[i] = cut ? 0 : work->before[i];
-        work->doubt[i] = norm->spec.relu && fabs(work->before[i]) < work->margin;
+        work->y[i] = activated(&norm->spec, work->before[i]);
+        work->doubt[i] = is_in_doubt(&norm->spec, work->before[i], work->margin);
         if (reference->out[XT_NORM_FULL])
             reference->out[XT_NORM_FULL][i] = work->y[i];
     }
@@ -395,7 +454,7 @@ static void certain(struct xt_reference_op *reference, int output, double *keep)
     }
 }
 
-/* The gradient of y from all readers, then the one before the ReLU. */
+/* The gradient of y from all readers, then the one before the activation. */
 static void gather_plain(struct xt_reference_op *reference, size_t count)
 {
     const struct xt_norm_op *norm = (const struct xt_norm_op *)reference->op;
@@ -409,8 +468,8 @@ static void gather_plain(struct xt_reference_op *reference, size_t count)
     if (grads[XT_NORM_MAX])
         xt_reference_max_pool_grad(&work->norm.shape, &norm->spec.max, work->y, grads[XT_NORM_MAX],
                                    work->sum);
-    for (size_t i = 0; i < count && norm->spec.relu; i++)
-        work->sum[i] = work->before[i] > 0 ? work->sum[i] : 0;
+    for (size_t i = 0; i < count; i++)
+        work->sum[i] *= slope(&norm->spec, work->before[i]);
 }
 
 static enum xt_status reference_backward(struct xt_reference_op *reference)
@@ -555,6 +614,24 @@ static struct xt_norm_outputs write_outputs(struct xt_graph *graph, struct xt_no
     return out;
 }
 
+bool xt_norm_can_activate(const struct xt_activation *activation)
+{
+    return activation->kind == XT_ACT_CLIP || activation->kind == XT_ACT_HARD_SWISH ||
+           activation->kind == XT_ACT_SILU;
+}
+
+static bool check_activation(struct xt_graph *graph, const struct xt_tensor *in,
+                             const struct xt_norm_spec *spec)
+{
+    const struct xt_window *average = &spec->average;
+    bool whole = !average->kernel_h || (average->kernel_h == in->h && average->kernel_w == in->w);
+    if (spec->activation && (!xt_norm_can_activate(spec->activation) || spec->relu ||
+                             spec->residual || spec->max.kernel_h || !whole))
+        return xt_graph_refuse(graph, XT_ERR_RUN,
+                               "%s: an activation that a batch norm cannot take in", spec->name);
+    return true;
+}
+
 static bool check_windows(struct xt_graph *graph, const struct xt_norm_spec *spec)
 {
     if (spec->max.kernel_h && (!spec->relu || spec->max.kernel_h != 3 || spec->max.kernel_w != 3))
@@ -578,6 +655,10 @@ static struct xt_norm_outputs add(struct xt_graph *graph, struct xt_tensor *in,
         return none;
     norm->spec = *spec;
     norm->spec.params = NULL;
+    if (spec->activation) {
+        norm->activation = *spec->activation;
+        norm->spec.activation = &norm->activation;
+    }
     norm->spec.eps = eps_of(spec);
     norm->spec.momentum = spec->momentum == 0 ? XT_BN_MOMENTUM : spec->momentum;
     norm->param = *params;
@@ -611,8 +692,11 @@ static struct xt_norm_outputs fuse(struct xt_graph *graph, struct xt_tensor *in,
                                    const struct xt_norm_spec *spec,
                                    const struct xt_norm_params *params)
 {
-    struct xt_fold fold = {
-        .params = *params, .eps = eps_of(spec), .residual = spec->residual, .relu = spec->relu};
+    struct xt_fold fold = {.params = *params,
+                           .eps = eps_of(spec),
+                           .residual = spec->residual,
+                           .relu = spec->relu,
+                           .activation = spec->activation};
     xt_conv_absorb(graph, in, &fold);
     struct xt_norm_outputs out = {.max = add_pool(graph, in, spec, false)};
     out.average = add_pool(graph, in, spec, true);
@@ -628,7 +712,7 @@ struct xt_norm_outputs xt_graph_norm(struct xt_graph *graph, struct xt_tensor *i
         xt_graph_refuse(graph, XT_ERR_RUN, "%s reads a tensor that does not exist", spec->name);
         return none;
     }
-    if (xt_graph_fails(graph) || !check_windows(graph, spec))
+    if (xt_graph_fails(graph) || !check_windows(graph, spec) || !check_activation(graph, in, spec))
         return none;
     struct xt_norm_params params =
         spec->params ? *spec->params : add_params(graph, spec->name, in->c, &spec->out);

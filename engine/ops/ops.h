@@ -194,6 +194,7 @@ struct xt_fold {
     double eps;
     struct xt_tensor *residual;
     bool relu;
+    const struct xt_activation *activation; /* instead of ReLU; NULL: none */
 };
 
 enum { XT_WEIGHT_COPIES_MAX = 4 };
@@ -203,8 +204,9 @@ struct xt_conv_op {
     int bias;   /* -1: none */
     int groups;
     bool relu;
-    bool folded;         /* a norm is folded in */
-    struct xt_fold fold; /* if folded */
+    bool folded;                     /* a norm is folded in */
+    struct xt_fold fold;             /* if folded */
+    struct xt_activation activation; /* that fold.activation points to */
     dnnl_dims_t strides, kernel;
     dnnl_dims_t dilates;          /* as oneDNN counts: 0 is no dilation */
     dnnl_dims_t pads, pads_after; /* above and to the left; below and to the right */
@@ -246,8 +248,9 @@ enum xt_status xt_conv_weights(const struct xt_conv_op *conv, const struct xt_gr
 
 enum xt_norm_output { XT_NORM_FULL, XT_NORM_MAX, XT_NORM_AVERAGE };
 struct xt_norm_op {
-    struct xt_op op;          /* inputs: the normalised tensor, then the residual if any */
-    struct xt_norm_spec spec; /* eps and momentum are set */
+    struct xt_op op;                 /* inputs: the normalised tensor, then the residual if any */
+    struct xt_norm_spec spec;        /* eps and momentum are set */
+    struct xt_activation activation; /* what spec.activation refers to */
     struct xt_norm_params param;
 };
 /* The buffers of a norm. y's gradient is overwritten by the gradient before ReLU, which is the
@@ -303,6 +306,18 @@ struct xt_eltwise_op {
     struct xt_op op;
     struct xt_activation activation;
 };
+/* An activation for oneDNN. */
+struct xt_eltwise_algorithm {
+    dnnl_alg_kind_t forward, backward;
+    float alpha, beta;
+    bool from_output; /* the gradient follows from what came out */
+};
+struct xt_eltwise_algorithm xt_eltwise_algorithm(const struct xt_activation *a,
+                                                 enum xt_dtype dtype);
+/* In double precision: its value, and its slope. Nothing of what comes out is negative. */
+double xt_activation_value(const struct xt_activation *a, double x);
+double xt_activation_slope(const struct xt_activation *a, double x);
+bool xt_activation_is_above_0(const struct xt_activation *a);
 /* The buffers of an element-wise op. */
 void xt_eltwise_use(struct xt_op *op, struct xt_graph *graph);
 

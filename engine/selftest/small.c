@@ -137,6 +137,39 @@ static struct xt_tensor *add_groups(struct xt_graph *graph, struct xt_tensor *in
                                       .relu = true});
 }
 
+/* As in MobileNets: depthwise convolutions, and norms with each activation that they take in; each
+ * second one's average over the image multiplies it. */
+static struct xt_tensor *add_depthwise(struct xt_graph *graph, struct xt_tensor *x)
+{
+    static const struct xt_activation activations[] = {
+        {XT_ACT_CLIP, 0, 6}, {XT_ACT_HARD_SWISH, 0, 0}, {XT_ACT_SILU, 0, 0}};
+    for (int i = 0; i < 3 && x; i++) {
+        char name[16];
+        int kernel = 3 + 2 * (i % 2);
+        snprintf(name, sizeof name, "deep.%d", i);
+        struct xt_norm_spec spec = {.name = name, .activation = &activations[i], .full = true};
+        if (i > 0)
+            spec.average = (struct xt_window){
+                .kernel_h = x->h, .kernel_w = x->w, .stride_h = x->h, .stride_w = x->w};
+        x = conv(graph, x,
+                 (struct xt_conv_spec){.name = name,
+                                       .channels = x->c,
+                                       .kernel_h = kernel,
+                                       .kernel_w = kernel,
+                                       .pad_h = kernel / 2,
+                                       .pad_w = kernel / 2,
+                                       .groups = x->c});
+        snprintf(name, sizeof name, "deep.norm%d", i);
+        struct xt_norm_outputs out = norm(graph, x, spec);
+        snprintf(name, sizeof name, "deep.gate%d", i);
+        x = !out.average
+                ? out.full
+                : xt_graph_mul(graph, out.full,
+                               xt_graph_cast(graph, out.average, graph->options.dtype, name), name);
+    }
+    return x;
+}
+
 /* Three readers of one tensor. */
 static struct xt_tensor *add_fan_out(struct xt_graph *graph, struct xt_tensor *in)
 {
@@ -369,6 +402,7 @@ static struct xt_tensor *describe(struct xt_graph *graph, const void *over_batch
                  .full = true,
                  .average = {.kernel_h = 2, .kernel_w = 2, .stride_h = 2, .stride_w = 1}});
     x = add_groups(graph, xt_graph_dropout(graph, join.full, 0, "dropout"));
+    x = add_depthwise(graph, x);
     x = add_activations(graph, add_rearrangements(graph, add_fan_out(graph, x)));
     x = add_gates(graph, add_attention(graph, add_parameters(graph, x)));
     x = add_pools(graph, x);

@@ -1,0 +1,428 @@
+/* Depthwise convolutions, row by row of what is written: some neighbouring pixels at a time, so
+ * that a weight is read once for all of them and a pixel of the input once for the taps of a row.
+ * depthwise_job.h says what a job is. */
+#include <string.h>
+
+#include "engine/loops/table.h"
+
+#ifdef __AVX512F__
+enum { WIDTH = 16 };
+#elif defined __AVX2__
+enum { WIDTH = 8 };
+#else
+enum { WIDTH = 4 };
+#endif
+enum { PIXELS = 4, SUMMED = 8 };
+
+typedef float vec __attribute__((vector_size(WIDTH * 4)));
+typedef uint32_t bits __attribute__((vector_size(WIDTH * 4)));
+typedef uint16_t halves __attribute__((vector_size(WIDTH * 2)));
+
+XT_INLINE vec load_vec(const void *data, size_t i, enum xt_dtype dtype)
+{
+    vec v;
+    halves h;
+    if (dtype == XT_F32) {
+        memcpy(&v, (const float *)data + i, sizeof v);
+        return v;
+    }
+    memcpy(&h, (const uint16_t *)data + i, sizeof h);
+    return (vec)(__builtin_convertvector(h, bits) << 16);
+}
+
+XT_INLINE void store_vec(void *data, size_t i, vec v, enum xt_dtype dtype)
+{
+    if (dtype == XT_F32) {
+        memcpy((float *)data + i, &v, sizeof v);
+        return;
+    }
+    bits rounded = (bits)v + 0x7FFF + (((bits)v >> 16) & 1);
+    halves h = __builtin_convertvector(rounded >> 16, halves);
+    memcpy((uint16_t *)data + i, &h, sizeof h);
+}
+
+/* A row that is written, or every so many of its pixels. */
+struct line {
+    void *out;
+    size_t out_step; /* elements from one pixel to the next */
+    int count;       /* pixels */
+    int first, step; /* the column that the first pixel's first tap reads; from pixel to pixel */
+    int taps, tap_step;
+    int width; /* columns of what is read */
+    int c;
+    bool relu;
+    const float *bias;
+    int rows; /* that are read, with the weights of each: [taps][c] */
+    const void *in[XT_DEPTHWISE_KERNEL_MOST];
+    const float *weights[XT_DEPTHWISE_KERNEL_MOST];
+};
+
+/* Taps [from, to) of `pixels` pixels from x on, of the channels from k on. */
+XT_INLINE void add_taps(const struct line *l, int x, size_t k, int pixels, int from, int to,
+                        int step, int tap_step, enum xt_dtype dtype)
+{
+    size_t c = (size_t)l->c;
+    vec sum[PIXELS];
+    for (int p = 0; p < pixels; p++)
+        sum[p] = l->bias ? load_vec(l->bias, k, XT_F32) : (vec){0};
+    for (int r = 0; r < l->rows; r++) {
+        size_t column = to > from ? (size_t)(l->first + x * step + from * tap_step) : 0;
+        const void *in = at(l->in[r], column * c + k, dtype);
+#pragma GCC unroll 8
+        for (int t = from; t < to; t++) {
+            vec weight = load_vec(l->weights[r], (size_t)t * c + k, XT_F32);
+#pragma GCC unroll 8
+            for (int p = 0; p < pixels; p++)
+                sum[p] +=
+                    weight * load_vec(in, (size_t)(p * step + (t - from) * tap_step) * c, dtype);
+        }
+    }
+    for (int p = 0; p < pixels; p++) {
+        if (l->relu)
+            sum[p] = (vec)((bits)sum[p] & ~(bits)(sum[p] < 0));
+        store_vec(l->out, (size_t)(x + p) * l->out_step + k, sum[p], dtype);
+    }
+}
+
+/* All channels; the last ones again where they fill no vector, of which there is one at least. */
+XT_INLINE void add_channels(const struct line *l, int x, int pixels, int from, int to, int step,
+                            int tap_step, enum xt_dtype dtype)
+{
+    size_t c = (size_t)l->c;
+    size_t k = 0;
+    for (; k + WIDTH <= c; k += WIDTH)
+        add_taps(l, x, k, pixels, from, to, step, tap_step, dtype);
+    if (k < c)
+        add_taps(l, x, c - WIDTH, pixels, from, to, step, tap_step, dtype);
+}
+
+/* Pixels [x, end), some of whose taps are outside. */
+XT_INLINE void add_edge(const struct line *l, int x, int end, enum xt_dtype dtype)
+{
+    for (; x < end; x++) {
+        int left = l->first + x * l->step;
+        int from = 0;
+        int to = l->taps;
+        while (from < to && left + from * l->tap_step < 0)
+            from++;
+        while (to > from && left + (to - 1) * l->tap_step >= l->width)
+            to--;
+        add_channels(l, x, 1, from, to, l->step, l->tap_step, dtype);
+    }
+}
+
+/* The first pixel from which on no tap is outside on the left; and on the right, likewise. */
+static void find_inner(const struct line *l, int *begin, int *end)
+{
+    int room = l->width - 1 - (l->taps - 1) * l->tap_step - l->first;
+    *begin = l->first < 0 ? (-l->first + l->step - 1) / l->step : 0;
+    *end = room < 0 ? 0 : room / l->step + 1;
+    *end = *end < l->count ? *end : l->count;
+    *begin = *begin < l->count ? *begin : l->count;
+    *end = *end > *begin ? *end : *begin;
+}
+
+/* `taps` and `step` are constants, but in the last case. */
+XT_INLINE void add_inner(const struct line *l, int x, int end, int taps, int step,
+                         enum xt_dtype dtype)
+{
+    for (; x + PIXELS <= end; x += PIXELS)
+        add_channels(l, x, PIXELS, 0, taps, step, 1, dtype);
+    for (; x < end; x++)
+        add_channels(l, x, 1, 0, taps, step, 1, dtype);
+}
+
+XT_INLINE void write_wide(const struct line *l, enum xt_dtype dtype)
+{
+    int x = 0;
+    int end = 0;
+    find_inner(l, &x, &end);
+    add_edge(l, 0, x, dtype);
+    int shape = l->tap_step == 1 ? 10 * l->taps + l->step : 0;
+    switch (shape) {
+    case 11:
+        add_inner(l, x, end, 1, 1, dtype);
+        break;
+    case 21:
+        add_inner(l, x, end, 2, 1, dtype);
+        break;
+    case 31:
+        add_inner(l, x, end, 3, 1, dtype);
+        break;
+    case 32:
+        add_inner(l, x, end, 3, 2, dtype);
+        break;
+    case 51:
+        add_inner(l, x, end, 5, 1, dtype);
+        break;
+    case 52:
+        add_inner(l, x, end, 5, 2, dtype);
+        break;
+    case 71:
+        add_inner(l, x, end, 7, 1, dtype);
+        break;
+    default:
+        add_edge(l, x, end, dtype);
+    }
+    add_edge(l, end, l->count, dtype);
+}
+
+/* Fewer channels than a vector has. */
+static void write_narrow(const struct line *l, enum xt_dtype dtype)
+{
+    size_t c = (size_t)l->c;
+    for (int x = 0; x < l->count; x++)
+        for (size_t k = 0; k < c; k++) {
+            float sum = l->bias ? l->bias[k] : 0;
+            for (int r = 0; r < l->rows; r++)
+                for (int t = 0; t < l->taps; t++) {
+                    int column = l->first + x * l->step + t * l->tap_step;
+                    if (column >= 0 && column < l->width)
+                        sum += l->weights[r][(size_t)t * c + k] *
+                               load(l->in[r], (size_t)column * c + k, dtype);
+                }
+            store(l->out, (size_t)x * l->out_step + k, l->relu && sum < 0 ? 0 : sum, dtype);
+        }
+}
+
+static void write_line(const struct line *l, enum xt_dtype dtype)
+{
+    if (l->c < WIDTH)
+        write_narrow(l, dtype);
+    else if (dtype == XT_F32)
+        write_wide(l, XT_F32);
+    else
+        write_wide(l, XT_BF16);
+}
+
+void XT_LOOPS_NAME(depthwise)(const struct xt_depthwise *job, const void *from, void *to)
+{
+    size_t row = (size_t)job->w * (size_t)job->c;
+    size_t taps = (size_t)job->kernel_w * (size_t)job->c;
+    struct line l = {.out_step = (size_t)job->c,
+                     .count = job->out_w,
+                     .first = -job->pad_w,
+                     .step = job->stride_w,
+                     .taps = job->kernel_w,
+                     .tap_step = job->dilation_w,
+                     .width = job->w,
+                     .c = job->c,
+                     .relu = job->relu,
+                     .bias = job->bias};
+    for (int oy = 0; oy < job->out_h; oy++) {
+        l.rows = 0;
+        l.out = at_out(to, (size_t)oy * (size_t)job->out_w * l.out_step, job->dtype);
+        for (int ky = 0; ky < job->kernel_h; ky++) {
+            int y = oy * job->stride_h - job->pad_h + ky * job->dilation_h;
+            if (y < 0 || y >= job->h)
+                continue;
+            l.in[l.rows] = at(from, (size_t)y * row, job->dtype);
+            l.weights[l.rows++] = job->weights + (size_t)ky * taps;
+        }
+        write_line(&l, job->dtype);
+    }
+}
+
+/* ---- the input's gradient ---- */
+
+/* The rows of the output that row y went into. */
+static void find_rows(const struct xt_depthwise *job, int y, const void *from, struct line *l)
+{
+    size_t row = (size_t)job->out_w * (size_t)job->c;
+    size_t taps = (size_t)job->kernel_w * (size_t)job->c;
+    l->rows = 0;
+    for (int ky = 0; ky < job->kernel_h; ky++) {
+        int place = y + job->pad_h - ky * job->dilation_h;
+        int oy = place / job->stride_h;
+        if (place < 0 || place % job->stride_h || oy >= job->out_h)
+            continue;
+        l->in[l->rows] = at(from, (size_t)oy * row, job->dtype);
+        l->weights[l->rows++] = job->weights + (size_t)ky * taps;
+    }
+}
+
+/* A phase is every stride-th column: the same taps reach all of them. */
+void XT_LOOPS_NAME(depthwise_data_grad)(const struct xt_depthwise *job, const void *from, void *to)
+{
+    size_t c = (size_t)job->c;
+    struct line l = {.out_step = (size_t)job->stride_w * c,
+                     .step = 1,
+                     .tap_step = job->dilation_w,
+                     .width = job->out_w,
+                     .c = job->c};
+    for (int y = 0; y < job->h; y++) {
+        find_rows(job, y, from, &l);
+        for (int phase = 0; phase < job->stride_w; phase++) {
+            int x = (phase - job->pad_w % job->stride_w + job->stride_w) % job->stride_w;
+            l.out = at_out(to, ((size_t)y * (size_t)job->w + (size_t)x) * c, job->dtype);
+            l.count = x < job->w ? (job->w - 1 - x) / job->stride_w + 1 : 0;
+            l.taps = xt_depthwise_taps(job, phase);
+            l.first = (x + job->pad_w - phase) / job->stride_w - (l.taps - 1) * job->dilation_w;
+            write_line(&l, job->dtype);
+            for (int r = 0; r < l.rows; r++)
+                l.weights[r] += (size_t)l.taps * c;
+        }
+    }
+}
+
+/* ---- the weights' gradient ---- */
+
+/* A row of the input and one of the output's gradient, multiplied by a row of taps. */
+struct product {
+    const void *in, *out_grad;
+    float *sums; /* [taps][c] */
+    int first, step, taps, tap_step, c;
+};
+
+/* Taps [from, to) of `pixels` of the output's pixels from x on, of the channels from k on but the
+ * `skip` first ones. */
+XT_INLINE void sum_taps(const struct product *m, int x, size_t k, int skip, int pixels, int from,
+                        int to, int step, int tap_step, enum xt_dtype dtype)
+{
+    size_t c = (size_t)m->c;
+    const void *in = at(m->in, (size_t)(m->first + x * step + from * tap_step) * c + k, dtype);
+    bits counted;
+    for (int i = 0; i < WIDTH; i++)
+        counted[i] = i >= skip ? ~0u : 0;
+    vec sum[SUMMED];
+#pragma GCC unroll 8
+    for (int t = from; t < to; t++)
+        sum[t - from] = load_vec(m->sums, (size_t)t * c + k, XT_F32);
+#pragma GCC unroll 8
+    for (int p = 0; p < pixels; p++) {
+        vec g = load_vec(m->out_grad, (size_t)(x + p) * c + k, dtype);
+        g = (vec)((bits)g & counted);
+#pragma GCC unroll 8
+        for (int t = from; t < to; t++)
+            sum[t - from] +=
+                g * load_vec(in, (size_t)(p * step + (t - from) * tap_step) * c, dtype);
+    }
+#pragma GCC unroll 8
+    for (int t = from; t < to; t++)
+        store_vec(m->sums, (size_t)t * c + k, sum[t - from], XT_F32);
+}
+
+XT_INLINE void sum_channels(const struct product *m, int x, int pixels, int from, int to, int step,
+                            int tap_step, enum xt_dtype dtype)
+{
+    size_t c = (size_t)m->c;
+    size_t k = 0;
+    for (; k + WIDTH <= c; k += WIDTH)
+        sum_taps(m, x, k, 0, pixels, from, to, step, tap_step, dtype);
+    if (k < c)
+        sum_taps(m, x, c - WIDTH, WIDTH - (int)(c - k), pixels, from, to, step, tap_step, dtype);
+}
+
+/* Output pixels [x, end), tap by tap. */
+XT_INLINE void sum_edge(const struct product *m, int x, int end, int width, enum xt_dtype dtype)
+{
+    for (; x < end; x++)
+        for (int t = 0; t < m->taps; t++) {
+            int column = m->first + x * m->step + t * m->tap_step;
+            if (column >= 0 && column < width)
+                sum_channels(m, x, 1, t, t + 1, m->step, m->tap_step, dtype);
+        }
+}
+
+XT_INLINE void sum_inner(const struct product *m, int x, int end, int taps, int step,
+                         enum xt_dtype dtype)
+{
+    for (; x + SUMMED <= end; x += SUMMED)
+        sum_channels(m, x, SUMMED, 0, taps, step, 1, dtype);
+    for (; x < end; x++)
+        sum_channels(m, x, 1, 0, taps, step, 1, dtype);
+}
+
+XT_INLINE void sum_wide(const struct product *m, const struct line *l, enum xt_dtype dtype)
+{
+    int x = 0;
+    int end = 0;
+    find_inner(l, &x, &end);
+    sum_edge(m, 0, x, l->width, dtype);
+    int shape = m->tap_step == 1 ? 10 * m->taps + m->step : 0;
+    switch (shape) {
+    case 31:
+        sum_inner(m, x, end, 3, 1, dtype);
+        break;
+    case 32:
+        sum_inner(m, x, end, 3, 2, dtype);
+        break;
+    case 51:
+        sum_inner(m, x, end, 5, 1, dtype);
+        break;
+    case 52:
+        sum_inner(m, x, end, 5, 2, dtype);
+        break;
+    case 71:
+        sum_inner(m, x, end, 7, 1, dtype);
+        break;
+    default:
+        sum_edge(m, x, end, l->width, dtype);
+    }
+    sum_edge(m, end, l->count, l->width, dtype);
+}
+
+static void sum_narrow(const struct product *m, const struct line *l, enum xt_dtype dtype)
+{
+    size_t c = (size_t)m->c;
+    for (int x = 0; x < l->count; x++)
+        for (int t = 0; t < m->taps; t++) {
+            int column = m->first + x * m->step + t * m->tap_step;
+            for (size_t k = 0; k < c && column >= 0 && column < l->width; k++)
+                m->sums[(size_t)t * c + k] += load(m->out_grad, (size_t)x * c + k, dtype) *
+                                              load(m->in, (size_t)column * c + k, dtype);
+        }
+}
+
+static void sum_line(const struct product *m, const struct line *l, enum xt_dtype dtype)
+{
+    if (m->c < WIDTH)
+        sum_narrow(m, l, dtype);
+    else if (dtype == XT_F32)
+        sum_wide(m, l, XT_F32);
+    else
+        sum_wide(m, l, XT_BF16);
+}
+
+/* The bias's sums of a row. */
+XT_INLINE void sum_row(const void *out_grad, int w, int c, float *sums, enum xt_dtype dtype)
+{
+    for (int x = 0; x < w; x++) {
+        const void *g = at(out_grad, (size_t)x * (size_t)c, dtype);
+#pragma omp simd
+        for (int k = 0; k < c; k++)
+            sums[k] += load(g, (size_t)k, dtype);
+    }
+}
+
+void XT_LOOPS_NAME(depthwise_weight_grad)(const struct xt_depthwise *job, const void *in,
+                                          const void *out_grad, float *sums)
+{
+    size_t c = (size_t)job->c;
+    size_t row = (size_t)job->w * c;
+    float *bias = sums + (size_t)(job->kernel_h * job->kernel_w) * c;
+    struct line l = {.count = job->out_w,
+                     .first = -job->pad_w,
+                     .step = job->stride_w,
+                     .taps = job->kernel_w,
+                     .tap_step = job->dilation_w,
+                     .width = job->w};
+    struct product m = {
+        .first = l.first, .step = l.step, .taps = l.taps, .tap_step = l.tap_step, .c = job->c};
+    memset(sums, 0, ((size_t)(job->kernel_h * job->kernel_w) + 1) * c * sizeof *sums);
+    for (int oy = 0; oy < job->out_h; oy++) {
+        m.out_grad = at(out_grad, (size_t)oy * (size_t)job->out_w * c, job->dtype);
+        for (int ky = 0; ky < job->kernel_h; ky++) {
+            int y = oy * job->stride_h - job->pad_h + ky * job->dilation_h;
+            if (y < 0 || y >= job->h)
+                continue;
+            m.in = at(in, (size_t)y * row, job->dtype);
+            m.sums = sums + (size_t)(ky * job->kernel_w) * c;
+            sum_line(&m, &l, job->dtype);
+        }
+        if (job->bias && job->dtype == XT_F32)
+            sum_row(m.out_grad, job->out_w, job->c, bias, XT_F32);
+        else if (job->bias)
+            sum_row(m.out_grad, job->out_w, job->c, bias, XT_BF16);
+    }
+}

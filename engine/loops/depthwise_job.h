@@ -1,0 +1,52 @@
+/* A depthwise convolution: each channel has a kernel of its own. Tensors are dense N, H, W, C, of
+ * float32 or bf16; a call takes one sample. Weights and their gradient are float32, tap by tap:
+ * [kernel_h][kernel_w][c].
+ *
+ * The input's gradient is a convolution of the output's, whose taps are those of the kernel
+ * backwards; with a stride along w they are sorted by the columns that they reach
+ * (xt_depthwise_backward_tap).
+ */
+#ifndef XT_ENGINE_LOOPS_DEPTHWISE_JOB_H
+#define XT_ENGINE_LOOPS_DEPTHWISE_JOB_H
+
+#include <stdbool.h>
+
+#include "base/number.h"
+
+enum { XT_DEPTHWISE_KERNEL_MOST = 16 }; /* rows of a kernel */
+
+struct xt_depthwise {
+    enum xt_dtype dtype;
+    int h, w, c;
+    int out_h, out_w;
+    int kernel_h, kernel_w;
+    int stride_h, stride_w;
+    int dilation_h, dilation_w; /* at least 1; of the input's gradient 1 where the stride is not */
+    int pad_h, pad_w;           /* above and to the left */
+    bool relu;
+    const float *weights; /* for the input's gradient in the order of backward taps */
+    const float *bias;    /* [c]; NULL: none */
+};
+
+typedef void xt_depthwise_loop(const struct xt_depthwise *job, const void *from, void *to);
+/* Writes sums [kernel_h * kernel_w][c] of the sample and, behind them, the bias's [c]. */
+typedef void xt_depthwise_sums_loop(const struct xt_depthwise *job, const void *in,
+                                    const void *out_grad, float *sums);
+
+/* Taps of a row that reach the input's columns x where (x + pad_w) % stride_w is `phase`. */
+static inline int xt_depthwise_taps(const struct xt_depthwise *job, int phase)
+{
+    return phase < job->kernel_w ? (job->kernel_w - 1 - phase) / job->stride_w + 1 : 0;
+}
+
+/* Where the tap kx of a row stands among the row's backward taps. */
+static inline int xt_depthwise_backward_tap(const struct xt_depthwise *job, int kx)
+{
+    int phase = kx % job->stride_w;
+    int before = 0;
+    for (int i = 0; i < phase; i++)
+        before += xt_depthwise_taps(job, i);
+    return before + xt_depthwise_taps(job, phase) - 1 - kx / job->stride_w;
+}
+
+#endif

@@ -15,6 +15,7 @@
 #include "cli/options/options.h"
 #include "cli/placement.h"
 #include "cli/progress.h"
+#include "device/dnnl.h"
 #include "device/faults/guard.h"
 #include "cli/ranks.h"
 #include "models/registry.h"
@@ -206,11 +207,20 @@ static void open_standard_streams(void)
             return;
 }
 
+/* In any thread, where memory has run out. */
+static void end_without_memory(void)
+{
+    xt_log_error("out of memory: oneDNN could not go on; a smaller --batch or fewer "
+                 "--threads need less, or raise the limit (ulimit -v, the cgroup)");
+    _exit(XT_ERR_MEMORY);
+}
+
 int main(int argc, char **argv)
 {
     struct xt_err err = {.status = XT_OK};
     open_standard_streams();
     xt_stop_watch();
+    xt_dnnl_on_no_memory(end_without_memory);
     enum xt_status status =
         run(argc > 0 ? argc - 1 : 0, (const char *const *)argv + (argc > 0), &err);
     if (!write_out() && status == XT_OK)

@@ -167,15 +167,20 @@ void xt_device_use_threads(const struct xt_device *device)
         omp_set_num_threads(device->threads);
 }
 
-static void prepare_threads(struct xt_device *device, int asked)
+static enum xt_status prepare_threads(struct xt_device *device, int asked, struct xt_err *err)
 {
     int wanted = asked > 0 ? asked : xt_thread_available(NULL);
+    enum xt_status status =
+        xt_thread_check_room(wanted - 1, "a thread that computes (--threads)", err);
+    if (status)
+        return status;
     device->threads = take_threads(wanted);
     if (device->threads < wanted)
         xt_log_warn("OpenMP gives %d of the %d threads that were to compute (OMP_THREAD_LIMIT, or "
                     "libgomp.so.1 is not here): computing with %d",
                     device->threads, wanted, device->threads);
     flush_denormals();
+    return XT_OK;
 }
 
 static enum xt_status open_cpu(struct xt_device *device, int threads, struct xt_err *err)
@@ -187,8 +192,9 @@ static enum xt_status open_cpu(struct xt_device *device, int threads, struct xt_
     if (status)
         return status;
     start = xt_span_now();
-    prepare_threads(device, threads);
-    status = open_stream(device, dnnl_cpu, 0, err);
+    status = prepare_threads(device, threads, err);
+    if (!status)
+        status = open_stream(device, dnnl_cpu, 0, err);
     device->engine_span = xt_span_since(&start);
     xt_device_cpu_name(cpu, sizeof cpu);
     snprintf(device->place, sizeof device->place, "cpu");
@@ -384,8 +390,9 @@ static enum xt_status start_xpu(struct xt_device *device, const char *spec,
         status = check_kernels(device, options->for_gpu, err);
     if (status)
         return status;
-    prepare_threads(device, options->threads);
-    status = open_stream(device, dnnl_gpu, (size_t)device->xpu.index, err);
+    status = prepare_threads(device, options->threads, err);
+    if (!status)
+        status = open_stream(device, dnnl_gpu, (size_t)device->xpu.index, err);
     if (!status)
         xt_engine_blob_store(&device->cache, device->engine);
     device->engine_span = xt_span_since(&start);

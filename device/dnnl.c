@@ -4,13 +4,16 @@
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/str.h"
 #include "base/system/openmp.h"
+#include "base/system/thread.h"
 #include "device/gpu/neighbours.h"
 #include "device/faults/guard.h"
 
@@ -20,6 +23,7 @@ static struct {
     void *library;
     enum xt_dnnl_build build;
     char path[PATH_MAX];
+    void (*no_memory)(void);
     pthread_mutex_t lock; /* libxtrain's handles may be opened by several threads at once */
 } loaded = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -224,20 +228,78 @@ static void load_neighbours(const char *path)
         xt_neighbours_load(loader, oneapi_folders);
 }
 
+/* ---- out of memory ---- */
+
+void xt_dnnl_on_no_memory(void (*handler)(void))
+{
+    loaded.no_memory = handler;
+}
+
+/* The exception that ends the process, by the C++ ABI: a type's second word is its name. */
+static void on_terminate(void)
+{
+    const char *const *(*current)(void) = NULL;
+    void *symbol = dlsym(loaded.library, "__cxa_current_exception_type");
+    memcpy(&current, &symbol, sizeof symbol);
+    const char *const *type = current ? current() : NULL;
+    if (type && strcmp(type[1], "St9bad_alloc") == 0)
+        loaded.no_memory();
+    signal(SIGABRT, SIG_DFL);
+    raise(SIGABRT);
+}
+
+static void watch_memory(void *library)
+{
+    void (*(*set)(void (*handler)(void)))(void) = NULL;
+    void *symbol = loaded.no_memory ? dlsym(library, "_ZSt13set_terminatePFvvE") : NULL;
+    memcpy(&set, &symbol, sizeof symbol);
+    if (set)
+        set(on_terminate);
+}
+
+/* What a loader says where there is no room. */
+static bool lacks_memory(const char *why)
+{
+    return strstr(why, "failed to map segment") || strstr(why, "annot allocate memory");
+}
+
+/* A library's constructors may crash where memory runs out in them: there has to be some beside
+ * what the file takes. */
+static const char *lack_of_room(const char *path)
+{
+    enum { BESIDE = 24 << 20 };
+    struct stat st;
+    unsigned long long left = xt_thread_address_left();
+    bool lacks = left && stat(path, &st) == 0 && left < (unsigned long long)st.st_size + BESIDE;
+    return lacks ? "cannot allocate memory for it" : NULL;
+}
+
+static enum xt_status cannot_load(const char *path, const char *why, struct xt_err *err)
+{
+    if (lacks_memory(why))
+        return xt_err_set(err, XT_ERR_MEMORY,
+                          "out of memory: the oneDNN library %s cannot be loaded: %s; this process "
+                          "may have %.2f GB (ulimit -v, the cgroup)",
+                          path, why, (double)xt_thread_memory_limit() / 1e9);
+    return xt_err_set(err, XT_ERR_DEVICE, "the oneDNN library %s cannot be loaded: %s", path, why);
+}
+
 static enum xt_status open_library(const char *path, enum xt_dnnl_build build, struct xt_err *err)
 {
     if (build == XT_DNNL_GPU)
         load_neighbours(path);
-    void *library = xt_openmp_open(path);
+    const char *lack = lack_of_room(path);
+    void *library = lack ? NULL : xt_openmp_open(path);
     if (!library)
-        return xt_err_set(err, XT_ERR_DEVICE, "the oneDNN library %s cannot be loaded: %s", path,
-                          dlerror());
+        return cannot_load(path, lack ? lack : dlerror(), err);
     enum xt_status status = bind(library, build, path, err);
     if (status) {
         dlclose(library);
         return status;
     }
     remember(library, build, path);
+    if (build == XT_DNNL_CPU)
+        watch_memory(library);
     xt_openmp_use(library);
     return XT_OK;
 }

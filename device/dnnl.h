@@ -30,6 +30,11 @@ enum xt_dnnl_build { XT_DNNL_CPU, XT_DNNL_GPU };
  * variables that oneDNN or a driver reads are to be set before. */
 enum xt_status xt_dnnl_load(enum xt_dnnl_build build, struct xt_err *err);
 
+/* What oneDNN's CPU build, which is C++, is to do where it runs out of memory in a way that ends
+ * the process; it does not return. For the program, not for libxtrain: it is of the whole process.
+ * Before xt_dnnl_load. */
+void xt_dnnl_on_no_memory(void (*handler)(void));
+
 /* The file that xt_dnnl_load would load, without loading it; "libdnnl.so.3" if it would leave the
  * search to the dynamic linker. */
 enum xt_status xt_dnnl_find(enum xt_dnnl_build build, char *path, size_t room, struct xt_err *err);

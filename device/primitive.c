@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/system/thread.h"
 #include "device/kernels/blob_cache.h"
 
 /* Empty if oneDNN has none for it: it compiles nothing. */
@@ -62,6 +63,17 @@ static void store(struct xt_kernel_cache *cache, const struct xt_blob_id *id,
     free(blob);
 }
 
+/* oneDNN crashes where it has no room for a kernel's code. */
+static enum xt_status check_room(const char *what, struct xt_err *err)
+{
+    enum { ROOM = 16 << 20 };
+    unsigned long long left = xt_thread_address_left();
+    if (left == 0 || left >= ROOM)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_MEMORY, "out of memory: `ulimit -v` leaves %.1f MB for %s",
+                      (double)left / 1e6, what);
+}
+
 enum xt_status xt_primitive_create(struct xt_device *device, const_dnnl_primitive_desc_t pd,
                                    const char *what, dnnl_primitive_t *out, struct xt_err *err)
 {
@@ -71,7 +83,9 @@ enum xt_status xt_primitive_create(struct xt_device *device, const_dnnl_primitiv
         id = id_of(pd);
     if (id.size && create_from_blob(cache, &id, pd, out))
         return XT_OK;
-    enum xt_status status = xt_dnnl_check(xt_dnnl.primitive_create(out, pd), what, err);
+    enum xt_status status = check_room(what, err);
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.primitive_create(out, pd), what, err);
     if (!status && id.size && writes_blobs(cache))
         store(cache, &id, *out);
     return status;

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "base/system/cgroup.h"
 
 static int from_affinity(void)
@@ -106,8 +107,15 @@ static double address_left(void)
 {
     unsigned long long addressed;
     unsigned long long resident;
+    if (isinf(address_limit()))
+        return INFINITY;
     count_pages(&addressed, &resident);
     return fmax(1, address_limit() - (double)addressed * (double)sysconf(_SC_PAGE_SIZE));
+}
+
+unsigned long long xt_thread_address_left(void)
+{
+    return known(address_left());
 }
 
 static double machine_available(void)
@@ -145,8 +153,38 @@ enum xt_status xt_thread_start(pthread_t *thread, void *(*work)(void *argument),
     int error = pthread_create(thread, NULL, work, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error)
-        return xt_err_set(err, XT_ERR_RUN, "%s cannot be started: %s", what, strerror(error));
+        return xt_err_set(err, XT_ERR_MEMORY,
+                          "%s cannot be started: %s; memory, or the number of threads and "
+                          "processes, is limited (ulimit -v, ulimit -u, the cgroup's pids.max)",
+                          what, strerror(error));
     return XT_OK;
+}
+
+/* Until the gate opens. */
+static void *wait_at(void *gate)
+{
+    pthread_mutex_lock(gate);
+    pthread_mutex_unlock(gate);
+    return NULL;
+}
+
+enum xt_status xt_thread_check_room(int count, const char *what, struct xt_err *err)
+{
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t *threads = NULL;
+    int started = 0;
+    enum xt_status status =
+        xt_mem_calloc(&threads, (size_t)(count > 0 ? count : 0), sizeof *threads, what, err);
+    pthread_mutex_lock(&gate);
+    for (int i = 0; i < count && !status; i++) {
+        status = xt_thread_start(&threads[i], wait_at, &gate, what, err);
+        started += !status;
+    }
+    pthread_mutex_unlock(&gate);
+    for (int i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    free(threads);
+    return status;
 }
 
 double xt_thread_cpu_seconds(void)

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# With too little address space (ulimit -v) or too few threads (a cgroup's pids.max) each command ends with exit code 5 and
+# a sentence, or does its work; at some limits, or with XTRAIN_TEST_ALL=1 at many.
+. tests/cli/common.sh
+image=$PWD/tests/fuzz/corpus/image/ycc_444.jpg
+cd "$tree"
+"$xtrain" "${small[@]}" --threads 1 --steps 1 --out w --quiet
+
+# attempt LIMITED COMMAND...: in a shell of its own, LIMITED is run before the command.
+attempt() {
+  local limit=$1 code=0
+  shift
+  (eval "$limit" && exec timeout 60 "$xtrain" "$@" </dev/null) >said 2>&1 || code=$?
+  codes+=" $code"
+  [ $code = 0 ] || { [ $code = 5 ] && [ "$(grep -c '^xtrain: error: ' said)" = 1 ]; } ||
+    fail "$limit: $1 ended with code $code" "$(tail -5 said)"
+}
+every_command() {
+  rm -rf r
+  attempt "$1" "${small[@]}" --threads 2 --steps 1 --out r --quiet
+  attempt "$1" eval --init w/last.safetensors --data 'synth:plates?count=8' --threads 2
+  attempt "$1" predict w/last.safetensors "$image" --threads 2
+  attempt "$1" serve w/last.safetensors --stdin paths --threads 2
+}
+
+codes=
+step=35000
+[ -z "${XTRAIN_TEST_ALL:-}" ] || step=2000
+# Below this the dynamic linker itself has no room.
+for ((kb = 70000; kb <= 220000; kb += step)); do every_command "ulimit -v $kb"; done
+[[ "$codes" == *5* ]] || fail 'no limit was too small' "$codes"
+
+# A group of its own: as root, where a hierarchy of pids can be written.
+group=/sys/fs/cgroup/pids/xtrain-test-$$
+[ -d /sys/fs/cgroup/pids ] || group=/sys/fs/cgroup/xtrain-test-$$
+if mkdir "$group" 2>/dev/null; then
+  trap 'rmdir "$group"; rm -rf "$tree"' EXIT
+  if [ -e "$group/pids.max" ]; then
+    codes=
+    for most in 3 4 5; do
+      echo $most >"$group/pids.max"
+      every_command "echo \$BASHPID >$group/cgroup.procs"
+    done
+    [[ "$codes" == *5* ]] || fail 'no number of threads was too small' "$codes"
+  fi
+fi

@@ -25,10 +25,6 @@ static enum xt_status check(const struct xt_options *options, int *width, int *h
     char rest = '\0';
     if (!options->argument_count)
         return xt_err_set(err, XT_ERR_USAGE, "serve needs WEIGHTS, or --selftest URL");
-    if (options->argument_count > 1)
-        return xt_err_set(
-            err, XT_ERR_USAGE,
-            "xtrain serve takes only WEIGHTS; images come over HTTP, or with --stdin");
     if (s->service.stdin_kind != XT_STDIN_NONE &&
         xt_options_source(options, "listen") == XT_SOURCE_COMMAND_LINE)
         return xt_err_set(err, XT_ERR_USAGE, "--stdin and --listen: give one of the two");

@@ -632,7 +632,8 @@ static void what_a_rank_may_have_for_itself_is_listed(void **state)
     static const char own[] =
         " strict-data out config print-config resume max-time stop-after log-every keep device xpu "
         "threads oversubscribe device-check on-device-loss device-timeout workers recompute slots "
-        "cache cache-limit cache-file rank-timeout pin-memory cache-dir kernel-cache images json "
+        "cache cache-limit cache-file rank-timeout pin-memory cache-dir kernel-cache images sign "
+        "json "
         "quiet verbose log-time parse-only version help ";
     (void)state;
     size_t count = 0;

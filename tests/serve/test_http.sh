@@ -7,7 +7,7 @@ image=$images/ycc_444.jpg
 # Where it cannot begin.
 expect 3 'nowhere.safetensors' "$xtrain" serve nowhere.safetensors --listen 127.0.0.1:0
 expect 3 'is a checkpoint' "$xtrain" serve run/state-*.safetensors --model lprnet --listen 127.0.0.1:0
-expect 2 'takes only WEIGHTS' "${serve[@]}" car.jpg
+expect 2 'serve takes one file of weights' "${serve[@]}" car.jpg
 expect 2 'add --allow-remote if that is intended' "${serve[@]}" --listen 0.0.0.0:0
 expect 2 'add --allow-remote if that is intended' "${serve[@]}" --listen '[::]:0'
 for wrong in 8080 :8080 127.0.0.1:x 127.0.0.1:99999 example.org:80 ::1:80 ''; do

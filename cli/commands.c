@@ -243,6 +243,11 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .arguments = "[COMMAND]",
             .details = "With --model it shows that network's defaults.",
         },
+    [XT_COMMAND_VERSION] =
+        {
+            .name = "version",
+            .summary = "show the versions of xtrain and of the libraries it uses",
+        },
     [XT_COMMAND_MAN] =
         {
             .name = "man",

@@ -49,6 +49,7 @@ static command_function *const functions[XT_COMMAND_COUNT] = {
     [XT_COMMAND_SELFTEST] = xt_cmd_selftest,
     [XT_COMMAND_CACHE] = xt_cmd_cache,
     [XT_COMMAND_HELP] = xt_cmd_help,
+    [XT_COMMAND_VERSION] = xt_cmd_version,
     [XT_COMMAND_MAN] = xt_cmd_man,
     [XT_COMMAND_COMPLETION] = xt_cmd_completion,
 };
@@ -96,9 +97,10 @@ static enum xt_status show_help(const struct xt_options *options, bool named, st
 {
     struct xt_str text = {0};
     const char *model = options->values.network.model;
-    enum xt_status status =
-        named ? xt_help_command(options->command, options->models, model, &text, err)
-              : xt_help_overview(options->models, model, &text, err);
+    enum xt_status status = named || model || options->values.request.all
+                                ? xt_help_command(options->command, options->models, model,
+                                                  options->values.request.all, &text, err)
+                                : xt_help_overview(&text, err);
     if (!status)
         fputs(xt_str_get(&text), stdout);
     xt_str_clear(&text);
@@ -139,6 +141,9 @@ static enum xt_status run_command(struct xt_options *options, bool named, struct
                      : values->output.verbose ? XT_LOG_VERBOSE
                                               : XT_LOG_NORMAL);
     xt_log_set_time(values->output.log_time);
+    if (options->repeated)
+        xt_log_detail("--%s is given more than once; the last one holds",
+                      xt_option_spelling(options->repeated));
     /* Rank placement decides which CPUs the process may use. */
     enum xt_status status = xt_cli_ranks_open(options, err);
     if (!status)

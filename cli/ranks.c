@@ -25,6 +25,7 @@ static enum kind kind_of(enum xt_command_id command)
     case XT_COMMAND_SELFTEST:
     case XT_COMMAND_CACHE:
     case XT_COMMAND_HELP:
+    case XT_COMMAND_VERSION:
     case XT_COMMAND_MAN:
     case XT_COMMAND_COMPLETION:
         return EACH_HOST;

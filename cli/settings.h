@@ -97,6 +97,7 @@ struct xt_request_settings {
     bool dry_run;
     bool version;
     bool help;
+    bool all; /* help: every option */
 };
 
 struct xt_settings {

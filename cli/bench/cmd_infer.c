@@ -28,6 +28,23 @@ static const struct {
 };
 enum { TYPES = sizeof types / sizeof types[0] };
 
+/* The types of --amp, or all, as indices; returns how many. */
+static int choose_types(const struct xt_options *options, int chosen[TYPES])
+{
+    int count = 0;
+    bool said = xt_options_source(options, "amp") >= XT_SOURCE_CONFIG;
+    for (int t = 0; t < TYPES; t++) {
+        bool wanted = !said;
+        struct xt_settings settings = options->values;
+        for (int i = 0; i < xt_options_count(options, "amp") && !wanted; i++)
+            wanted = !xt_options_pick(options, "amp", i, &settings, NULL) &&
+                     settings.network.amp == types[t].amp;
+        if (wanted)
+            chosen[count++] = t;
+    }
+    return count;
+}
+
 static const int usual_batches[] = {1, 32};
 enum { USUAL_BATCHES = sizeof usual_batches / sizeof usual_batches[0] };
 
@@ -37,15 +54,19 @@ static enum xt_status list_runs(const struct xt_options *options, struct xt_benc
 {
     bool said = xt_options_source(options, "batch") >= XT_SOURCE_CONFIG;
     int batches = said ? xt_options_count(options, "batch") : USUAL_BATCHES;
+    int chosen[TYPES];
+    int count = choose_types(options, chosen);
+    if (!count)
+        return xt_err_set(err, XT_ERR_USAGE, "bench infer times f32, bf16 and int8, not fp16");
     enum xt_status status =
         xt_mem_calloc(&bench->runs, (size_t)batches * TYPES, sizeof *bench->runs, "the runs", err);
     for (int b = 0; b < batches && !status; b++) {
         struct xt_settings settings = options->values;
         status = xt_options_pick(options, "batch", b, &settings, err);
-        for (int t = 0; t < TYPES && !status; t++)
+        for (int t = 0; t < count && !status; t++)
             bench->runs[bench->count++] = (struct xt_bench_infer_run){
-                .amp = types[t].amp,
-                .fuse = types[t].fuse,
+                .amp = types[chosen[t]].amp,
+                .fuse = types[chosen[t]].fuse,
                 .batch = said ? settings.network.batch : usual_batches[b]};
     }
     return status;
@@ -85,6 +106,8 @@ static enum xt_status report(const struct xt_options *options, const struct xt_b
 {
     const struct xt_settings *s = &options->values;
     struct xt_report *report = xt_report_create();
+    int chosen[TYPES];
+    int count = choose_types(options, chosen);
     xt_report_line(report, "%s: inference on random images of %dx%d in memory, %d classes, %s",
                    xt_model_title(s->network.model), bench->width, bench->height, bench->classes,
                    bench->device);
@@ -94,9 +117,9 @@ static enum xt_status report(const struct xt_options *options, const struct xt_b
     struct xt_report *table = xt_report_table(report, "runs");
     for (int i = 0; i < bench->count; i++) {
         const struct xt_bench_infer_run *run = &bench->runs[i];
-        const struct xt_bench_infer_run *first = &bench->runs[i / TYPES * TYPES];
+        const struct xt_bench_infer_run *first = &bench->runs[i / count * count];
         struct xt_report *row = xt_report_group(table, NULL);
-        xt_report_add(row, "type", "type", "%-10s", types[i % TYPES].name);
+        xt_report_add(row, "type", "type", "%-10s", types[chosen[i % count]].name);
         xt_report_add(row, "batch", "batch", "%d", run->batch);
         xt_report_add(row, "images_per_s", "images/s", "%9.1f", images_per_s(run));
         xt_report_add(row, "pass_ms", "pass ms", "%9.3f", 1e3 * run->pass_s);
@@ -107,7 +130,7 @@ static enum xt_status report(const struct xt_options *options, const struct xt_b
         if (run->others >= 0)
             xt_report_add(row, "others_cpu_share", NULL, "%f", run->others);
         if (s->bench.profile)
-            describe_profile(row, run, types[i % TYPES].name);
+            describe_profile(row, run, types[chosen[i % count]].name);
     }
     return xt_report_end(report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }

@@ -68,18 +68,18 @@ static enum xt_status check_type(const struct xt_options *options, struct xt_err
     bool is_int8 = s->export.type == XT_EXPORT_INT8;
     if (s->export.type != XT_EXPORT_F32 && !s->network.fuse)
         return xt_err_set(err, XT_ERR_USAGE,
-                          "--type %s needs the batch norms folded into the convolutions; leave "
+                          "--amp %s needs the batch norms folded into the convolutions; leave "
                           "--no-fuse out",
                           xt_amp_name(amps[s->export.type]));
     if (is_int8 && !s->answer.calibrate)
         return xt_err_set(
             err, XT_ERR_USAGE,
-            "--type int8 quantization needs the ranges of the network's values: give "
+            "--amp int8 quantization needs the ranges of the network's values: give "
             "--calibrate DIR with images like those to be predicted, best those it was "
             "trained on");
     if (!is_int8 && gives_ranges)
         return xt_err_set(err, XT_ERR_USAGE,
-                          "--calibrate gives the ranges of int8; with --type %s "
+                          "--calibrate gives the ranges of int8; with --amp %s "
                           "leave it out",
                           xt_amp_name(amps[s->export.type]));
     return XT_OK;

@@ -81,16 +81,16 @@ static void bash_name(struct xt_help_writer *writer, const struct xt_option *opt
                       enum xt_command_id command)
 {
     (void)command;
-    xt_help_put(writer, " --%s", option->name);
+    xt_help_put(writer, " --%s", xt_option_spelling(option));
     if (xt_option_has_negation(option))
-        xt_help_put(writer, " --no-%s", option->name);
+        xt_help_put(writer, " --no-%s", xt_option_spelling(option));
 }
 
 /* Completions of an option's value: its choices, files, or nothing. */
 static void bash_values(struct xt_help_writer *writer, const struct xt_option *option)
 {
     const char *const *words = xt_help_words(writer, option);
-    xt_help_put(writer, "    --%s)", option->name);
+    xt_help_put(writer, "    --%s)", xt_option_spelling(option));
     if (words) {
         xt_help_put(writer, " COMPREPLY=($(compgen -W '");
         put_words(writer, words);
@@ -178,7 +178,8 @@ static void zsh_option(struct xt_help_writer *writer, const struct xt_option *op
 {
     (void)command;
     const char *const *words = xt_help_words(writer, option);
-    xt_help_put(writer, "      '--%s%s[", option->name, option->type->takes_value ? "=" : "");
+    xt_help_put(writer, "      '--%s%s[", xt_option_spelling(option),
+                option->type->takes_value ? "=" : "");
     put_clause(writer, option->help, "[]:\\");
     xt_help_put(writer, "]");
     if (words) {
@@ -190,7 +191,7 @@ static void zsh_option(struct xt_help_writer *writer, const struct xt_option *op
     }
     xt_help_put(writer, "'\n");
     if (xt_option_has_negation(option))
-        xt_help_put(writer, "      '--no-%s[the opposite]'\n", option->name);
+        xt_help_put(writer, "      '--no-%s[the opposite]'\n", xt_option_spelling(option));
 }
 
 static void zsh_script(struct xt_help_writer *writer)
@@ -247,7 +248,7 @@ static void fish_option(struct xt_help_writer *writer, const struct xt_option *o
     const char *const *words = xt_help_words(writer, option);
     xt_help_put(writer, "complete -c xtrain -n ");
     fish_condition(writer, command);
-    xt_help_put(writer, " -l %s", option->name);
+    xt_help_put(writer, " -l %s", xt_option_spelling(option));
     if (option->type->takes_value)
         xt_help_put(writer, option->type->absolute ? " -r -F" : " -x");
     if (words) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/options/examples.h"
 #include "cli/options/help_writer.h"
 
 enum { HELP_COLUMN = 28, COMMAND_COLUMN = 14 };
@@ -121,16 +122,22 @@ static void describe(struct xt_help_writer *writer, const struct xt_option *opti
         writer->status = status;
 }
 
+static bool is_list(const struct xt_option *option, enum xt_command_id command)
+{
+    return (option->lists >> command & 1) ||
+           (option->several && xt_option_is_for(xt_option_find(option->several), command));
+}
+
 static void put_option(struct xt_help_writer *writer, const struct xt_option *option,
                        enum xt_command_id command)
 {
     struct xt_str text = {0};
     describe(writer, option, command, &text);
     size_t start = writer->out->length;
-    xt_help_put(writer, "  --%s%s", xt_option_has_negation(option) ? "[no-]" : "", option->name);
+    xt_help_put(writer, "  --%s%s", xt_option_has_negation(option) ? "[no-]" : "",
+                xt_option_spelling(option));
     if (option->type->takes_value)
-        xt_help_put(writer, " %s%s", placeholder(option),
-                    option->lists >> command & 1 ? "[,...]" : "");
+        xt_help_put(writer, " %s%s", placeholder(option), is_list(option, command) ? "[,...]" : "");
     put_wrapped(writer, writer->out->length - start, HELP_COLUMN, xt_str_get(&text));
     xt_str_clear(&text);
 }
@@ -159,8 +166,48 @@ static void put_exit_codes(struct xt_help_writer *writer)
         xt_help_put(writer, "  %3d  %s\n", exit_codes[i].code, exit_codes[i].meaning);
 }
 
+/* True if `name` is one of the words of `list`. */
+static bool is_word_of(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+    for (; *list; list += strcspn(list, " "), list += *list == ' ')
+        if (strcspn(list, " ") == length && strncmp(list, name, length) == 0)
+            return true;
+    return false;
+}
+
+static void put_usual(struct xt_help_writer *writer, const struct xt_option *option,
+                      enum xt_command_id command)
+{
+    if (is_word_of(xt_help_page(command)->usual, option->name))
+        put_option(writer, option, command);
+    else
+        writer->more++;
+}
+
+static void put_examples(struct xt_help_writer *writer, const struct xt_help_page *page)
+{
+    if (page->examples[0])
+        put_heading(writer, "Examples");
+    for (size_t i = 0; i < XT_HELP_EXAMPLES && page->examples[i]; i++)
+        xt_help_put(writer, "  %s\n", page->examples[i]);
+}
+
+static void put_options(struct xt_help_writer *writer, enum xt_command_id id, bool all)
+{
+    const char *usual = xt_help_page(id)->usual;
+    if (all || !usual || !*usual) {
+        xt_help_for_options(writer, id, put_heading, put_option);
+        return;
+    }
+    put_heading(writer, "Options");
+    xt_help_for_options(writer, id, NULL, put_usual);
+    xt_help_put(writer, "\n%d more options: xtrain help %s --all\n", writer->more,
+                xt_command_get(id)->name);
+}
+
 enum xt_status xt_help_command(enum xt_command_id id, const struct xt_option_models *models,
-                               const char *model, struct xt_str *out, struct xt_err *err)
+                               const char *model, bool all, struct xt_str *out, struct xt_err *err)
 {
     struct xt_help_writer writer = {.models = models, .model = model, .out = out, .err = err};
     const struct xt_command *command = xt_command_get(id);
@@ -168,7 +215,10 @@ enum xt_status xt_help_command(enum xt_command_id id, const struct xt_option_mod
     xt_help_put(&writer, "\nxtrain %s: %s.\n", command->name, command->summary);
     if (command->details)
         put_wrapped(&writer, 0, 0, command->details);
-    xt_help_for_options(&writer, id, put_heading, put_option);
+    put_examples(&writer, xt_help_page(id));
+    put_options(&writer, id, all);
+    if (all && id == XT_COMMAND_TRAIN)
+        put_exit_codes(&writer);
     return writer.status;
 }
 
@@ -193,21 +243,19 @@ enum xt_status xt_help_group(const char *group, struct xt_str *out, struct xt_er
     return writer.status;
 }
 
-enum xt_status xt_help_overview(const struct xt_option_models *models, const char *model,
-                                struct xt_str *out, struct xt_err *err)
+enum xt_status xt_help_overview(struct xt_str *out, struct xt_err *err)
 {
-    struct xt_help_writer writer = {.models = models, .model = model, .out = out, .err = err};
+    struct xt_help_writer writer = {.out = out, .err = err};
     xt_help_put(&writer,
                 "xtrain trains image networks on Intel hardware: CPUs, and GPUs with --xpu.\n\n"
                 "Usage: xtrain [COMMAND] [OPTIONS]\n\nExamples:\n");
     for (size_t i = 0; i < EXAMPLES; i++)
         xt_help_put(&writer, "  %-62s # %s\n", examples[i].command, examples[i].what);
-    put_heading(&writer, "Commands (`xtrain COMMAND --help` tells more)");
+    put_heading(&writer, "Commands");
     for (int id = 0; id < XT_COMMAND_COUNT; id++)
         put_summary(&writer, xt_command_get((enum xt_command_id)id));
-    xt_help_put(&writer, "\nThe options of train follow.\n");
-    xt_help_for_options(&writer, XT_COMMAND_TRAIN, put_heading, put_option);
-    put_exit_codes(&writer);
+    xt_help_put(&writer, "\n`xtrain help COMMAND` shows examples and the options that are used, "
+                         "`xtrain help COMMAND --all` all.\n");
     return writer.status;
 }
 
@@ -239,7 +287,7 @@ static void man_option(struct xt_help_writer *writer, const struct xt_option *op
     struct xt_str text = {0};
     describe(writer, option, command, &text);
     xt_help_put(writer, ".TP\n.B \\-\\-%s", xt_option_has_negation(option) ? "[no\\-]" : "");
-    put_roff(writer, option->name);
+    put_roff(writer, xt_option_spelling(option));
     if (option->type->takes_value)
         xt_help_put(writer, " \\fI%s\\fR", placeholder(option));
     xt_help_put(writer, "\n");
@@ -357,10 +405,13 @@ enum xt_status xt_cmd_help(struct xt_options *options, struct xt_err *err)
     struct xt_str text = {0};
     const char *model = options->values.network.model;
     int words = 0;
-    if (options->argument_count == 0)
-        return show(&text, xt_help_overview(options->models, model, &text, err));
+    if (options->argument_count == 0 && !model && !options->values.request.all)
+        return show(&text, xt_help_overview(&text, err));
     if (options->argument_count == 1 && xt_command_is_group(options->arguments[0]))
         return show(&text, xt_help_group(options->arguments[0], &text, err));
+    if (options->argument_count == 0)
+        return show(&text, xt_help_command(XT_COMMAND_TRAIN, options->models, model,
+                                           options->values.request.all, &text, err));
     enum xt_command_id id = xt_command_find(options->arguments, options->argument_count, &words);
     const char *near = xt_command_meant(options->arguments[0]);
     if (id == XT_COMMAND_COUNT || words != options->argument_count)
@@ -368,7 +419,8 @@ enum xt_status xt_cmd_help(struct xt_options *options, struct xt_err *err)
                           xt_show(options->arguments[0]).text,
                           near ? "did you mean " : "`xtrain help` lists the commands",
                           near ? near : "", near ? "?" : "");
-    return show(&text, xt_help_command(id, options->models, model, &text, err));
+    return show(&text, xt_help_command(id, options->models, model, options->values.request.all,
+                                       &text, err));
 }
 
 enum xt_status xt_cmd_man(struct xt_options *options, struct xt_err *err)

@@ -11,12 +11,11 @@
 
 enum { XT_HELP_COLUMNS = 100 };
 
-/* The overview: commands, examples, the options of train and the exit codes. */
-enum xt_status xt_help_overview(const struct xt_option_models *models, const char *model,
-                                struct xt_str *out, struct xt_err *err);
-/* One command: its usage and options. */
+/* The overview, one screen: examples and commands. */
+enum xt_status xt_help_overview(struct xt_str *out, struct xt_err *err);
+/* One command: its usage, examples, and the options that are used, or with `all` every one. */
 enum xt_status xt_help_command(enum xt_command_id command, const struct xt_option_models *models,
-                               const char *model, struct xt_str *out, struct xt_err *err);
+                               const char *model, bool all, struct xt_str *out, struct xt_err *err);
 /* The commands whose first word is `group`. */
 enum xt_status xt_help_group(const char *group, struct xt_str *out, struct xt_err *err);
 /* The manual page, in man(7) macros. */

@@ -14,6 +14,7 @@ struct xt_help_writer {
     const char *model; /* whose defaults are shown; NULL: none */
     struct xt_str *out;
     struct xt_err *err;
+    int more; /* options that were not shown */
     enum xt_status status;
 };
 

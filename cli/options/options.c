@@ -61,8 +61,9 @@ static enum xt_status wrong_command(const struct xt_option *option, enum xt_comm
                                                 : ", ",
                                names[i]);
     if (!status)
-        status = xt_err_set(err, XT_ERR_USAGE, "--%s belongs to %s, not to %s", option->name,
-                            xt_str_get(&owners), xt_command_get(command)->name);
+        status = xt_err_set(err, XT_ERR_USAGE, "--%s belongs to %s, not to %s",
+                            xt_option_spelling(option), xt_str_get(&owners),
+                            xt_command_get(command)->name);
     xt_str_clear(&owners);
     return status;
 }
@@ -135,17 +136,14 @@ static enum xt_status set_from_command_line(struct xt_options *options,
                                             const struct xt_option *option, const char *text,
                                             struct xt_err *err)
 {
+    if (option->several && strchr(text, ',') &&
+        xt_option_is_for(xt_option_find(option->several), options->command))
+        option = xt_option_find(option->several);
     const struct xt_origin *before = &options->origins[xt_option_index(option)];
-    if (before->given && strcmp(before->given, text) != 0) {
-        if (!option->type->takes_value)
-            return xt_err_set(err, XT_ERR_USAGE,
-                              "--%s and --no-%s are both given; keep the one you mean",
-                              option->name, option->name);
-        return xt_err_set(err, XT_ERR_USAGE, "--%s is given twice, as %s and %s; keep one",
-                          option->name, xt_show(before->given).text, xt_show(text).text);
-    }
+    if (before->given && strcmp(before->given, text) != 0 && !options->repeated)
+        options->repeated = option;
     char subject[XT_OPTION_SPELT];
-    xt_option_spell(subject, option->name, false);
+    xt_option_spell(subject, xt_option_spelling(option), false);
     if (takes_list(options, option) && strchr(text, ','))
         return set_list(options, option, subject, text, err);
     return xt_options_set(options, option, subject, text,
@@ -174,12 +172,12 @@ static enum xt_status take_value(struct cursor *cursor, const struct xt_option *
         if (!after || xt_str_starts(after, "--")) {
             status = xt_option_describe(option, &takes, err);
             if (!status && !after)
-                status = xt_err_set(err, XT_ERR_USAGE, "--%s needs a value: %s", option->name,
-                                    xt_str_get(&takes));
+                status = xt_err_set(err, XT_ERR_USAGE, "--%s needs a value: %s",
+                                    xt_option_spelling(option), xt_str_get(&takes));
             else if (!status)
-                status = xt_err_set(err, XT_ERR_USAGE,
-                                    "--%s needs a value (%s), but the next argument is %s",
-                                    option->name, xt_str_get(&takes), xt_show(after).text);
+                status = xt_err_set(
+                    err, XT_ERR_USAGE, "--%s needs a value (%s), but the next argument is %s",
+                    xt_option_spelling(option), xt_str_get(&takes), xt_show(after).text);
             xt_str_clear(&takes);
             return status;
         }
@@ -197,9 +195,10 @@ static enum xt_status take_long(struct cursor *cursor, struct xt_err *err)
     char shown[XT_OPTION_SPELT];
     snprintf(shown, sizeof shown, "%.*s", (int)length, arg);
     const char *name = shown + 2;
-    const struct xt_option *option = xt_option_find(name);
-    const struct xt_option *positive = xt_str_starts(name, "no-") ? xt_option_find(name + 3) : NULL;
     enum xt_command_id command = cursor->options->command;
+    const struct xt_option *option = xt_option_find_for(name, command);
+    const struct xt_option *positive =
+        xt_str_starts(name, "no-") ? xt_option_find_for(name + 3, command) : NULL;
     if (!option && positive && positive->type->takes_value)
         return xt_err_set(err, XT_ERR_USAGE, "--%s takes a value, so there is no --no-%s",
                           positive->name, positive->name);
@@ -239,7 +238,8 @@ static enum xt_status unknown_short(const char *arg, enum xt_command_id command,
                  {"j", "workers"}, {"m", "model"},  {"o", "out"},  {"s", "seed"},
                  {"t", "threads"}, {"w", "workers"}};
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
-        if (strcmp(usual[i].letter, name) == 0)
+        if (strcmp(usual[i].letter, name) == 0 &&
+            xt_option_is_for(xt_option_find(usual[i].option), command))
             return xt_err_set(err, XT_ERR_USAGE, "there is no option %s; did you mean --%s?",
                               xt_show(arg).text, usual[i].option);
     return unknown_option(arg, name, command, err);
@@ -289,6 +289,25 @@ static enum xt_status read_command_line(struct cursor *cursor, struct xt_err *er
     return status;
 }
 
+/* Images and output of commands that take them as arguments may be given by --data and --out. */
+static void take_data_and_out(struct xt_options *options)
+{
+    const struct xt_command *command = xt_command_get(options->command);
+    bool reads = options->command == XT_COMMAND_DATA_CHECK ||
+                 options->command == XT_COMMAND_DATA_SPLIT ||
+                 options->command == XT_COMMAND_DATA_PACK;
+    bool writes = options->command == XT_COMMAND_DATA_PACK || options->command == XT_COMMAND_EXPORT;
+    size_t count = (size_t)options->argument_count;
+    if (reads && xt_options_source(options, "data") == XT_SOURCE_COMMAND_LINE) {
+        memmove(options->arguments + 1, options->arguments, count * sizeof *options->arguments);
+        options->arguments[0] = options->values.data.images;
+        options->argument_count++;
+    }
+    if (writes && options->argument_count < command->least_arguments &&
+        xt_options_source(options, "out") == XT_SOURCE_COMMAND_LINE)
+        options->arguments[options->argument_count++] = options->values.record.out;
+}
+
 /* --help works whatever else is wrong. */
 static bool asks_for_help(struct xt_settings *values, int argc, const char *const *argv)
 {
@@ -298,6 +317,8 @@ static bool asks_for_help(struct xt_settings *values, int argc, const char *cons
         else if (xt_str_starts(argv[i], "--model="))
             values->network.model = argv[i] + strlen("--model=");
     }
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        values->request.all |= strcmp(argv[i], "--all") == 0;
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             return values->request.help = true;
@@ -606,11 +627,13 @@ enum xt_status xt_options_parse(struct xt_options *options, int argc, const char
     if (status || asks_for_help(&options->values, argc, argv))
         return status;
     options->values.network.model = NULL;
-    status = xt_mem_calloc(&options->arguments, (size_t)argc, sizeof *options->arguments,
+    status = xt_mem_calloc(&options->arguments, (size_t)argc + 1, sizeof *options->arguments,
                            "the arguments", err);
     struct cursor cursor = {.options = options, .argc = argc, .argv = argv};
     if (!status)
         status = read_command_line(&cursor, err);
+    if (!status)
+        take_data_and_out(options);
     if (!status)
         status = find_config(options, err);
     if (!status)

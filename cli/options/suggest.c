@@ -72,7 +72,7 @@ void xt_option_spell(char out[XT_OPTION_SPELT], const char *name, bool in_file)
             *p = '_';
 }
 
-/* The nearest option name of the command, else of any command; NULL: none is near. */
+/* The nearest option name of the command; NULL: none is near. */
 static const char *nearest(const char *name, enum xt_command_id command)
 {
     size_t count = 0;
@@ -81,13 +81,8 @@ static const char *nearest(const char *name, enum xt_command_id command)
     size_t own = 0;
     for (size_t i = 0; i < count; i++)
         if (!table[i].hidden && xt_option_is_for(&table[i], command))
-            names[own++] = table[i].name;
-    const char *found = xt_str_nearest(name, names, own);
-    if (found)
-        return found;
-    for (size_t i = 0; i < count; i++)
-        names[i] = table[i].name;
-    return xt_str_nearest(name, names, count);
+            names[own++] = xt_option_spelling(&table[i]);
+    return xt_str_nearest(name, names, own);
 }
 
 /* "; use --lr" after an unknown name, into `hint`. */
@@ -97,13 +92,14 @@ void xt_option_suggest(char *hint, size_t size, const char *given, bool in_file,
     char name[XT_OPTION_NAME];
     char spelt[XT_OPTION_SPELT];
     xt_option_to_dashes(name, given);
-    if (xt_option_find(name)) {
+    if (xt_option_find(name) && xt_option_is_for(xt_option_find(name), command)) {
         xt_option_spell(spelt, name, in_file);
         snprintf(hint, size, "; write %s", spelt);
         return;
     }
     for (size_t i = 0; i < sizeof habits / sizeof *habits; i++) {
-        if (!is_among(habits[i].names, name))
+        if (!is_among(habits[i].names, name) ||
+            !xt_option_is_for(xt_option_find_for(habits[i].option, command), command))
             continue;
         xt_option_spell(spelt, habits[i].option, in_file);
         bool gpu = strcmp(habits[i].option, "xpu") == 0;
@@ -123,7 +119,7 @@ void xt_option_suggest(char *hint, size_t size, const char *given, bool in_file,
     }
     bool negated = xt_str_starts(name, "no-");
     const char *near = nearest(negated ? name + 3 : name, command);
-    if (near && negated && xt_option_find(near)->type->takes_value)
+    if (near && negated && xt_option_find_for(near, command)->type->takes_value)
         near = NULL;
     if (near && negated && in_file) {
         xt_option_spell(spelt, near, in_file);

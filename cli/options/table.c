@@ -50,7 +50,8 @@ enum {
     HELP = 1 << XT_COMMAND_HELP,
     NETWORK = TRAIN | EVAL | ANSWER, /* commands that run a network */
     EVERY = (1 << XT_COMMAND_COUNT) - 1,
-    WORKS = EVERY & ~(HELP | 1 << XT_COMMAND_MAN | 1 << XT_COMMAND_COMPLETION),
+    WORKS = EVERY &
+            ~(HELP | 1 << XT_COMMAND_VERSION | 1 << XT_COMMAND_MAN | 1 << XT_COMMAND_COMPLETION),
 };
 
 static const char *const bn_names[] = {"auto", "batch", "frozen", NULL};
@@ -87,8 +88,9 @@ static const struct xt_option table[] = {
      "path<tab>label, tars of images and labels, CCPD's pictures (ccpd:DIR), a mixture (mix.yaml), "
      "or pictures made on the fly (synth:plates?count=N&seed=S); without it, pictures made on the "
      "fly",
-     XT_GROUP_DATA, TRAIN | EVAL | PREDICT | DIFF | LOADER | WARM, FIELD(source, data.images),
-     .value = "DIR|LIST|synth:...", .needed = LOADER, .resume = XT_RESUME_SAYS},
+     XT_GROUP_DATA, TRAIN | EVAL | PREDICT | DIFF | LOADER | WARM | CHECK | SPLIT | PACK,
+     FIELD(source, data.images), .value = "DIR|LIST|synth:...", .needed = LOADER,
+     .resume = XT_RESUME_SAYS},
     {"val",
      "images to evaluate on while training, given as for --data; eval uses them if --data is "
      "not on its command line, and data check looks for images in both",
@@ -154,7 +156,7 @@ static const struct xt_option table[] = {
 
     {"out",
      "the run's folder, which must be new unless --resume is given; without it, runs/MODEL-DATE-N",
-     XT_GROUP_RUN, TRAIN | SPLIT, FIELD(path, record.out), .value = "DIR"},
+     XT_GROUP_RUN, TRAIN | SPLIT | PACK | EXPORT, FIELD(path, record.out), .value = "DIR"},
     {"config",
      "read options from a YAML file: keys as here, with _ for -; the command line wins; keys of "
      "other commands are checked and ignored",
@@ -317,8 +319,9 @@ static const struct xt_option table[] = {
     {"amp",
      "mixed precision: the type of activations and of the arithmetic on them; weights stay "
      "float32. int8 is for eval and predict (see --calibrate)",
-     XT_GROUP_MACHINE, NETWORK | BENCH | SELFTEST | SCALE, CHOICE(network.amp, amp_names, "off"),
-     .lists = BENCH, .resume = XT_RESUME_SAYS},
+     XT_GROUP_MACHINE, NETWORK | BENCH | SELFTEST | SCALE | INFER,
+     CHOICE(network.amp, amp_names, "off"), .lists = BENCH | INFER, .several = "compare",
+     .resume = XT_RESUME_SAYS},
     {"threads",
      "threads that compute; the last bits of results depend on it; 0: as many as the process may "
      "use, or as the resumed run had",
@@ -389,7 +392,7 @@ static const struct xt_option table[] = {
      XT_GROUP_MACHINE, EVAL | ANSWER | EXPORT | WARM, FLAG(network.fuse, "true"), .shared = true},
     {"compare", "evaluate in each of these types, one table: f32,bf16,int8", XT_GROUP_MACHINE, EVAL,
      CHOICE(eval.compare, type_names, NULL), .value = "TYPE,...", .lists = EVAL,
-     .not_in_config = true, .shared = true},
+     .not_in_config = true, .shared = true, .hidden = true},
     {"for", "compile for these: train,eval,predict", XT_GROUP_MACHINE, WARM,
      CHOICE(warm.purpose, purpose_names, "train"), .value = "PURPOSE,...", .lists = WARM,
      .not_in_config = true},
@@ -399,7 +402,7 @@ static const struct xt_option table[] = {
      .not_in_config = true},
     {"types", "compile in these types: f32,bf16,fp16, and for eval and predict int8",
      XT_GROUP_MACHINE, WARM, CHOICE(warm.types, type_names, "f32"), .value = "TYPE,...",
-     .lists = WARM, .not_in_config = true},
+     .lists = WARM, .not_in_config = true, .spelt = "amp"},
     {"calibrate",
      "int8: representative images, from which the ranges of the network's tensors are measured; "
      "labels are not needed. Without it eval uses `data` of --config, else the images that it "
@@ -431,7 +434,8 @@ static const struct xt_option table[] = {
     {"page",
      "the page's file; without it report.html, in the run's folder if there is one run, "
      "else in the working directory",
-     XT_GROUP_OUTPUT, REPORT, FIELD(path, page), .value = "FILE", .not_in_config = true},
+     XT_GROUP_OUTPUT, REPORT, FIELD(path, page), .value = "FILE", .not_in_config = true,
+     .spelt = "out"},
 
     {"listen", "the address to listen on; port 0: any free port", XT_GROUP_SERVICE, SERVE,
      FIELD(text, service.listen), .fallback = "127.0.0.1:8080", .value = "ADDRESS:PORT|unix:PATH"},
@@ -488,7 +492,7 @@ static const struct xt_option table[] = {
      SPLIT, REAL(dataset.val_part, 0, 1, "0.1"), .above_min = true, .below_max = true,
      .not_in_config = true},
     {"type", "what the model computes in; int8 needs --calibrate", XT_GROUP_OUTPUT, EXPORT,
-     CHOICE(export.type, export_names, "f32"), .not_in_config = true},
+     CHOICE(export.type, export_names, "f32"), .not_in_config = true, .spelt = "amp"},
     {"fixed-batch", "the model takes exactly N images at a time; 0: any number", XT_GROUP_OUTPUT,
      EXPORT, INTEGER(export.fixed_batch, 0, 65536, "0"), .value = "N", .not_in_config = true},
     {"with-preprocess",
@@ -548,6 +552,8 @@ static const struct xt_option table[] = {
      FLAG(output.verbose, "false"), .letter = 'v'},
     {"log-time", "begin messages and lines of progress with date and time", XT_GROUP_OUTPUT, WORKS,
      FLAG(output.log_time, "false")},
+    {"all", "show every option of the command", XT_GROUP_OUTPUT, HELP, FLAG(request.all, "false"),
+     .not_in_config = true},
     {"version", "show the versions of xtrain and of the libraries it uses; also -V",
      XT_GROUP_OUTPUT, EVERY, FLAG(request.version, "false"), .not_in_config = true},
     {"help", "show this help; also -h", XT_GROUP_OUTPUT, EVERY, FLAG(request.help, "false"),
@@ -574,6 +580,20 @@ const struct xt_option *xt_option_find(const char *name)
         if (strcmp(table[i].name, name) == 0)
             return &table[i];
     return NULL;
+}
+
+const struct xt_option *xt_option_find_for(const char *name, enum xt_command_id command)
+{
+    for (size_t i = 0; i < TABLE_COUNT; i++)
+        if (strcmp(xt_option_spelling(&table[i]), name) == 0 &&
+            xt_option_is_for(&table[i], command))
+            return &table[i];
+    return xt_option_find(name);
+}
+
+const char *xt_option_spelling(const struct xt_option *option)
+{
+    return option->spelt ? option->spelt : option->name;
 }
 
 size_t xt_option_index(const struct xt_option *option)

@@ -16,6 +16,10 @@ const struct xt_option *xt_option_table(size_t *count);
 const char *xt_option_group_title(enum xt_option_group group);
 /* The option called `name` (without "--", dashes), or NULL. */
 const struct xt_option *xt_option_find(const char *name);
+/* The option that the command calls `name`, which may be its other spelling; else as above. */
+const struct xt_option *xt_option_find_for(const char *name, enum xt_command_id command);
+/* The name that help and messages use. */
+const char *xt_option_spelling(const struct xt_option *option);
 /* Its index in the table. */
 size_t xt_option_index(const struct xt_option *option);
 bool xt_option_is_for(const struct xt_option *option, enum xt_command_id command);

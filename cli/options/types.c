@@ -296,12 +296,40 @@ static enum xt_status spell_flag(const struct xt_option *option, const void *val
     return xt_str_printf(out, err, "%s", on ? "true" : "false");
 }
 
+static bool is_choice(const struct xt_option *option, const char *word)
+{
+    for (size_t i = 0; option->choices[i]; i++)
+        if (strcmp(option->choices[i], word) == 0)
+            return true;
+    return false;
+}
+
+/* Number types have many names; the one among the choices, or `text` itself. */
+static const char *name_of_type(const struct xt_option *option, const char *text)
+{
+    static const char *const types[][7] = {
+        {"f32", "off", "fp32", "float32", "float", NULL},
+        {"bf16", "bfloat16", NULL},
+        {"fp16", "f16", "half", "float16", NULL},
+        {"int8", "i8", "qint8", NULL},
+    };
+    if (!is_choice(option, "int8") && !is_choice(option, "bf16"))
+        return text;
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (size_t i = 0; types[t][i]; i++)
+            for (size_t k = 0; strcasecmp(types[t][i], text) == 0 && types[t][k]; k++)
+                if (is_choice(option, types[t][k]))
+                    return types[t][k];
+    return text;
+}
+
 static enum xt_status parse_choice(const struct xt_option *option, const char *subject,
                                    const char *text, void *value, struct xt_err *err)
 {
     unsigned count = 0;
+    const char *name = name_of_type(option, text);
     for (; option->choices[count]; count++) {
-        if (strcmp(option->choices[count], text) == 0) {
+        if (strcmp(option->choices[count], name) == 0) {
             memcpy(value, &count, sizeof count);
             return XT_OK;
         }

@@ -80,13 +80,15 @@ struct xt_option {
     const char *const *choices; /* NULL-terminated, in the enum's order */
     double min;                 /* numbers and durations */
     double max;
-    unsigned automatic; /* bits: commands that accept auto, which is 0 */
-    bool above_min;     /* min itself is excluded */
-    bool below_max;     /* max itself is excluded */
-    bool by_model;      /* the model's recipe may set it */
-    bool not_in_config; /* command line only */
-    bool hidden;        /* in no help, manual or completion */
-    bool shared;        /* several ranks have to agree on it, though weights do not depend on it */
+    unsigned automatic;  /* bits: commands that accept auto, which is 0 */
+    bool above_min;      /* min itself is excluded */
+    bool below_max;      /* max itself is excluded */
+    bool by_model;       /* the model's recipe may set it */
+    bool not_in_config;  /* command line only */
+    const char *spelt;   /* help's name for the option, also understood; NULL: `name` */
+    const char *several; /* the option that takes a list given for this one; NULL: none */
+    bool hidden;         /* in no help, manual or completion */
+    bool shared;         /* several ranks have to agree on it, though weights do not depend on it */
 };
 
 /* Untrusted text made printable: in double quotes, control bytes and invalid UTF-8 as \\xNN,

@@ -53,8 +53,10 @@ struct xt_options {
     size_t string_count;
     size_t string_capacity;
     const char *run_config; /* of the run that the weights are of; NULL: none */
-    char *run_text;         /* the config.yaml of the run that is resumed */
-    bool goes_on;           /* values.config is that of the run that --resume names */
+    const struct xt_option
+        *repeated;  /* given more than once, of which the last holds; NULL: none */
+    char *run_text; /* the config.yaml of the run that is resumed */
+    bool goes_on;   /* values.config is that of the run that --resume names */
 };
 
 /* The source of the option `name`. */

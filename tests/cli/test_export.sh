@@ -38,9 +38,9 @@ expect 2 'model.pt: the model'\''s file must end in .onnx' "${export[@]}" model.
 expect 2 'needs WEIGHTS MODEL.onnx' "${export[@]}"
 expect 2 'no more: other.onnx' "${export[@]}" model.onnx other.onnx
 expect 2 'give --calibrate DIR' "${export[@]}" model.onnx --type int8
-expect 2 'with --type fp16 leave it out' "${export[@]}" model.onnx --type fp16 --calibrate "$images"
+expect 2 'with --amp fp16 leave it out' "${export[@]}" model.onnx --type fp16 --calibrate "$images"
 expect 2 'leave --no-fuse out' "${export[@]}" model.onnx --type fp16 --no-fuse
-expect 2 '--type takes f32, fp16 or int8' "${export[@]}" model.onnx --type bf16
+expect 2 '--amp takes f32, fp16 or int8' "${export[@]}" model.onnx --type bf16
 expect 1 'there is no folder nowhere' "${export[@]}" nowhere/model.onnx
 mkdir folder.onnx
 expect 2 'folder.onnx is a folder' "${export[@]}" folder.onnx

@@ -183,7 +183,7 @@ static void refusals(void **state)
     net = begin();
     in = xt_net_input(net, 4, 4, 6);
     xt_net_max_pool(net, in, &(struct xt_net_pool){.kernel = {2, 2}, .pad = {2, 0, 0, 0}});
-    expect_refused(net, "padding alone");
+    expect_refused(net, "entirely in the padding");
 
     expect_refused(begin(), "without an output");
 }

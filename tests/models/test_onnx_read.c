@@ -169,8 +169,10 @@ static void test_an_operator_that_is_not_there_is_refused_with_its_node_and_a_ne
 {
     struct xt_onnx_net read;
     struct xt_err err;
-    xt_onnx_read(&read, write_model(*state, "Selu"), &err);
-    support_assert_error(&err, XT_ERR_DATA, "(Selu) is an operator that is not there; Relu is");
+    xt_onnx_read(&read, write_model(*state, "Relv"), &err);
+    support_assert_error(&err, XT_ERR_DATA, "(Relv) is an operator that is not there; Relu is");
+    xt_onnx_read(&read, write_model(*state, "Upsample"), &err);
+    support_assert_error(&err, XT_ERR_DATA, "(Upsample) is an operator that is not there; making");
 }
 
 static void test_lies_about_sizes_are_refused(void **state)

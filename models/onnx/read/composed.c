@@ -91,8 +91,7 @@ static struct xt_read_view *norm_rows(struct xt_reader *reader, const struct xt_
     return xt_read_after(reader, node, view, NULL, homes, value);
 }
 
-/* Whether input i is this number, made by an exporter, or is not given. */
-static bool is_neutral(struct xt_reader *reader, struct xt_read_node *node, int i, double neutral)
+bool xt_read_is_neutral(struct xt_reader *reader, struct xt_read_node *node, int i, double neutral)
 {
     double number = 0;
     struct xt_read_value *value = xt_read_input(node, i);
@@ -122,7 +121,7 @@ static bool give_scaled(struct xt_reader *reader, struct xt_read_node *node,
                         struct xt_read_view *view)
 {
     for (int i = 1; i <= 2 && view; i++) {
-        if (is_neutral(reader, node, i, i == 1))
+        if (xt_read_is_neutral(reader, node, i, i == 1))
             continue;
         struct xt_read_view *vector = vector_of(reader, node, i, view->ndims);
         view = vector ? xt_read_combine(reader, node, view, vector, i == 1) : NULL;

@@ -397,30 +397,62 @@ static struct xt_read_constant *fold_concat(struct xt_reader *reader,
     return out;
 }
 
-/* Of a vector. */
+/* Where a slice of an axis begins and how many it takes, backwards too. */
+static int64_t slice_count(int64_t dim, int64_t end, int64_t step, int64_t *start)
+{
+    int64_t first = step < 0 ? dim - 1 : dim; /* the largest start */
+    int64_t last = step < 0 ? -1 : 0;         /* the least end */
+    *start = *start < -dim ? last : *start < 0 ? *start + dim : *start;
+    *start = *start > first ? first : *start;
+    end = end < -dim ? last : end < 0 ? end + dim : end > dim ? dim : end;
+    int64_t room = step < 0 ? *start - end : end - *start;
+    int64_t size = step < 0 ? -step : step;
+    return room > 0 ? (room - 1) / size + 1 : 0;
+}
+
+/* Along one axis. */
 static struct xt_read_constant *fold_slice(struct xt_reader *reader,
                                            const struct xt_read_node *node,
                                            const struct xt_read_constant *in)
 {
-    int64_t start = 0;
-    int64_t end = 0;
-    int64_t step = 1;
-    int64_t all[4][XT_READ_DIMS_MAX];
+    int64_t all[4][XT_READ_DIMS_MAX] = {{0}};
+    int64_t dims[XT_READ_DIMS_MAX];
+    size_t outer = 0;
+    size_t inner = 0;
     bool given = xt_read_ints(reader, node, "starts", 1, all[0]) == 1 &&
                  xt_read_ints(reader, node, "ends", 2, all[1]) == 1;
+    int axes = xt_read_ints(reader, node, "axes", 3, all[2]);
     int steps = xt_read_ints(reader, node, "steps", 4, all[3]);
-    if (in->ndims != 1 || !given || (steps != 1 && steps != -1) || (steps == 1 && all[3][0] < 1))
+    int64_t step = steps == 1 ? all[3][0] : 1;
+    int axis = axes == 1 || axes == -1 ? normal_axis(axes == 1 ? all[2][0] : 0, in->ndims) : -1;
+    if (!given || axis < 0 || (steps != 1 && steps != -1) || step == 0 || step < -INT32_MAX)
         return NULL;
-    start = all[0][0];
-    end = all[1][0];
-    step = steps == 1 ? all[3][0] : 1;
-    int64_t dim = in->dims[0];
-    start = start < -dim ? 0 : start < 0 ? start + dim : start > dim ? dim : start;
-    end = end < -dim ? 0 : end < 0 ? end + dim : end > dim ? dim : end;
-    int64_t count = end > start ? (end - start - 1) / step + 1 : 0;
-    struct xt_read_constant *out = make(reader, 1, &count, in->is_float);
-    for (int64_t i = 0; out && i < count; i++)
-        out->numbers[i] = in->numbers[start + i * step];
+    memcpy(dims, in->dims, sizeof dims);
+    int64_t start = all[0][0];
+    dims[axis] = slice_count(in->dims[axis], all[1][0], step, &start);
+    around(in, axis, &outer, &inner);
+    struct xt_read_constant *out = make(reader, in->ndims, dims, in->is_float);
+    for (size_t i = 0; out && i < out->count; i++) {
+        size_t row = i / inner / (size_t)dims[axis] * (size_t)in->dims[axis];
+        int64_t from = start + (int64_t)(i / inner % (size_t)dims[axis]) * step;
+        out->numbers[i] = in->numbers[(row + (size_t)from) * inner + i % inner];
+    }
+    return out;
+}
+
+/* Of a matrix. */
+static struct xt_read_constant *fold_transpose(struct xt_reader *reader,
+                                               const struct xt_read_node *node,
+                                               const struct xt_read_constant *in)
+{
+    int64_t perm[XT_READ_DIMS_MAX];
+    int given = xt_read_ints(reader, node, "perm", -1, perm);
+    if (in->ndims != 2 || (given == 2 && perm[0] == 0))
+        return NULL;
+    const int64_t dims[] = {in->dims[1], in->dims[0]};
+    struct xt_read_constant *out = make(reader, 2, dims, in->is_float);
+    for (size_t i = 0; out && i < out->count; i++)
+        out->numbers[i] = in->numbers[i % (size_t)dims[1] * (size_t)dims[0] + i / (size_t)dims[1]];
     return out;
 }
 
@@ -617,6 +649,8 @@ static struct xt_read_constant *compute(struct xt_reader *reader, const struct x
         return fold_concat(reader, in, count);
     if (xt_read_is(node, "Slice"))
         return fold_slice(reader, node, in[0]);
+    if (xt_read_is(node, "Transpose"))
+        return fold_transpose(reader, node, in[0]);
     if (xt_read_is(node, "Squeeze"))
         return fold_squeeze(reader, node, in[0]);
     if (xt_read_is(node, "Unsqueeze"))
@@ -655,6 +689,20 @@ static struct xt_read_constant *shape_of(struct xt_reader *reader, const struct 
     return out;
 }
 
+/* A weight of few numbers whose axes alone change is still that weight. */
+static struct xt_read_constant *same_weight(const struct xt_read_node *node,
+                                            const struct xt_read_constant *in,
+                                            struct xt_read_constant *out)
+{
+    bool keeps =
+        xt_read_is(node, "Unsqueeze") || xt_read_is(node, "Squeeze") || xt_read_is(node, "Reshape");
+    if (out && keeps && in->tensor && in->is_float && !in->transposed) {
+        out->tensor = in->tensor;
+        out->name = in->name;
+    }
+    return out;
+}
+
 static bool give(struct xt_read_node *node, struct xt_read_constant *constant)
 {
     if (constant && node->output_count && node->outputs[0])
@@ -688,5 +736,6 @@ bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node)
     for (int i = 0; i < count; i++)
         if (!xt_read_numbers(reader, in[i]))
             return false;
-    return give(node, compute(reader, node, in, count));
+    struct xt_read_constant *out = compute(reader, node, in, count);
+    return give(node, count ? same_weight(node, in[0], out) : out);
 }

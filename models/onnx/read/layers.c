@@ -122,7 +122,8 @@ static struct xt_read_constant *weight_of(struct xt_reader *reader, struct xt_re
 {
     struct xt_read_value *value = xt_read_input(node, i);
     struct xt_read_constant *constant = value ? xt_read_constant_of(reader, value) : NULL;
-    if (constant && constant->tensor && constant->ndims == ndims && constant->is_float)
+    if (constant && constant->tensor && constant->ndims == ndims &&
+        constant->tensor->ndims == ndims && constant->is_float)
         return constant;
     xt_reader_refuse(reader, node,
                      "needs as its input %d a tensor of %d dimensions stored in the file: weights "
@@ -283,6 +284,10 @@ bool xt_read_batch_norm(struct xt_reader *reader, struct xt_read_node *node)
         return false;
     if (view->ndims < 2)
         return xt_reader_refuse(reader, node, "reads a tensor of one dimension");
+    if (xt_read_is_neutral(reader, node, 1, 1) && xt_read_is_neutral(reader, node, 2, 0))
+        return xt_reader_refuse(reader, node,
+                                "has no scale and shift of its own (affine=False), which is not "
+                                "supported; a batch norm with both is");
     for (int i = 0; i < 4; i++) {
         params[i] = weight_of(reader, node, i + 1, 1);
         if (!params[i])
@@ -308,19 +313,35 @@ bool xt_read_batch_norm(struct xt_reader *reader, struct xt_read_node *node)
     return xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
 }
 
+static bool unscaled_layer_norm(struct xt_reader *reader, struct xt_read_node *node,
+                                struct xt_read_view *view)
+{
+    const struct xt_net_norm spec = {.eps = xt_read_float(node, "epsilon", 1e-5), .unscaled = true};
+    int homes[XT_READ_DIMS_MAX] = {0};
+    xt_read_channel_homes(view, view->ndims - 1, homes);
+    struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
+    value = value ? xt_net_layer_norm(reader->net, value, &spec) : NULL;
+    return xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
+}
+
 bool xt_read_layer_norm(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_view *in = xt_read_data(reader, node, 0);
     struct xt_read_view *view = in ? xt_read_copy(reader, in) : NULL;
-    struct xt_read_constant *weight = view ? weight_of(reader, node, 1, 1) : NULL;
-    struct xt_read_constant *bias = weight ? weight_of(reader, node, 2, 1) : NULL;
     struct names names;
     int homes[XT_READ_DIMS_MAX] = {0};
-    if (!bias || !name_layer(reader, node, weight, bias, &names))
+    if (!view)
         return false;
     int last = view->ndims - 1;
     int axis = xt_read_axis_of(reader, node, xt_read_int(node, "axis", -1), view->ndims);
     if (axis < 0)
+        return false;
+    if (axis == last && xt_read_is_neutral(reader, node, 1, 1) &&
+        xt_read_is_neutral(reader, node, 2, 0))
+        return unscaled_layer_norm(reader, node, view);
+    struct xt_read_constant *weight = axis == last ? weight_of(reader, node, 1, 1) : NULL;
+    struct xt_read_constant *bias = weight ? weight_of(reader, node, 2, 1) : NULL;
+    if (axis == last && (!bias || !name_layer(reader, node, weight, bias, &names)))
         return false;
     if (axis != last || weight->dims[0] != xt_read_dim(view, last) ||
         bias->dims[0] != weight->dims[0])
@@ -357,9 +378,15 @@ struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt
                          xt_str_quote(value->name, strlen(value->name)).text);
         return NULL;
     }
-    struct xt_net_parameter spec = {.name = constant->name, .ndims = constant->ndims};
+    const struct xt_file_tensor *own = constant->tensor; /* the view may have other axes */
+    struct xt_net_parameter spec = {.name = constant->name, .ndims = own->ndims};
+    if (own->ndims > 4) {
+        xt_reader_refuse(reader, node, "reads a parameter of more than four dimensions");
+        return NULL;
+    }
+    for (int i = 0; i < own->ndims; i++)
+        spec.dims[i] = (int)own->dims[i];
     for (int i = constant->ndims - 1; i >= 0; i--) {
-        spec.dims[i] = (int)constant->dims[i];
         homes[i] = XT_READ_NONE;
         if (constant->dims[i] == 1)
             continue;

@@ -231,12 +231,32 @@ struct xt_read_view *xt_read_combine(struct xt_reader *reader, const struct xt_r
     return xt_read_after(reader, node, a, b, homes, value);
 }
 
+/* Pixels and a tensor of the file: the mean or deviation of pixels, which would be trained. */
+static bool is_normalisation(const struct xt_reader *reader, const struct xt_read_view *a,
+                             const struct xt_read_view *b)
+{
+    const struct xt_value *pixels = reader->input->view->value;
+    return (a->value == pixels && b->value->of_parameter) ||
+           (b->value == pixels && a->value->of_parameter);
+}
+
+static bool refuse_normalisation(struct xt_reader *reader, const struct xt_read_node *node)
+{
+    return xt_reader_refuse(reader, node,
+                            "normalises pixels by a tensor of the file, which would be trained: "
+                            "export the network without it and give --normalize MEAN/STD");
+}
+
 bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node)
 {
     double number = 0;
     for (int i = 0; i < 2; i++)
         if (is_number(reader, xt_read_input(node, 1 - i), &number))
             return with_number(reader, node, i, number);
+    const struct xt_read_value *first = xt_read_input(node, 0);
+    if (xt_read_is(node, "Div") && first && first->view &&
+        first->view->value == reader->input->view->value)
+        return refuse_normalisation(reader, node);
     if (xt_read_is(node, "Div"))
         return xt_reader_refuse(
             reader, node,
@@ -246,6 +266,8 @@ bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node)
     struct xt_read_view *second = b ? xt_read_copy(reader, b) : NULL;
     if (!second)
         return false;
+    if (is_normalisation(reader, a, b))
+        return refuse_normalisation(reader, node);
     if (xt_read_is(node, "Sub"))
         second->scale = -second->scale;
     return xt_read_give(node, xt_read_combine(reader, node, a, second, xt_read_is(node, "Mul")));

@@ -77,10 +77,83 @@ operators[] = {
 };
 enum { OPERATORS = sizeof operators / sizeof *operators };
 
+/* What is near in meaning, where the spelling says something else or nothing. */
+static const char *advice_on(const char *op)
+{
+    static const char recurrent[] = "recurrent layers are not supported; convolutions along the "
+                                    "width and attention (MatMul, Softmax) are";
+    static const char larger[] = "making an image larger is not supported: networks end in classes "
+                                 "or a row of symbols";
+    static const char alike[] = "BatchNormalization, LayerNormalization, GroupNormalization and "
+                                "InstanceNormalization are supported";
+    static const char chosen[] = "elements cannot be chosen by what the network computes";
+    static const char quantised[] = "export the network before it is quantised";
+    static const char *const advice[][2] = {
+        {"LSTM", recurrent},
+        {"GRU", recurrent},
+        {"RNN", recurrent},
+        {"Resize", larger},
+        {"Upsample", larger},
+        {"ConvTranspose", larger},
+        {"GridSample", larger},
+        {"LRN", alike},
+        {"MeanVarianceNormalization", alike},
+        {"Einsum", "MatMul, Gemm and Conv are supported"},
+        {"Abs", "Relu, LeakyRelu and Elu are supported"},
+        {"Pow", "products (Mul) are supported"},
+        {"Sqrt", "products (Mul) and norms are supported"},
+        {"Exp", "Sigmoid, Softplus, Elu and Softmax are supported"},
+        {"Log", "Softplus is supported"},
+        {"ReduceL2", "LayerNormalization is supported"},
+        {"Where", chosen},
+        {"Greater", chosen},
+        {"Less", chosen},
+        {"TopK", chosen},
+        {"ArgMax", chosen},
+        {"NonZero", chosen},
+        {"ScatterND", chosen},
+        {"ScatterElements", chosen},
+        {"GatherElements", chosen},
+        {"GatherND", chosen},
+        {"RandomUniformLike", "Dropout and stochastic depth are supported"},
+        {"RandomNormalLike", "Dropout and stochastic depth are supported"},
+        {"Bernoulli", "Dropout and stochastic depth are supported"},
+        {"QuantizeLinear", quantised},
+        {"DequantizeLinear", quantised},
+    };
+    for (size_t i = 0; i < sizeof advice / sizeof *advice; i++)
+        if (strcmp(advice[i][0], op) == 0)
+            return advice[i][1];
+    return NULL;
+}
+
+/* Whether it computes with weights alone. */
+static bool is_of_weights(struct xt_reader *reader, const struct xt_read_node *node)
+{
+    bool any = false;
+    for (int i = 0; i < node->input_count; i++) {
+        struct xt_read_value *value = node->inputs[i];
+        const struct xt_read_constant *constant = value ? xt_read_constant_of(reader, value) : NULL;
+        if (value && !constant)
+            return false;
+        any = any || (constant && constant->tensor && constant->is_float);
+    }
+    return any;
+}
+
 static bool refuse_operator(struct xt_reader *reader, const struct xt_read_node *node)
 {
     const char *names[OPERATORS];
     size_t count = 0;
+    if (is_of_weights(reader, node))
+        return xt_reader_refuse(reader, node,
+                                "computes a weight from others (weight normalisation, "
+                                "standardisation), which cannot be trained here; "
+                                "torch.nn.utils.parametrize.remove_parametrizations and "
+                                "remove_weight_norm store the result as the weight");
+    const char *advice = advice_on(node->op);
+    if (advice)
+        return xt_reader_refuse(reader, node, "is an operator that is not there; %s", advice);
     struct xt_str all = {0};
     for (int i = 0; i < OPERATORS; i++)
         if (operators[i].op[0] != '(')

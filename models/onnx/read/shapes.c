@@ -239,6 +239,21 @@ static bool repeat_for_batch(struct xt_read_view *view, int axis)
     return true;
 }
 
+/* Whether all that reads the value repeats what is shorter by itself. */
+static bool is_broadcast_later(const struct xt_reader *reader, const struct xt_read_value *value)
+{
+    static const char *const ops[] = {"Mul", "Add", "Sub"};
+    for (size_t i = 0; i < reader->node_count; i++)
+        for (int k = 0; k < reader->nodes[i].input_count; k++) {
+            bool known = reader->nodes[i].inputs[k] != value;
+            for (size_t o = 0; o < sizeof ops / sizeof *ops; o++)
+                known = known || xt_read_is(&reader->nodes[i], ops[o]);
+            if (!known)
+                return false;
+        }
+    return value != reader->output;
+}
+
 bool xt_read_expand(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_value *value = xt_read_input(node, 0);
@@ -257,7 +272,8 @@ bool xt_read_expand(struct xt_reader *reader, struct xt_read_node *node)
     for (int i = 0; i < count; i++) {
         int64_t own = xt_read_dim(out, i);
         bool stays = dims[i] == 1 || dims[i] == -1 || dims[i] == own;
-        if (!stays && !(own == 1 && dims[i] == XT_READ_BATCH && repeat_for_batch(out, i)))
+        bool later = own == 1 && is_broadcast_later(reader, node->outputs[0]);
+        if (!stays && !later && !(own == 1 && dims[i] == XT_READ_BATCH && repeat_for_batch(out, i)))
             return xt_reader_refuse(
                 reader, node, "repeats its input; only parameters can be repeated, over the batch");
     }

@@ -225,8 +225,8 @@ ifeq ($(SAN),)
 test:
 	@scripts/deps.sh
 	@$(MAKE) -k all tests || true
-	@$(FUZZ_MAKE) || true
-	@scripts/run-tests.sh --jobs 2 --fuzz-seconds 5 $(TESTS) $(TEST_SCRIPTS) $(GOLDEN_RUN) $(FUZZ_RUN)
+	+@$(FUZZ_MAKE) || true
+	@scripts/run-tests.sh --jobs 2 --fuzz-seconds 2 $(TESTS) $(TEST_SCRIPTS) $(GOLDEN_RUN) $(FUZZ_RUN)
 
 THREADED_TESTS := $(addprefix $(BUILD)/san-thread/tests/,data/test_loader data/test_cached_files data/test_cache infer/test_feed \
   infer/test_session)
@@ -235,7 +235,7 @@ test-all:
 	@$(MAKE) test-xpu
 	@XTRAIN_TEST_ALL=1 TEST_TIMEOUT=1800 $(MAKE) test-mpi
 	@$(MAKE) -k all tests || true
-	@$(FUZZ_MAKE) || true
+	+@$(FUZZ_MAKE) || true
 	@$(MAKE) -k SAN=address BUILD=$(BUILD)/san-address tests || true
 	@$(MAKE) -k SAN=thread BUILD=$(BUILD)/san-thread $(THREADED_TESTS) || true
 	@scripts/mutate.sh

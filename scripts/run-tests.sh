@@ -4,8 +4,9 @@
 #
 #   scripts/run-tests.sh [--jobs N] [--fuzz-seconds N] [--golden PROGRAM] [--skip 'NAME: REASON']... FILE...
 #
-# One FILE after the other or, with --jobs, N at a time, fuzzers two at least; their lines come in the order that was
-# given. Those whose source says "Runs alone: REASON" (they measure time, say) come last, one after the other.
+# One FILE after the other or, with --jobs, N at a time, each on CPUs of its own where there are enough, fuzzers two at
+# least; their lines come in the order that was given. Those whose source says "Runs alone: REASON" (they measure time,
+# say) come last, one after the other, on all CPUs.
 # A FILE is a cmocka program (each of its tests counts), a fuzz_* program (run for N seconds; counts one) or a .sh
 # script (exit code 0 passed, 77 skipped; counts one). --golden runs PROGRAM on the shared golden numbers. A FILE that
 # is missing (it was not built), crashes, or takes longer than TEST_TIMEOUT seconds (300) counts as failed.
@@ -70,6 +71,26 @@ ending() {
     124) echo "stopped after $limit s" ;;
     *) if [ "$1" -gt 128 ] && [ "$1" -lt 160 ]; then echo "ended by signal $(($1 - 128))"; else echo "exit code $1"; fi ;;
   esac
+}
+
+# The CPUs that this process may use, in as many shares as there are jobs. Threads of two tests that wait for each other's
+# CPU make small networks ten times slower.
+mapfile -t cpus < <(taskset -pc $$ 2>/dev/null | sed 's/.*: //' | tr ',' '\n' |
+  awk -F- '{ for (c = $1; c <= ($2 == "" ? $1 : $2); c++) print c }')
+share() { # its number from 0: a list of CPUs
+  local each=$((${#cpus[@]} / jobs))
+  (IFS=,; echo "${cpus[*]:$1*each:each}")
+}
+export XTRAIN_TEST_CPUS=$(IFS=,; echo "${cpus[*]}") # all of them, for a test that asks for more than its share
+# Takes the first share that no other test holds, until this shell ends.
+take_share() {
+  local i
+  [ "$jobs" -gt 1 ] && [ "${#cpus[@]}" -ge "$jobs" ] || return 0
+  for ((i = 0; i < jobs; i++)); do
+    exec {held}>"$scratch/share.$i"
+    ! flock -n "$held" || { taskset -pc "$(share "$i")" "$BASHPID" >/dev/null; return 0; }
+    exec {held}>&-
+  done
 }
 
 run() { # command...: its output into $log, its exit code into $code
@@ -164,7 +185,10 @@ for ((i = 0; i < ${#files[@]}; i++)); do
   [ "$i" -lt "${#beside[@]}" ] || most=1
   while [ "$(jobs -rp | wc -l)" -ge "$most" ]; do wait -n || true; done
   collect
-  (run_file "$i") >"$scratch/$i.line" &
+  (
+    [ "$most" = 1 ] || take_share
+    run_file "$i"
+  ) >"$scratch/$i.line" &
 done
 while [ -n "$(jobs -rp)" ]; do
   wait -n || true

@@ -37,8 +37,8 @@ answers "$weights" "$plates" --model lprnet >plates.txt
 "$python" "$here/tests/cli/onnx_models.py" plates.txt 97 f32.onnx kept.onnx fp16.onnx int8.onnx || fail 'plates'
 
 # OpenVINO's IR, by the line that a refused .xml is answered with: the same logits, the metadata too.
-if [ -x "$(dirname "$python")/ovc" ]; then
-  "$(dirname "$python")/ovc" f32.onnx --compress_to_fp16=False >said 2>&1 || fail 'ovc fails' "$(cat said)"
+if [ -e "$(dirname "$python")/ovc" ]; then
+  "$python" "$(dirname "$python")/ovc" f32.onnx --compress_to_fp16=False >said 2>&1 || fail 'ovc fails' "$(cat said)"
   "$python" - <<'IR' || fail 'the IR is not the model'
 import numpy, openvino
 images = numpy.random.default_rng(1).standard_normal((2, 3, 24, 94), numpy.float32)

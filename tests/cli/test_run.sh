@@ -83,14 +83,15 @@ cp -r whole u
 expect 0 'resuming from u/state-00000012.safetensors' "$xtrain" "${small[@]}" --steps 13 --resume u
 ! grep -qF 'was made with threads' <<<"$said" || fail 'a resumed run took other threads' "$said"
 expect 2 'add --oversubscribe' "$xtrain" "${small[@]}" --steps 1 --threads 4000 --out o
-expect 2 'this process may use 1, by SLURM_CPUS_PER_TASK' env SLURM_CPUS_PER_TASK=1 "$xtrain" "${small[@]}" --steps 1 --threads 2
+all_cpus=(${XTRAIN_TEST_CPUS:+taskset -c "$XTRAIN_TEST_CPUS"})
+expect 2 'this process may use 1, by SLURM_CPUS_PER_TASK' ${all_cpus[@]+"${all_cpus[@]}"} env SLURM_CPUS_PER_TASK=1 "$xtrain" "${small[@]}" --steps 1 --threads 2
 expect 0 '' env SLURM_CPUS_PER_TASK=1 "$xtrain" "${small[@]}" --steps 1 --threads 2 --oversubscribe --quiet --out o
 # As many as OpenMP really gives: it waited for ever for the second.
 expect 0 'OpenMP gives 1 of the 2 threads' env OMP_THREAD_LIMIT=1 timeout 120 "$xtrain" "${small[@]}" --amp bf16 --steps 2 \
   --threads 2 --oversubscribe --out l
 
 # Why as many threads.
-expect 0 'compute  1, by SLURM_CPUS_PER_TASK' env SLURM_CPUS_PER_TASK=1 "$xtrain" "${small[@]}" --steps 1 --verbose --out v
+expect 0 'compute  1, by SLURM_CPUS_PER_TASK' ${all_cpus[@]+"${all_cpus[@]}"} env SLURM_CPUS_PER_TASK=1 "$xtrain" "${small[@]}" --steps 1 --verbose --out v
 
 # --keep
 expect 0 '' "${train[@]}" --steps 4 --save-every 1 --keep 3 --out k --quiet

@@ -2,6 +2,7 @@
 # What threads do to a run: at one count all bits agree, whatever else the machine does (and from start to start:
 # test_resume.sh); between counts oneDNN's weight gradients differ in the last bits, and training multiplies the
 # difference. The first loss agrees to 1e-6, 20 steps at a rate of 1e-4 to 1 %.
+# Runs alone: the default is the machine's threads.
 . tests/cli/common.sh
 train=("$xtrain" --model lprnet --data 'synth:plates?count=80&seed=3' --batch 4 --lr 1e-4 --log-every 1 --quiet)
 for threads in 1 2; do

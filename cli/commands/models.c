@@ -38,11 +38,11 @@ static enum xt_status add_model(struct xt_report *models, const struct xt_model_
     struct xt_report *row = xt_report_group(models, NULL);
     xt_report_add(row, "name", "network", "%s", model->name);
     xt_report_add(row, "parameters", "parameters", "%zu", count_parameters(net));
-    xt_report_scaled(row, "flops", "GFLOP an image", 1e-9, "%.2f", count_flops(net));
-    xt_report_add(row, "height", "input", "%d", model->height);
-    xt_report_add(row, "width", "x", "%d", model->width);
+    xt_report_scaled(row, "flops", "GFLOP", 1e-9, "%.2f", count_flops(net));
+    xt_report_add(row, "height", "height", "%d", model->height);
+    xt_report_add(row, "width", "width", "%d", model->width);
     xt_report_add(row, "classes", "classes", "%d", classes);
-    xt_report_add(row, "title", "is", "%s", model->title);
+    xt_report_add(row, "title", "description", "%s", model->title);
     xt_net_destroy(net);
     return XT_OK;
 }

@@ -251,7 +251,8 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
     [XT_COMMAND_MAN] =
         {
             .name = "man",
-            .summary = "write the manual page (xtrain man | man -l -)",
+            .summary = "write the manual page, or that of a command (xtrain man eval | man -l -)",
+            .arguments = "[COMMAND]",
         },
     [XT_COMMAND_COMPLETION] =
         {

@@ -79,7 +79,6 @@ struct xt_dataset_settings {
     const char *sheet;           /* data check: the contact sheet's file */
     enum xt_pack_choice pack_as; /* data pack */
     int shard_size;              /* data pack: MiB */
-    double val_part;             /* data split: for evaluation */
 };
 
 struct xt_output_settings {

@@ -42,10 +42,11 @@ struct xt_data_settings {
     bool augment;
     enum xt_images_fit fit;
     bool flip;
-    double jitter; /* of brightness, contrast, saturation; 0: off */
-    double hue;    /* part of the circle; 0: off */
-    double mixup;  /* alpha; 0: off */
-    bool strict;   /* a bad image is an error */
+    double jitter;   /* of brightness, contrast, saturation; 0: off */
+    double hue;      /* part of the circle; 0: off */
+    double mixup;    /* alpha; 0: off */
+    double val_part; /* of `images`, held out for evaluation; 0: none */
+    bool strict;     /* a bad image is an error */
     uint64_t seed;
     int workers; /* 0: from the number of threads */
     int slots;   /* batches decoded ahead; 0: automatic */

@@ -88,6 +88,12 @@ for page in README.md docs/*.md docs/images/*; do
 done
 "$program" man >"$written/xtrain.1"
 put 644 "$written/xtrain.1" share/man/man1/xtrain.1
+"$program" help | sed -n '/^Commands/,/^$/s/^  \([a-z]*\( [a-z]*\)\{0,1\}\)  .*/\1/p' >"$written/commands"
+while read -r command; do
+  # shellcheck disable=SC2086
+  "$program" man $command </dev/null >"$written/page"
+  put 644 "$written/page" "share/man/man1/xtrain-${command// /-}.1"
+done <"$written/commands"
 "$program" completion bash >"$written/bash"
 "$program" completion zsh >"$written/zsh"
 "$program" completion fish >"$written/fish"

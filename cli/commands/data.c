@@ -14,6 +14,7 @@
 #include "cli/report.h"
 #include "data/pack.h"
 #include "data/sheet.h"
+#include "data/sources/part.h"
 #include "data/sources/registry.h"
 #include "data/survey.h"
 #include "models/loaded.h"
@@ -405,21 +406,22 @@ static enum xt_status tell_split(const size_t counts[2], const struct xt_setting
     return xt_report_end(report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
 }
 
-/* Each sample is assigned by a random number from seed and index: the parts are the same when the
- * same set is split again. */
+/* The parts are the same when the same set is split again, and those of train --val-part. */
 static enum xt_status split(const struct set *set, const struct xt_settings *s, struct xt_err *err)
 {
     struct xt_str parts[2] = {{0}, {0}};
     size_t counts[2] = {0};
+    double share = s->data.val_part > 0 ? s->data.val_part : 0.1;
     enum xt_status status = XT_OK;
     for (size_t i = 0; i < set->source->count && !status; i++) {
-        struct xt_rng rng = xt_rng_begin(s->data.seed, i);
-        int part = (double)xt_rng_uniform(&rng) < s->dataset.val_part;
+        bool held = false;
         status = xt_stop_check(err, "after %zu of %zu images; no list was written", i,
                                set->source->count);
         if (!status)
-            status = add_line(set, i, &parts[part], err);
-        counts[part]++;
+            status = xt_source_holds_out(set->source, i, share, s->data.seed, &held, err);
+        if (!status)
+            status = add_line(set, i, &parts[held], err);
+        counts[held]++;
     }
     if (!status && (!counts[0] || !counts[1]))
         status =

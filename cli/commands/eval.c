@@ -14,6 +14,7 @@
 #include "cli/origin.h"
 #include "cli/progress.h"
 #include "cli/report.h"
+#include "data/sources/part.h"
 #include "infer/network/auto_batch.h"
 #include "infer/calibrate.h"
 #include "infer/evaluate.h"
@@ -115,6 +116,7 @@ struct command {
     const struct xt_options *options;
     struct xt_network *network;
     struct xt_source *source;
+    struct xt_source *whole; /* what `source` is held out of; NULL: nothing */
     struct xt_objective *objective;
     struct xt_loss *loss;
     const char *data;
@@ -302,6 +304,14 @@ static void warn_of_bad(const struct xt_source *source, const struct xt_evaluati
         xt_log_warn("also skipped: %s", xt_count((long long)(e->bad_images - NAMED), "image").text);
 }
 
+/* Whether the images are those that the weights' run held out of its own (--val-part). */
+static bool holds_out(const struct xt_options *options)
+{
+    const struct xt_settings *s = &options->values;
+    return s->data.val_part > 0 && !s->data.images && !s->data.val &&
+           xt_options_source(options, "calibrate") == XT_SOURCE_RUN;
+}
+
 /* --data from the command line, else --val: in a run's config file `data` is the training set. */
 static const char *choose_data(const struct xt_options *options, const struct xt_network *network)
 {
@@ -320,6 +330,12 @@ static const char *choose_data(const struct xt_options *options, const struct xt
     }
     if (s->data.images)
         return s->data.images;
+    if (holds_out(options)) {
+        xt_log_note("evaluating on what the run of %s held out of %s; --data DIR selects other "
+                    "images",
+                    options->run_config, s->answer.calibrate);
+        return s->answer.calibrate;
+    }
     xt_log_note("no --data was given: evaluating on %s", network->model->default_val);
     return network->model->default_val;
 }
@@ -393,6 +409,12 @@ static enum xt_status open_network(struct command *command, struct xt_err *err)
                           "--errors %s would overwrite the evaluated data; name another file",
                           s->eval.errors);
     status = xt_network_open_source(network, command->data, &command->source, err);
+    if (!status && holds_out(command->options)) {
+        struct xt_source *whole = command->source;
+        command->source = NULL;
+        status = xt_source_hold_out(whole, s->data.val_part, s->data.seed, &command->whole,
+                                    &command->source, err);
+    }
     if (!status)
         status = xt_ranks_compare_network(s->ranks, network, err);
     if (!status)
@@ -495,6 +517,7 @@ enum xt_status xt_cmd_eval(struct xt_options *options, struct xt_err *err)
     if (!status)
         status = evaluate_all(&command, err);
     xt_source_destroy(command.source);
+    xt_source_destroy(command.whole);
     free(command.runs);
     xt_network_clear(&network);
     return status;

@@ -389,6 +389,46 @@ enum xt_status xt_help_man(const struct xt_option_models *models, struct xt_str 
     return writer.status;
 }
 
+static void man_name(struct xt_help_writer *writer, const char *name)
+{
+    for (; *name; name++)
+        xt_help_put(writer, "%s", *name == ' ' ? "\\-" : (char[]){*name, '\0'});
+}
+
+enum xt_status xt_help_man_command(enum xt_command_id id, const struct xt_option_models *models,
+                                   struct xt_str *out, struct xt_err *err)
+{
+    struct xt_help_writer writer = {.models = models, .out = out, .err = err};
+    const struct xt_command *command = xt_command_get(id);
+    const struct xt_help_page *page = xt_help_page(id);
+    xt_help_put(&writer, ".TH XTRAIN\\-");
+    man_name(&writer, command->name);
+    xt_help_put(&writer,
+                " 1 \"\" \"xtrain " XT_VERSION "\" \"User Commands\"\n.SH NAME\nxtrain\\-");
+    man_name(&writer, command->name);
+    xt_help_put(&writer, " \\- ");
+    put_roff(&writer, command->summary);
+    xt_help_put(&writer, "\n.SH SYNOPSIS\n.B xtrain %s\n", command->name);
+    if (command->arguments)
+        put_roff(&writer, command->arguments);
+    xt_help_put(&writer, "%s[\\fIOPTIONS\\fR]\n", command->arguments ? "\n" : "");
+    if (command->details) {
+        xt_help_put(&writer, ".SH DESCRIPTION\n");
+        put_roff(&writer, command->details);
+        xt_help_put(&writer, "\n");
+    }
+    if (page->examples[0])
+        xt_help_put(&writer, ".SH EXAMPLES\n.nf\n");
+    for (size_t i = 0; i < XT_HELP_EXAMPLES && page->examples[i]; i++) {
+        put_roff(&writer, page->examples[i]);
+        xt_help_put(&writer, "\n");
+    }
+    xt_help_put(&writer, "%s.SH OPTIONS\n", page->examples[0] ? ".fi\n" : "");
+    xt_help_for_options(&writer, id, man_heading, man_option);
+    xt_help_put(&writer, ".SH SEE ALSO\n.BR xtrain (1)\n");
+    return writer.status;
+}
+
 /* ---- the commands ---- */
 
 /* Prints what was gathered and releases it. */
@@ -426,7 +466,15 @@ enum xt_status xt_cmd_help(struct xt_options *options, struct xt_err *err)
 enum xt_status xt_cmd_man(struct xt_options *options, struct xt_err *err)
 {
     struct xt_str text = {0};
-    return show(&text, xt_help_man(options->models, &text, err));
+    int words = 0;
+    if (!options->argument_count)
+        return show(&text, xt_help_man(options->models, &text, err));
+    enum xt_command_id id = xt_command_find(options->arguments, options->argument_count, &words);
+    if (id == XT_COMMAND_COUNT || words != options->argument_count)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "there is no command %s; `xtrain help` lists the commands",
+                          xt_show(options->arguments[0]).text);
+    return show(&text, xt_help_man_command(id, options->models, &text, err));
 }
 
 enum xt_status xt_cmd_completion(struct xt_options *options, struct xt_err *err)

@@ -96,6 +96,9 @@ static enum xt_status settle_recipe(struct xt_options *options, struct xt_err *e
                              err);
     if (values->run.min_delta > 0 && !values->run.patience)
         return contradiction(options, "min-delta", "defines a gain for --patience; give both", err);
+    if (values->data.val_part > 0 && values->data.val)
+        return contradiction(options, "val-part",
+                             "holds out a part of --data, --val names other images; give one", err);
     if (values->recipe.min_lr > values->recipe.lr)
         return contradiction(options, "min-lr", "is above lr, the highest rate", err);
     if (values->network.random_init && values->network.init)

@@ -96,16 +96,23 @@ static const struct xt_option table[] = {
      "not on its command line, and data check looks for images in both",
      XT_GROUP_DATA, TRAIN | EVAL | CHECK, FIELD(source, data.val), .value = "DIR|LIST|synth:...",
      .shared = true},
-    {"init", "trained weights to begin with: .safetensors, or PyTorch's .pth", XT_GROUP_DATA,
-     TRAIN | EVAL | INFER | WARM, FIELD(path, network.init), .value = "FILE", .needed = EVAL,
-     .shared = true},
+    {"val-part",
+     "hold out this fraction of --data for evaluation, chosen by --seed; all pictures of one plate "
+     "are in the same part (data split: 0.1 unless given)",
+     XT_GROUP_DATA, TRAIN | SPLIT, REAL(data.val_part, 0, 1, NULL), .resume = XT_RESUME_REFUSES,
+     .above_min = true, .below_max = true},
+    {"init",
+     "trained weights to fine-tune or evaluate: .safetensors, PyTorch's .pth, or a run's folder",
+     XT_GROUP_DATA, TRAIN | EVAL | INFER | WARM, FIELD(path, network.init), .value = "FILE",
+     .needed = EVAL, .shared = true},
     {"random-init", "begin with random weights instead of those in the ONNX file of --model",
      XT_GROUP_DATA, TRAIN | BENCH | WARM, FLAG(network.random_init, "false"), .shared = true},
     {"init-partial",
      "use the tensors of --init that fit and initialise the others, instead of refusing",
      XT_GROUP_DATA, TRAIN | WARM, FLAG(network.init_partial, "false"), .shared = true},
     {"alphabet",
-     "the symbols of the labels, UTF-8, the blank last; without it, the 68 of Chinese plates, or "
+     "the symbols of the labels, UTF-8, the CTC blank last (see --blank); without it, the 68 of "
+     "Chinese plates, or "
      "those that the weights name. Weights for other symbols are reused for the symbols that "
      "both have",
      XT_GROUP_DATA,
@@ -131,7 +138,9 @@ static const struct xt_option table[] = {
      "auto: as the weights were trained, imagenet for torchvision's, else the network's own",
      XT_GROUP_DATA, NETWORK | EXPORT | INFER | WARM, FIELD(text, network.normalize),
      .fallback = "auto", .value = "auto|imagenet|half|MEAN/STD", .resume = XT_RESUME_REFUSES},
-    {"augment", "vary the training images a little: shift, rotation, scale, brightness, blur",
+    {"augment",
+     "data augmentation: vary the training images a little: shift, rotation, scale, brightness, "
+     "blur",
      XT_GROUP_DATA, TRAIN | LOADER, FLAG(data.augment, "false"), .resume = XT_RESUME_SAYS,
      .by_model = true},
     {"fit",
@@ -185,7 +194,8 @@ static const struct xt_option table[] = {
     {"stop-after", "after this time save and exit with code 75, to be resumed; 0: no limit",
      XT_GROUP_RUN, TRAIN, DURATION(run.stop_after, 0, 1e9, "0")},
     {"patience",
-     "end the run after this many evaluations in a row without gain (see --min-delta); 0: never",
+     "early stopping: end the run after this many evaluations in a row without gain (see "
+     "--min-delta); 0: never",
      XT_GROUP_RUN, TRAIN, INTEGER(run.patience, 0, 1000000, "0"), .by_model = true, .shared = true},
     {"min-delta",
      "for --patience: an accuracy must rise by more than this to be a gain (0.002: by 0.2 points); "
@@ -224,7 +234,8 @@ static const struct xt_option table[] = {
      INTEGER(network.batch, 1, 65536, "64"), .lists = STEP | INFER, .resume = XT_RESUME_REFUSES,
      .automatic = TRAIN | EVAL | PREDICT | STEP, .by_model = true},
     {"accumulate",
-     "add up the gradients of N batches for each step: equals a batch N times as large, except for "
+     "gradient accumulation over N batches for each step: equals a batch N times as large, except "
+     "for "
      "batch norms, in the memory of one",
      XT_GROUP_RECIPE, TRAIN, INTEGER(recipe.accumulate, 1, 65536, "1"), .value = "N",
      .resume = XT_RESUME_REFUSES, .by_model = true},
@@ -245,7 +256,7 @@ static const struct xt_option table[] = {
      .resume = XT_RESUME_SAYS, .by_model = true},
     {"decay-all", "weight decay on biases and BN too", XT_GROUP_RECIPE, TRAIN | BENCH | WARM,
      FLAG(recipe.decay_all, "false"), .resume = XT_RESUME_SAYS, .by_model = true},
-    {"sched", "the learning rate's schedule over the run", XT_GROUP_RECIPE, TRAIN,
+    {"sched", "the learning-rate schedule over the run", XT_GROUP_RECIPE, TRAIN,
      CHOICE(recipe.sched, xt_schedule_names, "onecycle"), .resume = XT_RESUME_SAYS,
      .by_model = true},
     {"milestones",
@@ -259,7 +270,7 @@ static const struct xt_option table[] = {
      "the fraction of the run during which the rate rises to --lr; with onecycle 0 means 0.3",
      XT_GROUP_RECIPE, TRAIN, REAL(recipe.warmup, 0, 1, "0"), .resume = XT_RESUME_SAYS,
      .below_max = true, .by_model = true},
-    {"clip", "clip the gradients' global norm to this value; 0: off", XT_GROUP_RECIPE,
+    {"clip", "gradient clipping: the largest global norm of the gradients; 0: off", XT_GROUP_RECIPE,
      TRAIN | BENCH | WARM, REAL(recipe.clip, 0, 1e9, "0"), .resume = XT_RESUME_SAYS,
      .by_model = true},
     {"ema",
@@ -404,7 +415,8 @@ static const struct xt_option table[] = {
      XT_GROUP_MACHINE, WARM, CHOICE(warm.types, type_names, "f32"), .value = "TYPE,...",
      .lists = WARM, .not_in_config = true, .spelt = "amp"},
     {"calibrate",
-     "int8: representative images, from which the ranges of the network's tensors are measured; "
+     "int8 quantization: representative images, from which the ranges of the network's tensors are "
+     "measured; "
      "labels are not needed. Without it eval uses `data` of --config, else the images that it "
      "evaluates on, and says so; predict and export need it",
      XT_GROUP_MACHINE, EVAL | ANSWER | EXPORT, FIELD(source, answer.calibrate),
@@ -488,9 +500,6 @@ static const struct xt_option table[] = {
      XT_GROUP_OUTPUT, PACK, CHOICE(dataset.pack_as, pack_names, "shards"), .not_in_config = true},
     {"shard-size", "the largest size of a shard", XT_GROUP_OUTPUT, PACK,
      INTEGER(dataset.shard_size, 1, 1000000, "256"), .value = "MIB", .not_in_config = true},
-    {"val-part", "the fraction of the images that is set aside for evaluation", XT_GROUP_OUTPUT,
-     SPLIT, REAL(dataset.val_part, 0, 1, "0.1"), .above_min = true, .below_max = true,
-     .not_in_config = true},
     {"type", "what the model computes in; int8 needs --calibrate", XT_GROUP_OUTPUT, EXPORT,
      CHOICE(export.type, export_names, "f32"), .not_in_config = true, .spelt = "amp"},
     {"fixed-batch", "the model takes exactly N images at a time; 0: any number", XT_GROUP_OUTPUT,

@@ -43,12 +43,17 @@ static enum xt_status take_argument(struct xt_options *options, struct xt_err *e
 
 /* ---- the run that the weights are of ---- */
 
-/* The images that the run trained on are those for the ranges of int8. */
+/* The images that the run trained on are those for the ranges of int8; eval holds out the same part
+ * of them. */
 static const struct xt_option *option_of_run(const char *key)
 {
     static const struct {
         const char *key, *option;
-    } taken[] = {{"val", "val"}, {"fit", "fit"}, {"data", "calibrate"}};
+    } taken[] = {{"val", "val"},
+                 {"fit", "fit"},
+                 {"data", "calibrate"},
+                 {"val_part", "val-part"},
+                 {"seed", "seed"}};
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
         if (strcmp(taken[i].key, key) == 0)
             return xt_option_find(taken[i].option);
@@ -63,7 +68,9 @@ static enum xt_status take_entry(void *context, const struct xt_config_entry *en
     const struct xt_origin origin = {.source = XT_SOURCE_RUN, .line = entry->line};
     char subject[XT_OPTION_SUBJECT];
     const char *text = NULL;
-    if (!option || !xt_option_is_for(option, options->command))
+    bool of_eval = option && option->offset != offsetof(struct xt_settings, answer.calibrate) &&
+                   options->command == XT_COMMAND_EVAL;
+    if (!option || (!of_eval && !xt_option_is_for(option, options->command)))
         return XT_OK;
     snprintf(subject, sizeof subject, "%s:%d: %s", options->run_config, entry->line, entry->key);
     enum xt_status status = xt_options_keep(options, entry->text, &text, err);

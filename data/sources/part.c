@@ -4,11 +4,13 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/rng.h"
 
 struct part {
     struct xt_source source;
     struct xt_source *whole;
     bool owns;
+    size_t *places; /* [count] in `whole`; NULL: evenly spaced */
 };
 
 static const struct part *part_of(const struct xt_source *source)
@@ -18,7 +20,8 @@ static const struct part *part_of(const struct xt_source *source)
 
 static size_t place_of(const struct xt_source *source, size_t index)
 {
-    return index * part_of(source)->whole->count / source->count;
+    const size_t *places = part_of(source)->places;
+    return places ? places[index] : index * part_of(source)->whole->count / source->count;
 }
 
 static enum xt_status read(const struct xt_source *source, size_t index, const struct xt_want *want,
@@ -65,6 +68,7 @@ static void destroy(struct xt_source *source)
     struct part *part = (struct part *)source;
     if (part->owns)
         xt_source_destroy(part->whole);
+    free(part->places);
     free(part);
 }
 
@@ -105,4 +109,79 @@ enum xt_status xt_source_part(struct xt_source **out, struct xt_source *whole, b
     part->owns = owns;
     *out = &part->source;
     return XT_OK;
+}
+
+enum xt_status xt_source_holds_out(const struct xt_source *whole, size_t index, double share,
+                                   uint64_t seed, bool *out, struct xt_err *err)
+{
+    int symbols[XT_LABEL_MAX];
+    int length = 0;
+    uint64_t key = index;
+    enum xt_status status = XT_OK;
+    if (!xt_source_class_count(whole)) {
+        status = whole->class->label(whole, index, symbols, &length, err);
+        for (int i = 0; i < length; i++)
+            key = (i ? key : 0) * 4099 + (uint64_t)symbols[i] + 1;
+    }
+    struct xt_rng rng = xt_rng_begin(seed, key);
+    *out = (double)xt_rng_uniform(&rng) < share;
+    return status;
+}
+
+/* Takes `places`, also after a failure. */
+static enum xt_status take_places(struct xt_source **out, struct xt_source *whole, bool owns,
+                                  size_t *places, size_t count, struct xt_err *err)
+{
+    enum xt_status status = xt_source_part(out, whole, owns, count, err);
+    if (status)
+        free(places);
+    else
+        ((struct part *)*out)->places = places;
+    return status;
+}
+
+static enum xt_status list_places(const struct xt_source *whole, double share, uint64_t seed,
+                                  size_t *places[2], size_t counts[2], struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    for (int i = 0; i < 2 && !status; i++)
+        status =
+            xt_mem_calloc(&places[i], whole->count, sizeof *places[i], "the parts of images", err);
+    for (size_t i = 0; i < whole->count && !status; i++) {
+        bool held = false;
+        status = xt_source_holds_out(whole, i, share, seed, &held, err);
+        places[held][counts[held]++] = i;
+    }
+    if (!status && (!counts[0] || !counts[1]))
+        status = xt_err_set(err, XT_ERR_USAGE,
+                            "--val-part %g of %zu images leaves %zu for training and %zu for "
+                            "evaluation; give another part",
+                            share, whole->count, counts[0], counts[1]);
+    return status;
+}
+
+enum xt_status xt_source_hold_out(struct xt_source *whole, double share, uint64_t seed,
+                                  struct xt_source **training, struct xt_source **held,
+                                  struct xt_err *err)
+{
+    size_t *places[2] = {NULL, NULL};
+    size_t counts[2] = {0, 0};
+    *training = *held = NULL;
+    enum xt_status status =
+        whole->class->draw
+            ? xt_err_set(err, XT_ERR_USAGE,
+                         "--val-part: a mixture has no fixed images to hold out; give --val")
+            : list_places(whole, share, seed, places, counts, err);
+    if (status) {
+        free(places[0]);
+        free(places[1]);
+        xt_source_destroy(whole);
+        return status;
+    }
+    status = take_places(training, whole, true, places[0], counts[0], err);
+    if (status) {
+        free(places[1]);
+        return status;
+    }
+    return take_places(held, whole, false, places[1], counts[1], err);
 }

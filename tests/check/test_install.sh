@@ -7,6 +7,9 @@ mkdir -p "$prefix/bin" && echo other >"$prefix/bin/other"
 expect 0 'installed xtrain in' scripts/install.sh "$xtrain" "$prefix"
 [ -x "$prefix/bin/xtrain" ] && [ -s "$prefix/share/man/man1/xtrain.1" ] || fail 'it is not installed' "$(find "$prefix")"
 [ -s "$prefix/share/doc/xtrain/README.md" ] && [ -s "$prefix/share/doc/xtrain/docs/tutorial.md" ] || fail 'no docs' "$(find "$prefix")"
+for page in train eval data-check bench-step man; do
+  [ -s "$prefix/share/man/man1/xtrain-$page.1" ] || fail "no manual page of $page" "$(ls "$prefix/share/man/man1")"
+done
 # Its ready-made configs are found by name, wherever it is run.
 for config in lprnet lprnet.yaml configs/lprnet.yaml; do
   (cd / && expect 0 'model: lprnet ' "$prefix/bin/xtrain" --config "$config" --print-config) || fail "$said"

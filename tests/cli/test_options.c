@@ -268,8 +268,9 @@ static const struct {
     {"--config / --model lprnet", "--config: cannot read /: it is not a regular file"},
     {"eval --lr 1", "--lr belongs to train, not to eval"},
     {"eval --model lprnet --lr 1", "--lr belongs to train, not to eval"},
-    {"eval --model lprnet", "xtrain eval needs --init FILE (trained weights to begin with: "
-                            ".safetensors, or PyTorch's .pth); `xtrain eval --help` tells more"},
+    {"eval --model lprnet",
+     "xtrain eval needs --init FILE (trained weights to fine-tune or evaluate: .safetensors, "
+     "PyTorch's .pth, or a run's folder); `xtrain eval --help` tells more"},
     {"eval --model lprnet --init w.pth extra",
      "\"extra\" and --init \"w.pth\" are both given; keep one"},
     {"eval w.pth extra", "eval takes one file of weights or run's folder; \"extra\" is a second"},

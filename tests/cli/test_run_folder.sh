@@ -33,6 +33,14 @@ expect 0 'by the recipe for given weights' "$xtrain" --resume next --steps 2
 for line in '^batch: 4 .*# command line$' '^optim: adamw .*# recipe of lprnet$' '^steps: 2 .*# command line$' '^on_nan: .*# default$'; do
   grep -q "$line" next/config.yaml || fail "no $line" "$(cat next/config.yaml)"
 done
+
+# What is held out is evaluated by the run and afterwards; a plate that is there twice is in one part.
+"$xtrain" "${small[@]}" --val-part 0.25 --steps 2 --out held >held.txt 2>&1 || fail "$(cat held.txt)"
+count=$(sed -n 's/^evaluating on \([0-9]*\) of .*/\1/p' held.txt)
+[ "$count" -gt 0 ] && [ "$count" -lt 24 ] || fail 'no part is held out' "$(cat held.txt)"
+expect 0 "of $count plates read right" "$xtrain" eval held
+grep -q 'held out of synth:plates' <<<"$said" || fail 'it is not said' "$said"
+expect 2 'holds out a part of --data, --val names other images' "$xtrain" "${small[@]}" --val-part 0.25 --val "$val" --steps 2
 expect 0 'model: lprnet ' "$xtrain" --model LPRNet --print-config
 expect 0 'int8: ranges from 4 of' "$xtrain" predict run --data "$val" --amp int8 --calibrate-images 4
 

@@ -63,6 +63,9 @@ static enum xt_status open_source(struct xt_trainer *trainer, struct xt_err *err
     enum xt_status status = xt_source_open(&trainer->source, data, &options, err);
     if (!status && s->run.overfit)
         status = take_part(trainer, data, err);
+    else if (!status && s->data.val_part > 0)
+        status = xt_source_hold_out(trainer->source, s->data.val_part, s->data.seed,
+                                    &trainer->source, &trainer->val, err);
     return status ? status : check_enough(trainer, data, err);
 }
 
@@ -89,7 +92,7 @@ static enum xt_status open_val(struct xt_trainer *trainer, struct xt_err *err)
                       : !s->data.images                 ? trainer->network.model->default_val
                       : trainer->source->has_other_part ? s->data.images
                                                         : NULL;
-    if (!val || s->run.overfit)
+    if (!val || s->run.overfit || trainer->val)
         return XT_OK;
     enum xt_status status = xt_network_open_source(&trainer->network, val, &trainer->val, err);
     return status ? status : warn_of_shared(trainer, val, err);

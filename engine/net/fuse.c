@@ -142,14 +142,14 @@ static bool is_fused_max(const struct xt_node *node)
            pool->kernel[1] == 3;
 }
 
-/* Over the image, which a norm takes in beside any activation. */
-static bool is_global_average(const struct lowering *l, const struct xt_node *node)
+/* Over the image, as before a gate (squeeze-and-excitation): a norm takes it in beside any
+ * activation and for any reader. */
+static bool is_global_average(const struct xt_node *node)
 {
     const struct xt_net_pool *pool = &node->as.pool;
     const struct xt_value *in = node->inputs[0];
     return node->kind == XT_NODE_AVG_POOL && is_even(pool) && !pool->pad[XT_SIDE_TOP] &&
-           !pool->pad[XT_SIDE_LEFT] && pool->kernel[0] == in->h && pool->kernel[1] == in->w &&
-           wants_f32(l, node->output);
+           !pool->pad[XT_SIDE_LEFT] && pool->kernel[0] == in->h && pool->kernel[1] == in->w;
 }
 
 static bool is_fused_average(const struct lowering *l, const struct xt_node *node)
@@ -232,7 +232,7 @@ static void find_pools(struct lowering *l, struct group *group)
         if (!group->max && is_relu(group->activation) && is_fused_max(reader))
             group->max = reader;
         else if (!group->average &&
-                 (other ? is_global_average(l, reader) : is_fused_average(l, reader)))
+                 (is_global_average(reader) || (!other && is_fused_average(l, reader))))
             group->average = reader;
         else if (pool_of_selected(l, reader))
             select = reader;
@@ -533,9 +533,25 @@ static struct xt_norm_spec norm_spec(const struct lowering *l, const struct grou
         spec.max = window_of(group->max);
     if (group->average)
         spec.average = window_of(group->average);
-    else if (group->to_context)
+    if (group->average && is_global_average(group->average))
+        spec.average.stride_h = spec.average.kernel_h;
+    if (!group->average && group->to_context)
         spec.average = copy;
     return spec;
+}
+
+/* A norm's average is in float32: for readers in the graph's own type it is brought to that. */
+static void hold_average(struct lowering *l, const struct xt_value *value,
+                         struct xt_tensor *average)
+{
+    char name[80];
+    struct xt_tensor *x = average;
+    if (average && !wants_f32(l, value)) {
+        snprintf(name, sizeof name, "%.60s in %s", average->name,
+                 xt_dtype_name(l->graph->options.dtype));
+        x = xt_graph_cast(l->graph, average, l->graph->options.dtype, name);
+    }
+    hold(l, value, x);
 }
 
 static void lower_norm(struct lowering *l, const struct group *group)
@@ -548,7 +564,7 @@ static void lower_norm(struct lowering *l, const struct group *group)
     if (group->max)
         hold(l, group->max->output, out.max);
     if (group->average)
-        hold(l, group->average->output, out.average);
+        hold_average(l, group->average->output, out.average);
     else
         l->held[group->y->index].f32 = out.average;
 }

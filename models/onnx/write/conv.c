@@ -157,5 +157,7 @@ void xt_export_conv(struct xt_exporter *exporter, const struct xt_op *op)
                                    .inputs = {y, xt_export_in(exporter, residual, dtype)}});
     if (conv->relu)
         y = xt_export_node(exporter, op, &(struct xt_onnx_node){.type = "Relu", .inputs = {y}});
+    if (conv->fold.activation)
+        y = xt_export_activation(exporter, op, conv->fold.activation, y, dtype);
     xt_export_out(exporter, out, y, dtype);
 }

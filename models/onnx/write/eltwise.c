@@ -102,11 +102,19 @@ static const char *write(const struct writing *w, const struct xt_activation *a,
     }
 }
 
+const char *xt_export_activation(struct xt_exporter *exporter, const struct xt_op *op,
+                                 const struct xt_activation *activation, const char *value,
+                                 enum xt_dtype dtype)
+{
+    const struct writing w = {exporter, op, dtype};
+    return write(&w, activation, value);
+}
+
 void xt_export_eltwise(struct xt_exporter *exporter, const struct xt_op *op)
 {
     const struct xt_tensor *out = xt_op_out(op, 0);
-    const struct writing w = {exporter, op, xt_export_dtype(out)};
-    const char *x = xt_export_in(exporter, xt_op_in(op, 0), w.dtype);
-    xt_export_out(exporter, out, write(&w, &((const struct xt_eltwise_op *)op)->activation, x),
-                  w.dtype);
+    const struct xt_activation *activation = &((const struct xt_eltwise_op *)op)->activation;
+    enum xt_dtype dtype = xt_export_dtype(out);
+    const char *x = xt_export_in(exporter, xt_op_in(op, 0), dtype);
+    xt_export_out(exporter, out, xt_export_activation(exporter, op, activation, x, dtype), dtype);
 }

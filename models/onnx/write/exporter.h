@@ -66,6 +66,11 @@ void xt_export_moved(struct xt_exporter *exporter, const struct xt_op *op, const
 const char *xt_export_pool(struct xt_exporter *exporter, const struct xt_op *op, const char *value,
                            const struct xt_window *window, bool average);
 
+/* The activation of a value of this type. */
+const char *xt_export_activation(struct xt_exporter *exporter, const struct xt_op *op,
+                                 const struct xt_activation *activation, const char *value,
+                                 enum xt_dtype dtype);
+
 /* The kinds. */
 void xt_export_input(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_conv(struct xt_exporter *exporter, const struct xt_op *op);

@@ -33,6 +33,8 @@ void xt_export_norm(struct xt_exporter *exporter, const struct xt_op *op)
                 .type = "Add", .inputs = {y, xt_export_in(exporter, norm->spec.residual, dtype)}});
     if (norm->spec.relu)
         y = xt_export_node(exporter, op, &(struct xt_onnx_node){.type = "Relu", .inputs = {y}});
+    if (norm->spec.activation)
+        y = xt_export_activation(exporter, op, norm->spec.activation, y, dtype);
     const struct xt_tensor *full = xt_op_out(op, XT_NORM_FULL);
     const struct xt_tensor *max = xt_op_out(op, XT_NORM_MAX);
     const struct xt_tensor *average = xt_op_out(op, XT_NORM_AVERAGE);

@@ -49,8 +49,8 @@ expect 0 'was made with --bn frozen; the run continues with --bn batch' \
 
 # A damaged checkpoint: refused by name with an offer; auto takes the one before.
 cp -r whole c
-printf X | dd of=c/state-00000012.safetensors bs=1 seek=3000000 conv=notrunc status=none
-expect 3 'c/state-00000012.safetensors is damaged' "${train[@]}" --steps 12 --resume c/state-00000012.safetensors
+printf XXXXXXXX | dd of=c/state-00000012.safetensors bs=1 seek=3000000 conv=notrunc status=none
+expect 3 'c/state-00000012.safetensors: it is damaged: tensor ' "${train[@]}" --steps 12 --resume c/state-00000012.safetensors
 grep -qF 'the checkpoint before it is whole: --resume c/state-00000008.safetensors' <<<"$said" || fail 'no offer' "$said"
 truncate -s 1000 c/state-00000012.safetensors
 expect 3 'c/state-00000012.safetensors' "${train[@]}" --steps 12 --resume c/state-00000012.safetensors

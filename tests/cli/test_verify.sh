@@ -25,7 +25,7 @@ expect 0 'all is as recorded: ' "$xtrain" verify run
 # What is not as it was.
 cp -r run bad && printf x >>bad/last.safetensors && rm bad/best.safetensors
 state=$(ls bad | grep '^state-' | tail -n 1)
-printf X | dd of="bad/$state" bs=1 seek=100000 conv=notrunc status=none
+printf XXXXXXXX | dd of="bad/$state" bs=1 seek=100000 conv=notrunc status=none
 expect 1 'error: not as recorded: 3 files of bad' "$xtrain" verify bad
 for line in 'last.safetensors +changed' 'best.safetensors +missing' "$state +damaged" 'ema.safetensors +as recorded'; do
   grep -Eq "^$line *$" <<<"$said" || fail "not said: $line" "$said"
@@ -53,7 +53,7 @@ attack 'SHA-256 ' "sed -i 's/^batch: 4/batch: 8/' config.yaml"
 attack 'it is not what the run wrote' "sed -i 's/\"onednn\":\"[^\"]*\"/\"onednn\":\"1.2.3\"/' proof.json"
 attack 'its own hash (seal) was removed' "sed -i 's/,\"seal\":\"[^\"]*\"//' proof.json"
 attack 'it lacks the chain of the run' "sed -i 's/,\"chain\":{.*/}/' proof.json"
-attack 'tensor ' "printf X | dd of=best.safetensors bs=1 seek=500000 conv=notrunc status=none"
+attack 'tensor ' "printf XXXXXXXX | dd of=best.safetensors bs=1 seek=500000 conv=notrunc status=none"
 if command -v python3 >/dev/null; then
   rm -rf hit && cp -r run hit && sed -i 's/"files":{.*},"chain":/"files":{},"chain":/' hit/proof.json && seal
   expect 1 'proof.json does not list it' "$xtrain" verify hit
@@ -67,7 +67,7 @@ attack 'not recorded' "cp state-0*6.safetensors state-00000005.safetensors"
 
 # Any command refuses a flipped bit, by the tensor; whoever resumes a run that was edited does not make it whole.
 cp run/last.safetensors flipped.safetensors
-printf X | dd of=flipped.safetensors bs=1 seek=500000 conv=notrunc status=none
+printf XXXXXXXX | dd of=flipped.safetensors bs=1 seek=500000 conv=notrunc status=none
 expect 3 'flipped.safetensors: it is damaged: tensor ' "$xtrain" eval --init flipped.safetensors --data 'synth:plates?count=4'
 cp run/last.safetensors flipped.safetensors && sed -i 's/"mean":"1/"mean":"2/' flipped.safetensors
 expect 3 'its metadata or the names of its tensors' "$xtrain" eval --init flipped.safetensors --data 'synth:plates?count=4'

@@ -12,7 +12,7 @@ for blocks in 1 2 1000 3000 5200; do # of 1024 bytes
   (ulimit -f $blocks; trap '' XFSZ; exec "${train[@]}" --steps 6 --log-every 1 --resume b) >said 2>&1 && code=0 || code=$?
   [ $code = 1 ] && grep -q '^xtrain: error: cannot write b/.*: File too large' said ||
     fail "with files of at most $blocks KB it ended with code $code" "$(cat said)"
-  grep -q '/config.yaml\|; resume from the checkpoint of step 3 with: .* --resume b$' said || fail 'what is left is not said' "$(cat said)"
+  grep -q '/config.yaml\|/proof.json\|; resume from the checkpoint of step 3 with: .* --resume b$' said || fail 'what is left is not said' "$(cat said)"
   cmp a/state-00000003.safetensors b/state-00000003.safetensors || fail 'the checkpoint before is not whole'
   [ -z "$(find b -name '*.part-*')" ] || fail 'a half-written file was left' "$(ls b)"
   "${train[@]}" --steps 6 --resume b --quiet || fail 'it cannot be gone on with'

@@ -237,10 +237,10 @@ test-all:
 	@$(MAKE) -k all tests || true
 	+@$(FUZZ_MAKE) || true
 	@$(MAKE) -k SAN=address BUILD=$(BUILD)/san-address tests || true
-	@$(MAKE) -k SAN=thread BUILD=$(BUILD)/san-thread $(THREADED_TESTS) || true
+	@$(MAKE) -k SAN=thread BUILD=$(BUILD)/san-thread all $(THREADED_TESTS) || true
 	@scripts/mutate.sh
 	@XTRAIN_TEST_ALL=1 scripts/run-tests.sh --fuzz-seconds 60 $(TESTS) $(TEST_SCRIPTS) $(GOLDEN_RUN) $(FUZZ_RUN) \
-	  $(TESTS:$(BUILD)/%=$(BUILD)/san-address/%) $(THREADED_TESTS)
+	  $(TESTS:$(BUILD)/%=$(BUILD)/san-address/%) $(THREADED_TESTS) tests/faults/threads.sh
 else
 # Under a sanitizer: the unit tests alone, which measure no time. Threads that wait give their CPU away.
 test:

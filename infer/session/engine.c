@@ -520,6 +520,13 @@ int xtrain_send(struct xtrain *network, const struct xtrain_image *image,
                 struct xtrain_answer **out, struct xtrain_error *error)
 {
     struct xt_err err = {0};
+    if (!network || !image || !out) {
+        int wrong = (int)xt_err_set(&err, XT_ERR_USAGE,
+                                    "xtrain_send needs a network, a picture and a place for the "
+                                    "answer: one of them is NULL");
+        xt_engine_fail(&err, error);
+        return wrong;
+    }
     *out = NULL;
     int status = (int)take_place(network, &err);
     if (!status) {

@@ -309,6 +309,10 @@ static void test_pictures_that_cannot_be_meant(void **state)
     assert_int_equal(xtrain_send(network, &image, &answer, NULL), XTRAIN_DATA);
     assert_int_equal(xtrain_send(network, &(struct xtrain_image){0}, &answer, NULL), XTRAIN_USAGE);
     assert_null(answer);
+    assert_int_equal(xtrain_send(NULL, &image, &answer, NULL), XTRAIN_USAGE);
+    assert_int_equal(xtrain_send(network, NULL, &answer, NULL), XTRAIN_USAGE);
+    assert_int_equal(xtrain_send(network, &image, NULL, NULL), XTRAIN_USAGE);
+    assert_int_equal(xtrain_read(network, NULL, &answer, NULL), XTRAIN_USAGE);
     xtrain_close(network);
 }
 

@@ -10,17 +10,27 @@ static void mark_cut(char *text, size_t size, int wanted)
         memcpy(text + size - 4, "...", 4);
 }
 
+static void set(struct xt_err *err, enum xt_status status, const char *format, va_list args)
+{
+    err->status = status;
+    int wanted = vsnprintf(err->text, sizeof err->text, format, args);
+    mark_cut(err->text, sizeof err->text, wanted);
+}
+
 enum xt_status xt_err_set(struct xt_err *err, enum xt_status status, const char *format, ...)
 {
-    if (!err)
-        return status;
-    err->status = status;
     va_list args;
     va_start(args, format);
-    int wanted = vsnprintf(err->text, sizeof err->text, format, args);
+    if (err)
+        set(err, status, format, args);
     va_end(args);
-    mark_cut(err->text, sizeof err->text, wanted);
     return status;
+}
+
+void xt_err_set_first(struct xt_err *err, enum xt_status status, const char *format, va_list args)
+{
+    if (!err->status)
+        set(err, status, format, args);
 }
 
 enum xt_status xt_err_prefix(struct xt_err *err, const char *format, ...)

@@ -7,6 +7,8 @@
 #ifndef XT_BASE_ERR_H
 #define XT_BASE_ERR_H
 
+#include <stdarg.h>
+
 #include <stddef.h>
 
 /* The values are the program's exit codes. */
@@ -31,6 +33,11 @@ struct xt_err {
  * needed. */
 enum xt_status xt_err_set(struct xt_err *err, enum xt_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Stores the sentence unless an earlier failure is stored; for builders whose callers check once.
+ */
+void xt_err_set_first(struct xt_err *err, enum xt_status status, const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
 
 /* Prepends context to the stored sentence ("reading a.png: " + text); returns the stored status. */
 enum xt_status xt_err_prefix(struct xt_err *err, const char *format, ...)

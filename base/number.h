@@ -70,4 +70,10 @@ void xt_number_from_float(enum xt_dtype dtype, const float *from, size_t count, 
 /* Also from f64, rounded; `from` may be unaligned. An empty array may be NULL. */
 void xt_number_to_float(enum xt_dtype dtype, const void *from, size_t count, float *to);
 
+/* A big-endian number in a file; `at` may be unaligned. */
+static inline uint32_t xt_number_be32(const uint8_t *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
 #endif

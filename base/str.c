@@ -196,13 +196,13 @@ struct xt_quoted xt_str_quote(const char *bytes, size_t size)
     uint32_t code = 0;
     for (size_t at = 0; at < size;) {
         size_t used = xt_utf8_decode(bytes + at, size - at, &code);
-        bool plain = used && !xt_utf8_is_control(code);
-        size_t wanted = plain ? used : 1;
+        bool printable = used && !xt_utf8_is_control(code);
+        size_t wanted = printable ? used : 1;
         if (length + wanted + sizeof "..." > sizeof quoted.text) {
             memcpy(quoted.text + length, "...", sizeof "...");
             break;
         }
-        memcpy(quoted.text + length, plain ? bytes + at : "?", wanted);
+        memcpy(quoted.text + length, printable ? bytes + at : "?", wanted);
         length += wanted;
         at += used ? used : 1;
     }
@@ -220,9 +220,9 @@ bool xt_str_has_json_nul(const char *json)
 
 enum xt_status xt_str_append_word(struct xt_str *str, const char *text, struct xt_err *err)
 {
-    static const char plain[] =
+    static const char safe[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,+@%";
-    if (*text && !text[strspn(text, plain)])
+    if (*text && !text[strspn(text, safe)])
         return xt_str_append(str, text, strlen(text), err);
     enum xt_status status = xt_str_append(str, "'", 1, err);
     for (; *text && !status; text++)

@@ -7,7 +7,7 @@
 /* maximum number of images that are named */
 enum { NAMED = 10 };
 
-static enum xt_status name(const struct xt_trainer *trainer, const struct xt_objective *objective,
+static enum xt_status name(const struct xt_trainer *trainer, const struct xt_predictor *predictor,
                            const struct xt_wrong *wrong, struct xt_report *report,
                            struct xt_report *list, struct xt_err *err)
 {
@@ -16,9 +16,9 @@ static enum xt_status name(const struct xt_trainer *trainer, const struct xt_obj
     struct xt_str read = {0};
     xt_trainer_image_name(trainer, wrong->index, path, sizeof path);
     enum xt_status status =
-        objective->class->text(objective, wrong->label, wrong->label_length, &expected, err);
+        predictor->class->text(predictor, wrong->label, wrong->label_length, &expected, err);
     if (!status)
-        status = objective->class->text(objective, wrong->said, wrong->length, &read, err);
+        status = predictor->class->text(predictor, wrong->said, wrong->length, &read, err);
     if (!status) {
         struct xt_report *item = xt_report_group(list, NULL);
         xt_report_add(item, "image", NULL, "%s", path);
@@ -67,7 +67,7 @@ static enum xt_status name_wrong(const struct xt_run_summary *run, struct xt_tra
 {
     struct xt_errors errors;
     struct xt_report *list = xt_report_list(report, "not_learnt");
-    enum xt_status status = xt_errors_init(&errors, run->objective, 0, err);
+    enum xt_status status = xt_errors_init(&errors, run->predictor, 0, err);
     if (!status)
         status = xt_trainer_list_wrong(trainer, &errors, err);
     if (!status)
@@ -75,7 +75,7 @@ static enum xt_status name_wrong(const struct xt_run_summary *run, struct xt_tra
     if (!status && errors.count)
         qsort(errors.wrong, errors.count, sizeof *errors.wrong, by_index);
     for (size_t i = 0; i < errors.count && i < NAMED && !status; i++)
-        status = name(trainer, run->objective, errors.wrong[i], report, list, err);
+        status = name(trainer, run->predictor, errors.wrong[i], report, list, err);
     if (errors.count > NAMED)
         xt_report_line(report, "  and %zu more", errors.count - NAMED);
     xt_errors_clear(&errors);

@@ -35,20 +35,20 @@ static void describe_step(struct xt_report *to, const struct xt_slow_facts *fact
 void xt_slow_report_why(struct xt_report *to, const struct xt_slow *slow,
                         const struct xt_slow_facts *facts)
 {
-    char looked[256];
+    char examined[256];
     char rest[1024];
     xt_slow_report(to, slow, false);
     describe_step(to, facts);
-    xt_slow_describe_looked(slow, looked, sizeof looked);
+    xt_slow_describe_examined(slow, examined, sizeof examined);
     xt_slow_describe_rest(slow, facts, rest, sizeof rest);
-    xt_report_add(to, "looked_at", NULL, "%s", looked);
+    xt_report_add(to, "looked_at", NULL, "%s", examined);
     xt_report_add(to, "not_looked_at", NULL, "%s", rest);
-    if (!*looked)
+    if (!*examined)
         xt_report_line(to, "nothing was examined: on the CPU --profile shows where the time goes");
     else if (slow->count)
-        xt_report_line(to, "examined: %s", looked);
+        xt_report_line(to, "examined: %s", examined);
     else
-        xt_report_line(to, "no cause was found; examined: %s", looked);
+        xt_report_line(to, "no cause was found; examined: %s", examined);
     if (*rest)
         xt_report_line(to, "not examined: %s", rest);
 }

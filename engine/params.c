@@ -271,7 +271,7 @@ static size_t file_index(const struct xt_param *param, size_t i)
     return index;
 }
 
-static enum xt_status plain_md(const struct xt_param *param, dnnl_memory_desc_t *md,
+static enum xt_status dense_md(const struct xt_param *param, dnnl_memory_desc_t *md,
                                struct xt_err *err)
 {
     dnnl_dims_t dims;
@@ -295,7 +295,7 @@ static enum xt_status reformat(const struct xt_param *param, struct xt_device *d
         return XT_OK;
     }
     dnnl_memory_desc_t md = NULL;
-    enum xt_status status = plain_md(param, &md, err);
+    enum xt_status status = dense_md(param, &md, err);
     if (status)
         return status;
     status = to_arena ? xt_device_reorder(device, md, from, param->md, to, err)

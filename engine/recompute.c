@@ -18,7 +18,7 @@ static bool is_written_over(const struct xt_graph *graph, const struct xt_tensor
 }
 
 /* Stored from the forward to the backward pass, which reads it. */
-static bool is_kept(const struct xt_tensor *tensor)
+static bool is_stored(const struct xt_tensor *tensor)
 {
     return tensor && tensor->value && tensor->value->backward_first;
 }
@@ -26,7 +26,7 @@ static bool is_kept(const struct xt_tensor *tensor)
 /* Of one element's own type: float32 averages of a norm are small, and stay. */
 static bool wants_recompute(const struct xt_op *op, int output)
 {
-    return is_kept(op->outputs[output]) && output != XT_NORM_AVERAGE;
+    return is_stored(op->outputs[output]) && output != XT_NORM_AVERAGE;
 }
 
 static bool can_recompute(const struct xt_op *op, const struct xt_graph *graph)

@@ -9,7 +9,7 @@
 /* What an evaluation needs while it runs. */
 struct work {
     struct xt_network *network;
-    struct xt_objective *objective;
+    struct xt_predictor *predictor;
     double loss_sum;
     struct xt_latency latency;
     const struct xt_evaluate_config *config;
@@ -19,7 +19,7 @@ struct work {
 static enum xt_status score_batch(struct work *work, const struct xt_batch *batch,
                                   struct xt_err *err)
 {
-    struct xt_objective *objective = work->objective;
+    struct xt_predictor *predictor = work->predictor;
     const struct xt_evaluate_observer *observer = &work->config->observer;
     const struct xt_evaluate_loss *loss = &work->config->loss;
     int counted = 0;
@@ -28,7 +28,7 @@ static enum xt_status score_batch(struct work *work, const struct xt_batch *batc
         if (length == 0)
             continue;
         struct xt_decoded answer;
-        enum xt_status status = xt_objective_answer(objective, i, &answer, err);
+        enum xt_status status = xt_predictor_predict(predictor, i, &answer, err);
         bool is_nan = status == XT_ERR_RUN && work->config->nan_is_loss;
         if (status && !is_nan)
             return status;
@@ -37,7 +37,7 @@ static enum xt_status score_batch(struct work *work, const struct xt_batch *batc
             work->loss_sum = NAN;
         }
         const int *label = batch->labels + (size_t)i * XT_LABEL_MAX;
-        objective->class->add(&work->out->score, label, length, &answer);
+        predictor->class->add(&work->out->score, label, length, &answer);
         counted++;
         if (observer->answer && !is_nan)
             observer->answer(observer->context,
@@ -46,8 +46,8 @@ static enum xt_status score_batch(struct work *work, const struct xt_batch *batc
                                  .label = label,
                                  .label_length = length,
                                  .said = &answer,
-                                 .logits = xt_objective_logits(objective, i),
-                                 .right = xt_objective_is_right(objective, label, length, &answer),
+                                 .logits = xt_predictor_logits(predictor, i),
+                                 .right = xt_predictor_is_right(predictor, label, length, &answer),
                              });
     }
     if (loss->mean)
@@ -123,12 +123,12 @@ static enum xt_status reduce(struct work *work, enum xt_status status, struct xt
                          status, err);
 }
 
-enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *objective,
+enum xt_status xt_evaluate(struct xt_network *network, struct xt_predictor *predictor,
                            const struct xt_evaluate_config *config, struct xt_evaluation *out,
                            struct xt_err *err)
 {
     *out = (struct xt_evaluation){.loss = NAN};
-    struct work work = {.network = network, .objective = objective, .config = config, .out = out};
+    struct work work = {.network = network, .predictor = predictor, .config = config, .out = out};
     struct xt_single_pass once = {.feed = NULL};
     struct xt_loader_config images = xt_single_pass_config(network, config->data, config->source);
     enum xt_status status = XT_OK;
@@ -148,7 +148,7 @@ enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *obje
     }
     status = reduce(&work, status, err);
     out->metric_count =
-        objective->class->metrics(&out->score, &out->images, &out->correct, out->metrics);
+        predictor->class->metrics(&out->score, &out->images, &out->correct, out->metrics);
     if (out->images) {
         out->loss = config->loss.mean ? work.loss_sum / (double)out->images : NAN;
         out->images_per_s = (double)out->images / out->seconds;

@@ -12,7 +12,7 @@
 #include "infer/latency.h"
 #include "infer/answer/metrics.h"
 #include "infer/network/network.h"
-#include "infer/answer/objective.h"
+#include "infer/answer/predictor.h"
 #include "infer/settings.h"
 
 struct xt_evaluation {
@@ -80,7 +80,7 @@ struct xt_evaluate_config {
 /* The caller clears `out`, also after a failure. After a signal it returns XT_INTERRUPTED or
  * XT_STOPPED.
  */
-enum xt_status xt_evaluate(struct xt_network *network, struct xt_objective *objective,
+enum xt_status xt_evaluate(struct xt_network *network, struct xt_predictor *predictor,
                            const struct xt_evaluate_config *config, struct xt_evaluation *out,
                            struct xt_err *err);
 

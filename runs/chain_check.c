@@ -38,7 +38,7 @@ static enum xt_status add_cut(struct xt_chain_survey *survey, struct xt_sha256_t
     enum xt_status status = xt_mem_grow(&survey->cuts, &survey->cut_capacity, survey->cut_count + 1,
                                         sizeof *survey->cuts, "the record", err);
     if (!status)
-        survey->cuts[survey->cut_count++] = (struct xt_chain_cut){survey->kept, from};
+        survey->cuts[survey->cut_count++] = (struct xt_chain_cut){survey->retained, from};
     return status;
 }
 
@@ -57,17 +57,17 @@ enum xt_status xt_chain_survey(struct xt_chain_survey *out, const char *path,
         size_t covered = 0;
         struct xt_sha256_text hash = {""};
         bool is_chained = xt_chain_split(line, length, &covered, &hash);
-        bool is_kept = xt_log_keeps_line(line, length, keep);
+        bool is_retained = xt_log_keeps_line(line, length, keep);
         out->has_head = out->has_head || (is_chained && strcmp(hash.text, head) == 0);
-        out->unchained += is_kept && !is_chained;
+        out->unchained += is_retained && !is_chained;
         if (!is_chained)
             continue;
         out->end = hash;
-        if (is_kept && *cut.text)
+        if (is_retained && *cut.text)
             status = add_cut(out, cut, err);
-        if (is_kept)
-            out->kept = hash;
-        cut = is_kept ? (struct xt_sha256_text){""} : hash;
+        if (is_retained)
+            out->retained = hash;
+        cut = is_retained ? (struct xt_sha256_text){""} : hash;
     }
     free(bytes);
     return status;

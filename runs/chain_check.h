@@ -20,10 +20,10 @@ struct xt_chain_cut {
 
 /* What a record holds before it is continued. A zeroed struct is that of a new one. */
 struct xt_chain_survey {
-    struct xt_sha256_text kept; /* hash of the last line that stays; "": none */
-    struct xt_sha256_text end;  /* hash of the last line */
-    bool has_head;              /* a line has the hash that was looked for */
-    size_t unchained;           /* lines of an earlier version, which have no hash */
+    struct xt_sha256_text retained; /* hash of the last line that stays; "": none */
+    struct xt_sha256_text end;      /* hash of the last line */
+    bool has_head;                  /* a line has the hash that was looked for */
+    size_t unchained;               /* lines of an earlier version, which have no hash */
     struct xt_chain_cut *cuts;
     size_t cut_count, cut_capacity;
 };

@@ -58,9 +58,9 @@ static enum xt_status mend(const char *path,
     size_t capacity = 0;
     size_t size = 0;
     enum xt_status status = xt_file_read(path, file_limit, &bytes, &capacity, &size, err);
-    size_t kept = status ? 0 : keep(context, bytes, size);
-    if (!status && kept < size)
-        status = xt_file_save(path, bytes, kept, err);
+    size_t used = status ? 0 : keep(context, bytes, size);
+    if (!status && used < size)
+        status = xt_file_save(path, bytes, used, err);
     free(bytes);
     return status;
 }
@@ -84,19 +84,19 @@ struct lines {
 static size_t keep_lines(void *context, uint8_t *text, size_t size)
 {
     struct lines *lines = context;
-    size_t kept = 0;
+    size_t used = 0;
     const uint8_t *end = NULL;
     for (size_t at = 0; at < size && (end = memchr(text + at, '\n', size - at));) {
         size_t length = (size_t)(end - (text + at)) + 1;
         enum verdict verdict = judge_line((const char *)text + at, length, lines->keep);
         if (verdict == KEEP) {
-            memmove(text + kept, text + at, length);
-            kept += length;
+            memmove(text + used, text + at, length);
+            used += length;
         }
         lines->broken += verdict == BROKEN;
         at += length;
     }
-    return kept;
+    return used;
 }
 
 enum xt_status xt_log_writer_open(struct xt_log_writer *writer, const char *path,

@@ -348,7 +348,7 @@ enum xt_status xt_proof_link(struct xt_proof *proof, const struct xt_chain_surve
     cJSON *facts = proof->facts;
     proof->facts = NULL;
     if (!status)
-        status = add_link(&json, links, survey->kept.text, from.text, facts, head, err);
+        status = add_link(&json, links, survey->retained.text, from.text, facts, head, err);
     else
         cJSON_Delete(facts);
     renew(&json, chain, "head", head->text);

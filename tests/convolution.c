@@ -1,5 +1,5 @@
-/* Opens an XPU, computes one small convolution there in f32 and holds it against plain loops: the
- * least that makes a driver compile something and keep it. For the tests of kernel caches. Exit
+/* Opens an XPU, computes one small convolution there in f32 and compares it with reference loops:
+ * the least that makes a driver compile something and keep it. For the tests of kernel caches. Exit
  * code 4 where it is off or fails. */
 #include <math.h>
 #include <stdio.h>

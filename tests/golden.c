@@ -153,13 +153,13 @@ static double jump_tolerance(const struct run *run, double tolerance)
 }
 
 /* From [n][3][pixels], which it frees, to [n][pixels][3]. */
-static enum xt_status take_input(struct run *run, float *plain, size_t pixels, struct xt_err *err)
+static enum xt_status take_input(struct run *run, float *values, size_t pixels, struct xt_err *err)
 {
     size_t count = BATCH * 3 * pixels;
     enum xt_status status = xt_mem_calloc(&run->x, count, sizeof *run->x, "the input", err);
     for (size_t i = 0; i < count && !status; i++)
-        run->x[(i / (3 * pixels) * pixels + i % pixels) * 3 + i / pixels % 3] = plain[i];
-    free(plain);
+        run->x[(i / (3 * pixels) * pixels + i % pixels) * 3 + i / pixels % 3] = values[i];
+    free(values);
     if (!status)
         move_by_pass(run->x, count, run->reach->moved);
     return status;
@@ -182,8 +182,8 @@ static enum xt_status load_input(struct run *run, struct xt_err *err)
     const struct xt_file_tensor *x = need(run, "x", err);
     if (x && (x->ndims != 4 || x->dims[0] != BATCH || x->dims[1] != 3))
         return xt_err_set(err, XT_ERR_DATA, "the reference's x is no batch of %d images", BATCH);
-    float *plain = x ? floats_of(x, err) : NULL;
-    return plain ? take_input(run, plain, (size_t)(x->dims[2] * x->dims[3]), err) : err->status;
+    float *values = x ? floats_of(x, err) : NULL;
+    return values ? take_input(run, values, (size_t)(x->dims[2] * x->dims[3]), err) : err->status;
 }
 
 enum graph_kind { TRAINING, UNFUSED, FUSED };
@@ -417,7 +417,7 @@ struct distance {
     struct reach *reach; /* as above */
 };
 
-/* As far as the reference goes. */
+/* As far as the reference has values. */
 static void add_distance(const struct pair *pair, void *context)
 {
     struct distance *sum = context;
@@ -477,7 +477,7 @@ static enum xt_status compare_tensors(struct run *run, struct name prefix,
 }
 
 /* The gradients under `prefix` as one vector, which is what a step follows: in bf16 small elements
- * are noise (biases before a BN have none but rounding), so they are not looked at one by one. */
+ * are noise (biases before a BN have only rounding errors), so they are not compared one by one. */
 static enum xt_status compare_whole_gradient(struct run *run, struct name prefix, double tolerance,
                                              struct xt_err *err)
 {
@@ -492,7 +492,7 @@ static enum xt_status compare_whole_gradient(struct run *run, struct name prefix
     return status;
 }
 
-/* What an XPU has computed, where it is looked at; on the CPU it is there. */
+/* An XPU's results, copied to be compared; on the CPU they are in place. */
 static enum xt_status bring_to_host(struct run *run, struct xt_err *err)
 {
     enum xt_status status = xt_params_pull(&run->params, err);
@@ -672,13 +672,13 @@ static enum xt_status fill_weights(struct run *run, uint64_t seed, struct xt_err
         size_t count = 1;
         for (int axis = 0; axis < param->ndims; axis++)
             count *= (size_t)param->dims[axis];
-        float *plain = NULL;
-        status = xt_mem_calloc(&plain, count, sizeof *plain, param->name, err);
+        float *values = NULL;
+        status = xt_mem_calloc(&values, count, sizeof *values, param->name, err);
         for (size_t k = 0; k < count && !status; k++)
-            plain[k] = filled(param, uniform(seed, tensor, k));
+            values[k] = filled(param, uniform(seed, tensor, k));
         if (!status)
-            status = xt_params_import(param, &run->device, &view, plain, err);
-        free(plain);
+            status = xt_params_import(param, &run->device, &view, values, err);
+        free(values);
         tensor++;
     }
     run->params.version++;
@@ -689,11 +689,11 @@ static enum xt_status fill_input(struct run *run, uint64_t seed, struct xt_err *
 {
     size_t pixels = (size_t)IMAGE * IMAGE;
     size_t count = BATCH * 3 * pixels;
-    float *plain = NULL;
-    enum xt_status status = xt_mem_calloc(&plain, count, sizeof *plain, "the input", err);
+    float *values = NULL;
+    enum xt_status status = xt_mem_calloc(&values, count, sizeof *values, "the input", err);
     for (size_t i = 0; i < count && !status; i++)
-        plain[i] = uniform(seed, INPUT_TENSOR, i);
-    return status ? status : take_input(run, plain, pixels, err);
+        values[i] = uniform(seed, INPUT_TENSOR, i);
+    return status ? status : take_input(run, values, pixels, err);
 }
 
 static enum xt_status read_seed(const struct run *run, uint64_t *seed, struct xt_err *err)
@@ -704,7 +704,7 @@ static enum xt_status read_seed(const struct run *run, uint64_t *seed, struct xt
     if (text && end != text && !*end)
         return XT_OK;
     return xt_err_set(err, XT_ERR_DATA,
-                      "%s: its metadata has no number \"seed\", from which weights and input "
+                      "%s: its metadata has no integer \"seed\", from which weights and input "
                       "follow; make it again with make_golden.py",
                       run->check->path);
 }

@@ -46,7 +46,7 @@ struct run {
     struct xt_weight_file reference;
     struct xt_params params;
     struct xt_graph *graph;
-    struct xt_ctc *ctc; /* NULL: classes are told apart */
+    struct xt_ctc *ctc; /* NULL: a classifier */
     int labels[BATCH * LABEL_MAX], lengths[BATCH], label_length;
     float *x; /* the images, normalised */
     struct reach *reach;
@@ -143,7 +143,7 @@ static double distance(struct run *run, const float *got, const float *wanted, s
     return sqrt(sum);
 }
 
-/* Of gradients: the length, and the first elements as a vector, by the length that so many have on
+/* Of gradients: the length, and the first elements as a vector, by the length that as many have on
  * average. A bias before a norm has a gradient of rounding alone, so a thousandth of the largest
  * length counts at least. */
 static enum xt_status compare_gradient(struct run *run, const struct xt_file_tensor *mine,
@@ -220,7 +220,7 @@ static enum xt_status compare_statistics(struct run *run, struct xt_err *err)
         float *wanted = floats_of(run, name, count, err);
         if (!wanted)
             status = err->status;
-        /* Of one element so few passes say little: all may move as far as the one that does most.
+        /* So few passes say little of one element: all may move as far as the one that moves most.
          */
         double turns = 0;
         for (size_t k = 0; wanted && k < count; k++)

@@ -131,7 +131,7 @@ struct xt_run_update {
 struct xt_run_summary {
     const struct xt_train_settings *settings;
     const struct xt_network *network;
-    const struct xt_objective *objective;
+    const struct xt_predictor *predictor;
     const struct xt_run_folder *folder;
     const struct xt_evaluation *evaluation; /* the last; no images: there was none */
     const struct xt_evaluation *average;    /* of the moving average, at the same step */

@@ -28,7 +28,7 @@
 struct view {
     struct xt_progress progress;
     double start;
-    const struct xt_objective *objective;
+    const struct xt_predictor *predictor;
     const struct xt_source *source;
     struct xt_report *answers; /* of --show with --json; NULL: printed immediately */
     struct xt_errors errors;   /* wrong predictions; not collected in a comparison */
@@ -67,12 +67,12 @@ static void describe_answer(const struct view *view, const struct xt_answer *a, 
 
 static void show_answer(const struct view *view, const struct xt_answer *a)
 {
-    const struct xt_objective *objective = view->objective;
+    const struct xt_predictor *predictor = view->predictor;
     struct xt_err err;
     struct xt_str wanted = {0};
     struct xt_str got = {0};
-    if (!objective->class->text(objective, a->label, a->label_length, &wanted, &err) &&
-        !objective->class->text(objective, a->said->symbols, a->said->length, &got, &err))
+    if (!predictor->class->text(predictor, a->label, a->label_length, &wanted, &err) &&
+        !predictor->class->text(predictor, a->said->symbols, a->said->length, &got, &err))
         describe_answer(view, a, xt_str_get(&wanted), xt_str_get(&got));
     xt_str_clear(&wanted);
     xt_str_clear(&got);
@@ -117,7 +117,7 @@ struct command {
     struct xt_network *network;
     struct xt_source *source;
     struct xt_source *whole; /* what `source` is held out of; NULL: nothing */
-    struct xt_objective *objective;
+    struct xt_predictor *predictor;
     struct xt_loss *loss;
     const char *data;
     struct view view;
@@ -218,7 +218,7 @@ static void describe_runs(struct xt_report *report, const struct command *comman
     } else {
         if (command->network->task == XT_TASK_CLASSES)
             describe_classes(report, &command->view, command->network);
-        command->objective->class->describe(&first->score, score, sizeof score);
+        command->predictor->class->describe(&first->score, score, sizeof score);
         xt_report_line(report, "%s", score);
         describe_run(report, command, &command->runs[0]);
     }
@@ -380,7 +380,7 @@ static enum xt_status evaluate(struct command *command, int index, struct xt_err
     view->start = xt_thread_seconds();
     /* Standard output is for the result. */
     xt_progress_init(&view->progress, s->output.quiet, true);
-    status = xt_evaluate(command->network, command->objective, &config, &run->result, err);
+    status = xt_evaluate(command->network, command->predictor, &config, &run->result, err);
     xt_progress_clear(&view->progress);
     if (index == 0 && run->result.bad_images)
         warn_of_bad(command->source, &run->result);
@@ -434,16 +434,16 @@ static enum xt_status open_view(struct command *command, struct xt_err *err)
 {
     const struct xt_settings *s = &command->options->values;
     struct xt_network *network = command->network;
-    enum xt_status status = xt_objective_create(&command->objective, network, &s->answer, err);
+    enum xt_status status = xt_predictor_create(&command->predictor, network, &s->answer, err);
     if (!status)
         status = xt_loss_create(&command->loss, network, 0, err);
-    command->view.objective = command->objective;
+    command->view.predictor = command->predictor;
     if (status || is_comparison(command))
         return status;
     command->view.show = (size_t)s->eval.show;
     command->view.collects = true;
     /* Keep all errors, or none for the per-class table. */
-    return xt_errors_init(&command->view.errors, command->objective, s->eval.errors ? 0 : 1, err);
+    return xt_errors_init(&command->view.errors, command->predictor, s->eval.errors ? 0 : 1, err);
 }
 
 static enum xt_status evaluate_all(struct command *command, struct xt_err *err)
@@ -467,7 +467,7 @@ static enum xt_status evaluate_all(struct command *command, struct xt_err *err)
         xt_evaluation_clear(&command->runs[i].result);
     xt_errors_clear(&command->view.errors);
     xt_loss_destroy(command->loss);
-    xt_objective_destroy(command->objective);
+    xt_predictor_destroy(command->predictor);
     return status;
 }
 

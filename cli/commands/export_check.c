@@ -12,7 +12,7 @@
 #include "data/sources/registry.h"
 #include "engine/executor.h"
 #include "infer/image_pass.h"
-#include "infer/answer/objective.h"
+#include "infer/answer/predictor.h"
 
 enum { IMAGES_MOST = 256, SECONDS_MOST = 600, NO_PROGRAM = 127, NO_MODULE = 3 };
 
@@ -142,15 +142,15 @@ static enum xt_status compare(const struct seen *seen, const float *theirs,
 {
     const struct xt_network *network = seen->network;
     const float *ours = (const float *)(const void *)seen->logits.data;
-    struct xt_objective *objective = NULL;
-    enum xt_status status = xt_objective_create(&objective, network, &settings->answer, err);
+    struct xt_predictor *predictor = NULL;
+    enum xt_status status = xt_predictor_create(&predictor, network, &settings->answer, err);
     for (size_t i = 0; i < out->images && !status; i++) {
         const float *a = ours + i * seen->logit_count;
         const float *b = theirs + i * seen->logit_count;
         struct xt_decoded answers[2];
-        status = objective->class->answer(objective, a, &answers[0], err);
+        status = predictor->class->answer(predictor, a, &answers[0], err);
         if (!status)
-            status = objective->class->answer(objective, b, &answers[1], err);
+            status = predictor->class->answer(predictor, b, &answers[1], err);
         if (status)
             break;
         out->same += is_same(&answers[0], &answers[1], network->task);
@@ -158,7 +158,7 @@ static enum xt_status compare(const struct seen *seen, const float *theirs,
             out->largest = fmax(out->largest, fabs((double)a[k] - (double)b[k]));
         out->magnitude = fmax(out->magnitude, largest_of(a, seen->logit_count));
     }
-    xt_objective_destroy(objective);
+    xt_predictor_destroy(predictor);
     return status;
 }
 

@@ -32,7 +32,7 @@
 struct view {
     struct xt_trainer *trainer;
     const struct xt_settings *settings;
-    const struct xt_objective *objective;
+    const struct xt_predictor *predictor;
     struct xt_progress progress;
     size_t bad_images; /* as of the last warning */
     bool silent;       /* --quiet, or standard output is for --json */
@@ -82,7 +82,7 @@ static void show_evaluation(void *context, const struct xt_train_progress *p,
     if (view->silent)
         return;
     char score[128];
-    view->objective->class->describe(&evaluation->score, score, sizeof score);
+    view->predictor->class->describe(&evaluation->score, score, sizeof score);
     char what[64] = "the given weights";
     if (p->of_average)
         snprintf(what, sizeof what, "  their moving average");
@@ -572,7 +572,7 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
     struct view view = {
         .trainer = trainer,
         .settings = s,
-        .objective = summary.objective,
+        .predictor = summary.predictor,
         .silent = s->output.quiet || s->output.json,
         .loss = NAN,
     };

@@ -49,16 +49,16 @@ struct comparison {
 struct seeing {
     struct comparison *comparison;
     struct side *side;
-    const struct xt_objective *objective;
+    const struct xt_predictor *predictor;
     const struct xt_source *source;
     struct xt_err err; /* the first failure */
 };
 
-static enum xt_status keep_text(char **out, const struct xt_objective *objective,
+static enum xt_status keep_text(char **out, const struct xt_predictor *predictor,
                                 const int *symbols, int length, struct xt_err *err)
 {
     struct xt_str text = {0};
-    enum xt_status status = objective->class->text(objective, symbols, length, &text, err);
+    enum xt_status status = predictor->class->text(predictor, symbols, length, &text, err);
     if (!status && !*out)
         status = xt_mem_strdup(out, xt_str_get(&text), err);
     xt_str_clear(&text);
@@ -80,13 +80,13 @@ static enum xt_status keep_whole(const struct seeing *seeing, const struct xt_an
     struct side *sides = seeing->comparison->sides;
     struct xt_wrong *copy = NULL;
     struct xt_json json = {0};
-    const struct xt_errors errors = {.objective = seeing->objective};
+    const struct xt_errors errors = {.predictor = seeing->predictor};
     const struct xt_findings findings = {.errors = &errors, .source = seeing->source};
     if (seeing->side == &sides[1] && !differ(seeing->comparison, seen->index)) {
         xt_str_clear(&sides[0].answers[seen->index].whole);
         return XT_OK;
     }
-    enum xt_status status = xt_wrong_create(&copy, seeing->objective, seen, err);
+    enum xt_status status = xt_wrong_create(&copy, seeing->predictor, seen, err);
     if (status)
         return status;
     cJSON *whole = xt_findings_error(&json, &findings, copy);
@@ -107,9 +107,9 @@ static void see(void *context, const struct xt_answer *seen)
     seeing->source->class->name(seeing->source, seen->index, name, sizeof name);
     answer->confidence = seen->said->probability;
     answer->right = seen->right;
-    if (!keep_text(&answer->text, seeing->objective, seen->said->symbols, seen->said->length,
+    if (!keep_text(&answer->text, seeing->predictor, seen->said->symbols, seen->said->length,
                    &seeing->err) &&
-        !keep_text(&c->labels[seen->index], seeing->objective, seen->label, seen->label_length,
+        !keep_text(&c->labels[seen->index], seeing->predictor, seen->label, seen->label_length,
                    &seeing->err) &&
         !c->paths[seen->index])
         xt_mem_strdup(&c->paths[seen->index], name, &seeing->err);
@@ -143,7 +143,7 @@ static enum xt_status make_room(struct comparison *c, const struct xt_source *so
 static enum xt_status show_images(struct comparison *c, const struct seeing *seeing,
                                   const struct xt_settings *settings, struct xt_err *err)
 {
-    const struct xt_errors errors = {.objective = seeing->objective};
+    const struct xt_errors errors = {.predictor = seeing->predictor};
     const struct xt_findings findings = {.errors = &errors,
                                          .source = seeing->source,
                                          .data = &settings->data,
@@ -174,23 +174,23 @@ static enum xt_status evaluate(struct comparison *c, struct side *side, struct x
                                const struct xt_source *source, const struct xt_settings *settings,
                                struct xt_err *err)
 {
-    struct xt_objective *objective = NULL;
+    struct xt_predictor *predictor = NULL;
     struct xt_evaluation result = {0};
-    enum xt_status status = xt_objective_create(&objective, network, &settings->answer, err);
-    struct seeing seeing = {c, side, objective, source, {.status = XT_OK}};
+    enum xt_status status = xt_predictor_create(&predictor, network, &settings->answer, err);
+    struct seeing seeing = {c, side, predictor, source, {.status = XT_OK}};
     const struct xt_evaluate_config config = {
         .data = &settings->data,
         .source = source,
         .observer = {.context = &seeing, .answer = see},
     };
     if (!status)
-        status = xt_evaluate(network, objective, &config, &result, err);
+        status = xt_evaluate(network, predictor, &config, &result, err);
     if (!status && seeing.err.status) {
         *err = seeing.err;
         status = err->status;
     }
     if (!status) {
-        objective->class->describe(&result.score, side->score, sizeof side->score);
+        predictor->class->describe(&result.score, side->score, sizeof side->score);
         side->images = result.images;
         side->correct = result.correct;
         side->accuracy = result.metrics[0].value;
@@ -199,7 +199,7 @@ static enum xt_status evaluate(struct comparison *c, struct side *side, struct x
     if (!status && c->has_page && side == &c->sides[1])
         status = show_images(c, &seeing, settings, err);
     xt_evaluation_clear(&result);
-    xt_objective_destroy(objective);
+    xt_predictor_destroy(predictor);
     return status;
 }
 

@@ -22,7 +22,7 @@ struct xt_diff_image {
 
 /* Builds the page's image list in *out (cJSON_Delete): only A correct, only B correct, then
  * neither; within each the most confident errors first. Reorders the images. The findings are the
- * second model's; they provide objective, source and data settings, and the number of images of
+ * second model's; they provide predictor, source and data settings, and the number of images of
  * each kind with pictures. */
 enum xt_status xt_diff_page_images(struct xt_diff_image *images, size_t count,
                                    const struct xt_findings *findings, cJSON **out,

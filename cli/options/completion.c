@@ -77,6 +77,23 @@ static void for_second_words(struct xt_help_writer *writer, const char *start, c
     }
 }
 
+/* A case for each command, last first since the training command, "*", matches all; `visit` writes
+ * its options. */
+static void for_commands(struct xt_help_writer *writer, const char *start, const char *middle,
+                         const char *end, xt_help_option *visit)
+{
+    for (int id = XT_COMMAND_COUNT - 1; id >= 0; id--) {
+        xt_help_put(writer, "%s", start);
+        if (id == XT_COMMAND_TRAIN)
+            xt_help_put(writer, "*");
+        else
+            xt_help_put(writer, "\"%s \"*", xt_command_get((enum xt_command_id)id)->name);
+        xt_help_put(writer, "%s", middle);
+        xt_help_for_options(writer, (enum xt_command_id)id, NULL, visit);
+        xt_help_put(writer, "%s", end);
+    }
+}
+
 static void bash_name(struct xt_help_writer *writer, const struct xt_option *option,
                       enum xt_command_id command)
 {
@@ -136,15 +153,7 @@ static void bash_script(struct xt_help_writer *writer)
                      "' -- \"$current\")); return ;;\n");
     xt_help_put(writer, "        esac\n    fi\n"
                         "    case \"${COMP_WORDS[1]} ${COMP_WORDS[2]} \" in\n");
-    for (int id = XT_COMMAND_COUNT - 1; id >= 0; id--) {
-        const char *name = xt_command_get((enum xt_command_id)id)->name;
-        if (id == XT_COMMAND_TRAIN)
-            xt_help_put(writer, "    *) options='");
-        else
-            xt_help_put(writer, "    \"%s \"*) options='", name);
-        xt_help_for_options(writer, (enum xt_command_id)id, NULL, bash_name);
-        xt_help_put(writer, "' ;;\n");
-    }
+    for_commands(writer, "    ", ") options='", "' ;;\n", bash_name);
     xt_help_put(writer, "    esac\n"
                         "    if [[ $current == -* ]]; then\n"
                         "        COMPREPLY=($(compgen -W \"$options\" -- \"$current\"))\n"
@@ -207,15 +216,7 @@ static void zsh_script(struct xt_help_writer *writer)
                         "    case $words[2] in\n");
     for_second_words(writer, "    (", ") compadd --", "; return ;;\n");
     xt_help_put(writer, "    esac\n  fi\n  case \"$words[2] $words[3] \" in\n");
-    for (int id = XT_COMMAND_COUNT - 1; id >= 0; id--) {
-        const char *name = xt_command_get((enum xt_command_id)id)->name;
-        if (id == XT_COMMAND_TRAIN)
-            xt_help_put(writer, "    (*) options=(\n");
-        else
-            xt_help_put(writer, "    (\"%s \"*) options=(\n", name);
-        xt_help_for_options(writer, (enum xt_command_id)id, NULL, zsh_option);
-        xt_help_put(writer, "    ) ;;\n");
-    }
+    for_commands(writer, "    (", ") options=(\n", "    ) ;;\n", zsh_option);
     xt_help_put(writer, "  esac\n"
                         "  _arguments $options '*:file:_files'\n"
                         "}\n"

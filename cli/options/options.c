@@ -118,12 +118,12 @@ static enum xt_status set_list(struct xt_options *options, const struct xt_optio
     enum xt_status status = xt_mem_strdup(&rest, text, err);
     char *cursor = rest;
     for (char *piece; !status && (piece = strsep(&cursor, ","));) {
-        const char *kept = NULL;
+        const char *stored = NULL;
         struct xt_settings aside;
-        status = xt_options_keep(options, piece, &kept, err);
+        status = xt_options_keep(options, piece, &stored, err);
         if (!status)
             status =
-                option->type->parse(option, subject, kept, (char *)&aside + option->offset, err);
+                option->type->parse(option, subject, stored, (char *)&aside + option->offset, err);
         origin.count++;
     }
     free(rest);

@@ -30,7 +30,7 @@ enum xt_status xt_options_set(struct xt_options *options, const struct xt_option
     return XT_OK;
 }
 
-enum xt_status xt_options_keep(struct xt_options *options, const char *text, const char **kept,
+enum xt_status xt_options_keep(struct xt_options *options, const char *text, const char **stored,
                                struct xt_err *err)
 {
     enum xt_status status =
@@ -42,7 +42,7 @@ enum xt_status xt_options_keep(struct xt_options *options, const char *text, con
     if (status)
         return status;
     options->strings[options->string_count++] = copy;
-    *kept = copy;
+    *stored = copy;
     return XT_OK;
 }
 

@@ -75,7 +75,7 @@ enum xt_status xt_options_set(struct xt_options *options, const struct xt_option
                               const char *subject, const char *text, struct xt_origin origin,
                               struct xt_err *err);
 /* A copy of `text` that lives as long as the options. */
-enum xt_status xt_options_keep(struct xt_options *options, const char *text, const char **kept,
+enum xt_status xt_options_keep(struct xt_options *options, const char *text, const char **stored,
                                struct xt_err *err);
 
 const void *xt_options_value(const struct xt_options *options, const struct xt_option *option);

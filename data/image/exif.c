@@ -5,6 +5,7 @@
 
 #include <libexif/exif-data.h>
 
+#include "base/number.h"
 #include "data/image/jpeg.h"
 #include "data/image/png.h"
 #include "data/image/webp.h"
@@ -17,30 +18,20 @@ struct span {
 
 static const char exif_header[6] = "Exif\0";
 
-static uint32_t big_endian(const uint8_t *at)
-{
-    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
-}
-
 static uint32_t little_endian(const uint8_t *at)
 {
     return (uint32_t)at[3] << 24 | (uint32_t)at[2] << 16 | (uint32_t)at[1] << 8 | at[0];
 }
 
-/* The APP1 segment that holds Exif; segments end where the picture's data begins. */
+/* The APP1 segment that holds Exif. */
 static struct span in_jpeg(const uint8_t *bytes, size_t size)
 {
-    enum { APP1 = 0xE1, START_OF_SCAN = 0xDA };
-    for (size_t at = 2; at + 4 <= size && bytes[at] == 0xFF && bytes[at + 1] != START_OF_SCAN;) {
-        size_t length = (size_t)bytes[at + 2] << 8 | bytes[at + 3];
-        if (length < 2 || length > size - at - 2)
-            break;
-        struct span data = {bytes + at + 4, length - 2};
-        if (bytes[at + 1] == APP1 && data.size > sizeof exif_header &&
-            memcmp(data.at, exif_header, sizeof exif_header) == 0)
-            return (struct span){data.at + sizeof exif_header, data.size - sizeof exif_header};
-        at += 2 + length;
-    }
+    enum { APP1 = 0xE1 };
+    struct xt_jpeg_segment s;
+    for (size_t at = 0; xt_jpeg_next_segment(bytes, size, &at, &s);)
+        if (s.marker == APP1 && s.size > sizeof exif_header &&
+            memcmp(s.data, exif_header, sizeof exif_header) == 0)
+            return (struct span){s.data + sizeof exif_header, s.size - sizeof exif_header};
     return (struct span){0};
 }
 
@@ -48,7 +39,7 @@ static struct span in_png(const uint8_t *bytes, size_t size)
 {
     enum { SIGNATURE = 8, AROUND = 12 };
     for (size_t at = SIGNATURE; at + AROUND <= size;) {
-        size_t length = big_endian(bytes + at);
+        size_t length = xt_number_be32(bytes + at);
         if (length > size - at - AROUND)
             break;
         if (memcmp(bytes + at + 4, "eXIf", 4) == 0)

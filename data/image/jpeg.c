@@ -169,21 +169,30 @@ bool xt_jpeg_is(const uint8_t *bytes, size_t size)
     return size >= 3 && bytes[0] == 0xFF && bytes[1] == 0xD8 && bytes[2] == 0xFF;
 }
 
-/* The frame header among the segments before the picture's data: SOF0 to SOF15, but for the three
- * of these codes that mean something else. */
+bool xt_jpeg_next_segment(const uint8_t *bytes, size_t size, size_t *at,
+                          struct xt_jpeg_segment *segment)
+{
+    enum { SOI_SIZE = 2, SOS = 0xDA };
+    size_t from = *at ? *at : SOI_SIZE;
+    if (from + 4 > size || bytes[from] != 0xFF || bytes[from + 1] == SOS)
+        return false;
+    size_t length = (size_t)bytes[from + 2] << 8 | bytes[from + 3];
+    if (length < 2 || length > size - from - 2)
+        return false;
+    *segment = (struct xt_jpeg_segment){bytes[from + 1], bytes + from + 4, length - 2};
+    *at = from + 2 + length;
+    return true;
+}
+
+/* The frame header is SOF0 to SOF15, but for three of these codes that mean something else. */
 uint64_t xt_jpeg_pixels(const uint8_t *bytes, size_t size)
 {
-    enum { SOF0 = 0xC0, DHT = 0xC4, JPG = 0xC8, DAC = 0xCC, SOF15 = 0xCF, SOS = 0xDA };
-    for (size_t at = 2; at + 9 <= size && bytes[at] == 0xFF && bytes[at + 1] != SOS;) {
-        int kind = bytes[at + 1];
-        size_t length = (size_t)bytes[at + 2] << 8 | bytes[at + 3];
-        if (kind >= SOF0 && kind <= SOF15 && kind != DHT && kind != JPG && kind != DAC)
-            return (uint64_t)(bytes[at + 5] << 8 | bytes[at + 6]) *
-                   (uint64_t)(bytes[at + 7] << 8 | bytes[at + 8]);
-        if (length < 2 || length > size - at - 2)
-            break;
-        at += 2 + length;
-    }
+    enum { SOF0 = 0xC0, DHT = 0xC4, JPG = 0xC8, DAC = 0xCC, SOF15 = 0xCF };
+    struct xt_jpeg_segment s;
+    for (size_t at = 0; xt_jpeg_next_segment(bytes, size, &at, &s);)
+        if (s.size >= 5 && s.marker >= SOF0 && s.marker <= SOF15 && s.marker != DHT &&
+            s.marker != JPG && s.marker != DAC)
+            return (uint64_t)(s.data[1] << 8 | s.data[2]) * (uint64_t)(s.data[3] << 8 | s.data[4]);
     return 0;
 }
 

@@ -23,6 +23,15 @@ struct xt_jpeg {
 void xt_jpeg_clear(struct xt_jpeg *jpeg);
 
 bool xt_jpeg_is(const uint8_t *bytes, size_t size);
+/* A segment before the image data: the code after 0xFF, and its bytes after the length. */
+struct xt_jpeg_segment {
+    int marker;
+    const uint8_t *data;
+    size_t size;
+};
+/* The segment at *at (0: the first), and advances; false at the image data, or if damaged. */
+bool xt_jpeg_next_segment(const uint8_t *bytes, size_t size, size_t *at,
+                          struct xt_jpeg_segment *segment);
 /* The size in its header; 0: unknown. */
 uint64_t xt_jpeg_pixels(const uint8_t *bytes, size_t size);
 /* Pixels are in stored orientation, and so is out->part; the request refers to the upright picture,

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/number.h"
 #include "base/system/thread.h"
 
 /* One image being read or written. libpng reports an error by longjmp: what is needed after it is
@@ -213,15 +214,10 @@ bool xt_png_is(const uint8_t *bytes, size_t size)
     return size >= 8 && memcmp(bytes, "\x89PNG\r\n\x1a\n", 8) == 0;
 }
 
-static uint64_t big_endian(const uint8_t *at)
-{
-    return (uint64_t)at[0] << 24 | (uint64_t)at[1] << 16 | (uint64_t)at[2] << 8 | at[3];
-}
-
 /* The header is the first chunk and begins with width and height. */
 uint64_t xt_png_pixels(const uint8_t *bytes, size_t size)
 {
-    return size >= 24 ? big_endian(bytes + 16) * big_endian(bytes + 20) : 0;
+    return size >= 24 ? (uint64_t)xt_number_be32(bytes + 16) * xt_number_be32(bytes + 20) : 0;
 }
 
 enum xt_status xt_png_decode(struct xt_png *state, const uint8_t *bytes, size_t size,

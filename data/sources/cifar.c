@@ -334,14 +334,14 @@ static void choose_part(struct cifar *set, bool held_out)
     if (wanted == 0)
         return;
     set->base.has_other_part = wanted < set->batch_count;
-    size_t kept = 0;
+    size_t used = 0;
     for (size_t i = 0; i < set->batch_count; i++) {
         if (set->batches[i].test == held_out)
-            set->batches[kept++] = set->batches[i];
+            set->batches[used++] = set->batches[i];
         else
             drop_batch(set->batches + i);
     }
-    set->batch_count = kept;
+    set->batch_count = used;
 }
 
 static enum xt_status check_length(const struct cifar *set, const struct batch *batch,

@@ -465,15 +465,15 @@ static void drop_last_key(struct members *members)
     if (!members->count)
         return;
     const struct member last = members->items[members->count - 1];
-    size_t kept = 0;
+    size_t used = 0;
     for (size_t i = 0; i + 1 < members->count; i++) {
         if (same_key(&members->items[i], &last))
             free(members->items[i].name);
         else
-            members->items[kept++] = members->items[i];
+            members->items[used++] = members->items[i];
     }
     free(last.name);
-    members->count = kept;
+    members->count = used;
 }
 
 static enum xt_status add_groups(struct xt_source_files *set, struct xt_tar_reader *reader,

@@ -269,11 +269,11 @@ static enum xt_status read_folder(struct xt_cache_files *files, const char *fold
 /* Files of the index that the driver has evicted since are dropped. */
 static void drop_gone(struct xt_cache_files *files)
 {
-    size_t kept = 0;
+    size_t used = 0;
     for (size_t i = 0; i < files->count; i++)
         if (files->items[i].fine || strcmp(files->items[i].why, "it is gone") != 0)
-            files->items[kept++] = files->items[i];
-    files->count = kept;
+            files->items[used++] = files->items[i];
+    files->count = used;
     files->recorded = 0; /* the first ones are no longer sorted */
 }
 

@@ -95,7 +95,7 @@ void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph)
     /* The backward pass recomputes y from the input and the residual. */
     xt_norm_use((struct xt_norm_op *)op, graph, 3);
     if (xt_op_learns(op, graph) && norm->max)
-        norm->argmax = xt_graph_kept(graph, op, "argmax", xt_tensor_count(norm->max));
+        norm->argmax = xt_graph_saved(graph, op, "argmax", xt_tensor_count(norm->max));
 }
 
 static float *param(const struct xt_graph *graph, int index)

@@ -456,8 +456,8 @@ static int count_alike(const struct xt_norm_sample *s, int x)
 }
 
 /* Adds the max pool's gradients of row y, for runs of pixels with the same places at once. */
-XT_INLINE void gather_row(const struct xt_norm_sample *s, int y, float *row, enum xt_dtype dtype,
-                          bool two)
+XT_INLINE void add_max_row(const struct xt_norm_sample *s, int y, float *row, enum xt_dtype dtype,
+                           bool two)
 {
     size_t c = (size_t)s->c;
     int stride = s->max.stride_w;
@@ -474,21 +474,22 @@ XT_INLINE void gather_row(const struct xt_norm_sample *s, int y, float *row, enu
 }
 
 /* Out of line: shared by all instantiations of the passes. */
-__attribute__((noinline)) static void gather_max(const struct xt_norm_sample *s, int y, float *row)
+__attribute__((noinline)) static void add_max_grad(const struct xt_norm_sample *s, int y,
+                                                   float *row)
 {
     bool two = s->dpooled[1] != NULL;
     if (s->dtype == XT_F32 && two)
-        gather_row(s, y, row, XT_F32, true);
+        add_max_row(s, y, row, XT_F32, true);
     else if (s->dtype == XT_F32)
-        gather_row(s, y, row, XT_F32, false);
+        add_max_row(s, y, row, XT_F32, false);
     else if (two)
-        gather_row(s, y, row, XT_BF16, true);
+        add_max_row(s, y, row, XT_BF16, true);
     else
-        gather_row(s, y, row, XT_BF16, false);
+        add_max_row(s, y, row, XT_BF16, false);
 }
 
 /* The average pool's gradient, replicated over one row of its window. */
-static void spread_average(const struct xt_norm_sample *s, int oy, float *column)
+static void average_grad(const struct xt_norm_sample *s, int oy, float *column)
 {
     const struct xt_window *w = &s->average;
     size_t c = (size_t)s->c;
@@ -514,7 +515,7 @@ XT_INLINE const float *begin_row(const struct xt_norm_sample *s, int y, const st
     size_t first = (size_t)y * count;
     bool averaged = s->daveraged && y / s->average.kernel_h < s->average.out_h;
     if (averaged && y % s->average.kernel_h == 0)
-        spread_average(s, y / s->average.kernel_h, r->column);
+        average_grad(s, y / s->average.kernel_h, r->column);
     if (averaged && !s->dpooled[0] && !s->dy[0])
         return r->column;
     if (averaged)
@@ -636,7 +637,7 @@ XT_INLINE void backward(const struct xt_norm_sample *s, struct masking m)
         if (!m.readers) {
             row = begin_row(s, y, &r, m.dtype);
             if (s->dpooled[0])
-                gather_max(s, y, r.row);
+                add_max_grad(s, y, r.row);
         }
         finish_segment(s, (size_t)y * w, w, row, &r, m);
     }

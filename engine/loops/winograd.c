@@ -136,15 +136,15 @@ static void multiply_place(const float *tiles, int in_c, const float *weights, f
 }
 
 /* One dimension of the output transform. */
-XT_INLINE void gather_output(const __m512 from[SIDE], __m512 to[2])
+XT_INLINE void transform_output(const __m512 from[SIDE], __m512 to[2])
 {
     to[0] = _mm512_add_ps(from[0], _mm512_add_ps(from[1], from[2]));
     to[1] = _mm512_sub_ps(_mm512_sub_ps(from[1], from[2]), from[3]);
 }
 
 /* Channels [k, k + WIDE) of the chunk's outputs. */
-static void gather_outputs(const struct chunk *chunk, const float *products, int c, int k,
-                           float *out)
+static void write_outputs(const struct chunk *chunk, const float *products, int c, int k,
+                          float *out)
 {
     for (int i = 0; i < chunk->count; i++) {
         struct corner at = corner_of(chunk, i);
@@ -159,12 +159,12 @@ static void gather_outputs(const struct chunk *chunk, const float *products, int
                 __m512 places[SIDE];
                 for (int y = 0; y < SIDE; y++)
                     places[y] = _mm512_load_ps(from + (size_t)(SIDE * y + x) * place_of(WIDE));
-                gather_output(places, two);
+                transform_output(places, two);
                 columns[0][x] = two[0];
                 columns[1][x] = two[1];
             }
             for (int y = 0; y < high; y++) {
-                gather_output(columns[y], two);
+                transform_output(columns[y], two);
                 for (int x = 0; x < wide; x++)
                     _mm512_store_ps(to + (size_t)(y * chunk->w + x) * (size_t)c + channel, two[x]);
             }
@@ -193,7 +193,7 @@ void XT_LOOPS_NAME(winograd)(const struct xt_winograd *job, int part, float *scr
             for (size_t p = 0; p < PLACES; p++)
                 multiply_place(sums + p * place_of(job->in_c), job->in_c, weights + p * step,
                                products + p * place_of(WIDE), chunk.count);
-            gather_outputs(&chunk, products, job->out_c, k * WIDE, job->out);
+            write_outputs(&chunk, products, job->out_c, k * WIDE, job->out);
         }
     }
 }
@@ -306,7 +306,7 @@ void XT_LOOPS_NAME(winograd_grad)(const struct xt_winograd_grad *job, int part, 
 }
 
 /* One dimension of the inverse transform to the taps' gradients. */
-XT_INLINE void gather_gradient(const __m512 from[SIDE], __m512 to[3])
+XT_INLINE void transform_taps(const __m512 from[SIDE], __m512 to[3])
 {
     __m512 half = _mm512_set1_ps(0.5F);
     __m512 sum = _mm512_mul_ps(half, _mm512_add_ps(from[1], from[2]));
@@ -340,12 +340,12 @@ void XT_LOOPS_NAME(winograd_output_transform)(const struct xt_winograd_grad *job
                 for (int g = 1; g < job->groups; g++)
                     places[y] = _mm512_add_ps(places[y], _mm512_load_ps(from + (size_t)g * group));
             }
-            gather_gradient(places, three);
+            transform_taps(places, three);
             for (int y = 0; y < 3; y++)
                 columns[y][x] = three[y];
         }
         for (size_t y = 0; y < 3; y++) {
-            gather_gradient(columns[y], three);
+            transform_taps(columns[y], three);
             for (size_t x = 0; x < 3; x++)
                 _mm512_store_ps(grad + (3 * y + x) * BLOCK + i * VECTOR, three[x]);
         }

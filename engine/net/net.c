@@ -101,14 +101,10 @@ bool xt_net_fails(const struct xt_net *net)
 
 void *xt_net_refuse(struct xt_net *net, enum xt_status status, const char *format, ...)
 {
-    if (xt_net_fails(net))
-        return NULL;
-    char text[sizeof net->err.text];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    xt_err_set_first(&net->err, status, format, args);
     va_end(args);
-    xt_err_set(&net->err, status, "%s", text);
     return NULL;
 }
 

@@ -123,7 +123,7 @@ static void describe_made(struct xt_dropout_op *dropout, struct xt_graph *graph)
     xt_graph_pin(graph, &keep, "a dropout mask", &dropout->keep);
     xt_graph_pin(graph, &host_factor, "a dropout factor", &dropout->factor);
     struct xt_operand mask =
-        xt_operand_tensor(in, xt_graph_kept(graph, op, "mask", xt_tensor_bytes(in)));
+        xt_operand_tensor(in, xt_graph_saved(graph, op, "mask", xt_tensor_bytes(in)));
     struct xt_operand factor = xt_operand_scalar(
         xt_in_buffer(xt_graph_permanent(graph, op->name, "factor", sizeof(float))), 4);
     xt_program_reorder(&op->program, XT_FORWARD, &host_factor, &factor);

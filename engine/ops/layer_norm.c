@@ -39,7 +39,7 @@ static struct xt_operand add_statistic(const struct description *m, const char *
 {
     int64_t rows = m->x.dims[0];
     struct xt_buffer *buffer =
-        xt_graph_kept(m->graph, &m->norm->op, kind, (size_t)rows * sizeof(float));
+        xt_graph_saved(m->graph, &m->norm->op, kind, (size_t)rows * sizeof(float));
     return xt_operand_dense(xt_in_buffer(buffer), dnnl_f32, 1, &rows);
 }
 

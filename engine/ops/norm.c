@@ -143,7 +143,7 @@ static void add_norm(struct description *m)
     size_t relu =
         m->learns ? xt_layout_bytes(xt_layout_of(m->forward, dnnl_query_workspace_md, 0)) : 0;
     if (relu)
-        m->relu = xt_graph_kept(m->graph, &norm->op, "ReLU", relu);
+        m->relu = xt_graph_saved(m->graph, &norm->op, "ReLU", relu);
     struct xt_step *step = xt_program_add(m->program, XT_FORWARD, m->forward, what_forward);
     xt_step_arg(step, DNNL_ARG_SRC, xt_in_buffer(m->in->value));
     xt_step_arg(step, DNNL_ARG_DST, xt_in_buffer(m->before));
@@ -224,7 +224,7 @@ static void add_to_sum(const struct description *m, const struct xt_buffer *more
 }
 
 /* A pool's gradient, written or added to the sum. */
-static void gather_pool(struct description *m, const struct xt_pooling *pool, bool first)
+static void add_pool_grad(struct description *m, const struct xt_pooling *pool, bool first)
 {
     const struct xt_tensor *out = pool->out;
     const struct xt_buffer *to =
@@ -248,11 +248,11 @@ static void sum_grads(struct description *m)
     if (full && full->readers > 1)
         add_to_sum(m, full->grad[1]);
     if (m->max.out) {
-        gather_pool(m, &m->max, first);
+        add_pool_grad(m, &m->max, first);
         first = false;
     }
     if (m->average.out)
-        gather_pool(m, &m->average, first);
+        add_pool_grad(m, &m->average, first);
 }
 
 static void add_backward(struct description *m)
@@ -455,7 +455,7 @@ static void certain(struct xt_reference_op *reference, int output, double *keep)
 }
 
 /* The gradient of y from all readers, then the one before the activation. */
-static void gather_plain(struct xt_reference_op *reference, size_t count)
+static void reference_y_grad(struct xt_reference_op *reference, size_t count)
 {
     const struct xt_norm_op *norm = (const struct xt_norm_op *)reference->op;
     struct reference_work *work = reference->work;
@@ -477,7 +477,7 @@ static enum xt_status reference_backward(struct xt_reference_op *reference)
     const struct xt_norm_op *norm = (const struct xt_norm_op *)reference->op;
     struct reference_work *work = reference->work;
     size_t count = xt_tensor_count(xt_op_in(reference->op, 0));
-    gather_plain(reference, count);
+    reference_y_grad(reference, count);
     xt_reference_norm_grad(&work->norm, reference->in[0], work->sum, reference->in_grad[0],
                            reference->param_grad[SCALE], reference->param_grad[SHIFT]);
     if (residual_of(norm))

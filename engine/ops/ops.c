@@ -14,14 +14,10 @@ bool xt_graph_fails(const struct xt_graph *graph)
 
 void *xt_graph_refuse(struct xt_graph *graph, enum xt_status status, const char *format, ...)
 {
-    if (xt_graph_fails(graph))
-        return NULL;
-    char text[sizeof graph->err.text];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    xt_err_set_first(&graph->err, status, format, args);
     va_end(args);
-    xt_err_set(&graph->err, status, "%s", text);
     return NULL;
 }
 
@@ -220,8 +216,8 @@ struct xt_buffer *xt_graph_temporary(struct xt_graph *graph, const struct xt_ten
     return buffer;
 }
 
-struct xt_buffer *xt_graph_kept(struct xt_graph *graph, const struct xt_op *op, const char *kind,
-                                size_t bytes)
+struct xt_buffer *xt_graph_saved(struct xt_graph *graph, const struct xt_op *op, const char *kind,
+                                 size_t bytes)
 {
     struct xt_buffer *buffer = xt_graph_add_buffer(graph, op->name, kind, bytes);
     xt_buffer_use(buffer, xt_op_forward_time(op));

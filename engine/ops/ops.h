@@ -133,8 +133,8 @@ struct xt_buffer *xt_graph_add_buffer(struct xt_graph *graph, const char *owner,
  * failure. */
 struct xt_buffer *xt_graph_temporary(struct xt_graph *graph, const struct xt_tensor *tensor,
                                      size_t bytes, int time);
-struct xt_buffer *xt_graph_kept(struct xt_graph *graph, const struct xt_op *op, const char *kind,
-                                size_t bytes);
+struct xt_buffer *xt_graph_saved(struct xt_graph *graph, const struct xt_op *op, const char *kind,
+                                 size_t bytes);
 struct xt_buffer *xt_graph_permanent(struct xt_graph *graph, const char *owner, const char *kind,
                                      size_t bytes);
 /* Requests pinned host memory with the operand's layout: *out, which must not move and is the

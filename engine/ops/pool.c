@@ -82,7 +82,7 @@ static void add_pool(struct xt_op *op, struct xt_graph *graph, struct xt_pooling
         &op->program, pool, in, out, keeps_argmax ? dnnl_forward_training : dnnl_forward_inference);
     size_t bytes = keeps_argmax ? xt_layout_bytes(xt_layout_of(pd, dnnl_query_workspace_md, 0)) : 0;
     if (bytes)
-        pool->workspace = xt_graph_kept(graph, op, "argmax", bytes);
+        pool->workspace = xt_graph_saved(graph, op, "argmax", bytes);
     struct xt_step *step = xt_program_add(&op->program, XT_FORWARD, pd, what_of(pool));
     xt_step_arg(step, DNNL_ARG_SRC, in->place);
     xt_step_arg(step, DNNL_ARG_DST, out->place);

@@ -57,8 +57,8 @@ static inline float xt_ctc_exp(float x)
     p = p * r + 0.5f;
     p = p * r * r + r + 1.0f;
     uint32_t bits = xt_float_bits(shifted) - 0x4B400000u + 127u;
-    uint32_t kept = (uint32_t)(x < -87.0f) - 1u;
-    return xt_float_of_bits(xt_float_bits(p * xt_float_of_bits(bits << 23)) & kept);
+    uint32_t mask = (uint32_t)(x < -87.0f) - 1u;
+    return xt_float_of_bits(xt_float_bits(p * xt_float_of_bits(bits << 23)) & mask);
 }
 
 static inline int xt_ctc_symbol(const struct xt_ctc_reading *label, int index)

@@ -187,15 +187,15 @@ static enum xt_status take_tensor(const struct xt_param *param, struct xt_device
                                   const struct xt_file_tensor *tensor, struct xt_err *err)
 {
     size_t count = xt_file_tensor_count(tensor);
-    float *plain = NULL;
-    enum xt_status status = xt_mem_aligned(&plain, count, sizeof *plain, tensor->name, err);
+    float *values = NULL;
+    enum xt_status status = xt_mem_aligned(&values, count, sizeof *values, tensor->name, err);
     if (!status)
-        status = xt_file_tensor_floats(tensor, plain, count, err);
+        status = xt_file_tensor_floats(tensor, values, count, err);
     if (!status && from->checked)
-        status = check_numbers(param, from, tensor, plain, err);
+        status = check_numbers(param, from, tensor, values, err);
     if (!status)
-        status = xt_params_import(param, device, view, plain, err);
-    free(plain);
+        status = xt_params_import(param, device, view, values, err);
+    free(values);
     return status;
 }
 

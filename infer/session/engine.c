@@ -169,13 +169,13 @@ static enum xt_status append_part(struct xtrain_answer *answer, const struct xt_
 static enum xt_status fill(struct xtrain_answer *answer, const struct xt_session *session,
                            int image)
 {
-    const struct xt_objective *objective = session->objective;
+    const struct xt_predictor *predictor = session->predictor;
     struct xt_decoded decoded;
     struct xt_str text = {0};
     enum xt_status status = xt_session_answer(session, image, &decoded, &answer->err);
     if (!status)
         status =
-            objective->class->text(objective, decoded.symbols, decoded.length, &text, &answer->err);
+            predictor->class->text(predictor, decoded.symbols, decoded.length, &text, &answer->err);
     if (!status)
         status = append_text(answer, &text);
     for (int i = 0; !status && i < decoded.length; i++) {

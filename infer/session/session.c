@@ -96,7 +96,7 @@ enum xt_status xt_session_build(struct xt_session *session,
     if (!status && plan->any_count)
         status = build_smaller(session, settings, network->batch, err);
     if (!status)
-        status = xt_objective_create(&session->objective, network, &settings->answer, err);
+        status = xt_predictor_create(&session->predictor, network, &settings->answer, err);
     if (!status)
         status = xt_mem_aligned(&session->pixels, (size_t)network->batch,
                                 xt_session_image_bytes(session), "a batch of images", err);
@@ -122,14 +122,14 @@ enum xt_status xt_session_run(struct xt_session *session, int count, struct xt_e
         pick++;
     struct xt_graph *graph = session->graphs[pick];
     graph->pass = (struct xt_graph_pass){.pixels = session->pixels, .count = count};
-    session->network.inference = graph; /* whose logits the objective reads */
+    session->network.inference = graph; /* whose logits the predictor reads */
     return xt_graph_forward(graph, err);
 }
 
 enum xt_status xt_session_answer(const struct xt_session *session, int image,
                                  struct xt_decoded *out, struct xt_err *err)
 {
-    return xt_objective_answer(session->objective, image, out, err);
+    return xt_predictor_predict(session->predictor, image, out, err);
 }
 
 void xt_session_clear(struct xt_session *session)
@@ -139,7 +139,7 @@ void xt_session_clear(struct xt_session *session)
         if (session->graphs[i] != network->graph)
             xt_graph_destroy(session->graphs[i]);
     network->inference = network->graph;
-    xt_objective_destroy(session->objective);
+    xt_predictor_destroy(session->predictor);
     free(session->pixels);
     xt_network_clear(network);
     *session = (struct xt_session){0};

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "infer/answer/objective.h"
+#include "infer/answer/predictor.h"
 #include "infer/network/network.h"
 #include "infer/settings.h"
 
@@ -25,7 +25,7 @@ struct xt_session_plan {
 /* Zeroed is empty; the caller clears it, also after a failure. */
 struct xt_session {
     struct xt_network network;
-    struct xt_objective *objective;
+    struct xt_predictor *predictor;
     /* Over the same parameters, in order of batch size; the last one is the network's own. */
     struct xt_graph *graphs[XT_SESSION_GRAPHS];
     int graph_count;

@@ -266,7 +266,7 @@ enum xt_status xt_error_files_write(const char *path, const struct xt_findings *
                                     struct xt_file_list *files, struct xt_err *err)
 {
     struct writing to = {.findings = findings, .form = form_of(path)};
-    const struct xt_network *network = findings->errors->objective->network;
+    const struct xt_network *network = findings->errors->predictor->network;
     *files = (struct xt_file_list){0};
     if (to.form == HTML) {
         enum xt_status written = write_page(path, findings, weights, data, err);

@@ -5,11 +5,11 @@
 
 #include "base/mem.h"
 
-enum xt_status xt_errors_init(struct xt_errors *errors, const struct xt_objective *objective,
+enum xt_status xt_errors_init(struct xt_errors *errors, const struct xt_predictor *predictor,
                               size_t most, struct xt_err *err)
 {
-    size_t symbols = (size_t)objective->network->classes;
-    *errors = (struct xt_errors){.objective = objective, .most = most, .symbols = (int)symbols};
+    size_t symbols = (size_t)predictor->network->classes;
+    *errors = (struct xt_errors){.predictor = predictor, .most = most, .symbols = (int)symbols};
     enum xt_status status = xt_mem_calloc(&errors->seen, symbols, sizeof *errors->seen,
                                           "the count of each symbol", err);
     if (!status)
@@ -52,15 +52,15 @@ static int by_count(const void *a, const void *b)
 /* Merges equal pairs. */
 static void merge_pairs(struct xt_errors *errors)
 {
-    size_t kept = 0;
+    size_t used = 0;
     if (errors->pair_count)
         qsort(errors->pairs, errors->pair_count, sizeof *errors->pairs, by_pair);
     for (size_t i = 0; i < errors->pair_count; i++)
-        if (kept && by_pair(&errors->pairs[kept - 1], &errors->pairs[i]) == 0)
-            errors->pairs[kept - 1].count += errors->pairs[i].count;
+        if (used && by_pair(&errors->pairs[used - 1], &errors->pairs[i]) == 0)
+            errors->pairs[used - 1].count += errors->pairs[i].count;
         else
-            errors->pairs[kept++] = errors->pairs[i];
-    errors->pair_count = kept;
+            errors->pairs[used++] = errors->pairs[i];
+    errors->pair_count = used;
 }
 
 static enum xt_status add_pair(struct xt_errors *errors, const struct xt_mistake *mistake)
@@ -85,7 +85,7 @@ static enum xt_status count_symbols(struct xt_errors *errors, const struct xt_an
     enum xt_status status = XT_OK;
     int count =
         a->right ? 0
-                 : errors->objective->class->mistakes(a->label, a->label_length, a->said, mistakes);
+                 : errors->predictor->class->mistakes(a->label, a->label_length, a->said, mistakes);
     for (int i = 0; i < a->label_length; i++) {
         errors->seen[a->label[i]]++;
         errors->right[a->label[i]]++;
@@ -126,14 +126,14 @@ static void *take(char **at, const void *from, size_t bytes)
     return to;
 }
 
-enum xt_status xt_wrong_create(struct xt_wrong **out, const struct xt_objective *objective,
+enum xt_status xt_wrong_create(struct xt_wrong **out, const struct xt_predictor *predictor,
                                const struct xt_answer *a, struct xt_err *err)
 {
     struct xt_decode_step steps[XT_DECODE_MAX];
     int count = 0;
     enum xt_status status = XT_OK;
-    if (objective->class->steps)
-        status = objective->class->steps(objective, a->logits, steps, &count, err);
+    if (predictor->class->steps)
+        status = predictor->class->steps(predictor, a->logits, steps, &count, err);
     size_t label_bytes = (size_t)a->label_length * sizeof *a->label;
     size_t length = (size_t)a->said->length;
     size_t step_bytes = (size_t)count * sizeof *steps;
@@ -175,7 +175,7 @@ void xt_errors_add(struct xt_errors *errors, const struct xt_answer *answer)
     status = xt_mem_grow(&errors->wrong, &errors->capacity, errors->count + 1,
                          sizeof *errors->wrong, "the list of wrong answers", &errors->err);
     if (!status)
-        status = xt_wrong_create(&wrong, errors->objective, answer, &errors->err);
+        status = xt_wrong_create(&wrong, errors->predictor, answer, &errors->err);
     if (!status)
         errors->wrong[errors->count++] = wrong;
 }

@@ -27,7 +27,7 @@ struct xt_wrong {
     int step_count;
 };
 /* A copy of an answer, also of a correct one (release with free). */
-enum xt_status xt_wrong_create(struct xt_wrong **out, const struct xt_objective *objective,
+enum xt_status xt_wrong_create(struct xt_wrong **out, const struct xt_predictor *predictor,
                                const struct xt_answer *answer, struct xt_err *err);
 
 /* The number of confusions of a pair; -1 as in struct xt_mistake. */
@@ -38,7 +38,7 @@ struct xt_confused {
 };
 
 struct xt_errors {
-    const struct xt_objective *objective; /* borrowed */
+    const struct xt_predictor *predictor; /* borrowed */
     size_t most;                          /* limit of stored wrong images, the worst; 0: all */
     struct xt_wrong **wrong;              /* [count] once ended: worst first */
     size_t count;
@@ -55,7 +55,7 @@ struct xt_errors {
 };
 
 /* Clear it also after a failure; zeroed is empty. */
-enum xt_status xt_errors_init(struct xt_errors *errors, const struct xt_objective *objective,
+enum xt_status xt_errors_init(struct xt_errors *errors, const struct xt_predictor *predictor,
                               size_t most, struct xt_err *err);
 void xt_errors_clear(struct xt_errors *errors);
 

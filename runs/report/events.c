@@ -105,7 +105,7 @@ static bool is_training(const Xt__Event *event)
 }
 
 /* Whether an event's step is retained. */
-static bool is_kept(const Xt__Event *event, struct xt_log_keep keep)
+static bool is_retained(const Xt__Event *event, struct xt_log_keep keep)
 {
     if (event->file_version)
         return true;
@@ -121,7 +121,7 @@ static bool is_kept(const Xt__Event *event, struct xt_log_keep keep)
 static size_t keep_records(void *context, uint8_t *bytes, size_t size)
 {
     const struct xt_log_keep *keep = context;
-    size_t kept = 0;
+    size_t used = 0;
     for (size_t at = 0; size - at >= HEAD + TAIL;) {
         uint64_t length;
         uint32_t sums[2];
@@ -136,14 +136,14 @@ static size_t keep_records(void *context, uint8_t *bytes, size_t size)
         if (sums[1] != xt_events_masked_crc(event, (size_t)length))
             break;
         Xt__Event *read = xt__event__unpack(NULL, (size_t)length, event);
-        if (read && is_kept(read, *keep)) {
-            memmove(bytes + kept, bytes + at, whole);
-            kept += whole;
+        if (read && is_retained(read, *keep)) {
+            memmove(bytes + used, bytes + at, whole);
+            used += whole;
         }
         xt__event__free_unpacked(read, NULL);
         at += whole;
     }
-    return kept;
+    return used;
 }
 
 void xt_events_open(struct xt_events *events, const char *path, struct xt_log_keep keep)

@@ -12,8 +12,8 @@ enum { PAIRS = 400, SYMBOLS = 1000, EVENT_PICTURES = 8 };
 enum xt_status xt_findings_name(const struct xt_errors *errors, int symbol, struct xt_str *out,
                                 struct xt_err *err)
 {
-    const struct xt_objective *objective = errors->objective;
-    return symbol < 0 ? XT_OK : objective->class->text(objective, &symbol, 1, out, err);
+    const struct xt_predictor *predictor = errors->predictor;
+    return symbol < 0 ? XT_OK : predictor->class->text(predictor, &symbol, 1, out, err);
 }
 
 static void put_name(struct xt_json *json, cJSON *at, const struct xt_errors *errors, int symbol)
@@ -38,8 +38,8 @@ static void put_text(struct xt_json *json, cJSON *at, const char *key,
                      const struct xt_errors *errors, const int *symbols, int length)
 {
     struct xt_str text = {0};
-    const struct xt_objective *objective = errors->objective;
-    if (objective->class->text(objective, symbols, length, &text, NULL))
+    const struct xt_predictor *predictor = errors->predictor;
+    if (predictor->class->text(predictor, symbols, length, &text, NULL))
         json->failed = true;
     xt_json_text(json, at, key, xt_str_get(&text));
     xt_str_clear(&text);
@@ -50,7 +50,7 @@ cJSON *xt_findings_error(struct xt_json *json, const struct xt_findings *finding
 {
     char path[4096];
     const struct xt_errors *errors = findings->errors;
-    const struct xt_network *network = errors->objective->network;
+    const struct xt_network *network = errors->predictor->network;
     cJSON *error = cJSON_CreateObject();
     json->failed = json->failed || !error;
     findings->source->class->name(findings->source, wrong->index, path, sizeof path);
@@ -76,7 +76,7 @@ void xt_findings_picture(struct xt_json *json, cJSON *at, const struct xt_findin
     struct xt_err err;
     struct xt_str url = {0};
     struct xt_small_picture picture = {0};
-    enum xt_status status = xt_small_picture_make(&picture, findings->errors->objective->network,
+    enum xt_status status = xt_small_picture_make(&picture, findings->errors->predictor->network,
                                                   findings->data, findings->source, index, &err);
     if (!status)
         status = xt_small_picture_url(&picture, &url, &err);
@@ -164,7 +164,7 @@ enum xt_status xt_findings_describe(const struct xt_findings *findings, cJSON **
 {
     struct xt_json json = {0};
     const struct xt_evaluation *e = findings->evaluation;
-    bool plates = findings->errors->objective->network->task == XT_TASK_PLATES;
+    bool plates = findings->errors->predictor->network->task == XT_TASK_PLATES;
     cJSON *all = *out = cJSON_CreateObject();
     json.failed = !all;
     if (findings->step >= 0)

@@ -15,9 +15,9 @@ static enum xt_status append_data(struct xt_str *page, const char *json, struct 
 {
     enum xt_status status = XT_OK;
     for (const char *at = json; *at && !status;) {
-        size_t plain = strcspn(at, "<");
-        status = xt_str_append(page, at, plain, err);
-        at += plain;
+        size_t length = strcspn(at, "<");
+        status = xt_str_append(page, at, length, err);
+        at += length;
         if (!status && *at) {
             status = xt_str_append(page, "\\u003c", 6, err);
             at++;

@@ -142,7 +142,7 @@ static void a_commit_outlasts_a_power_cut(void **state)
     assert_ptr_equal(strchr(disk_calls, '\n'), renamed - 1);
 }
 
-/* Whoever may write in the folder could plant a link at a name that is known ahead. */
+/* Anyone who may write in the folder could plant a link under a predictable name. */
 static void a_link_at_a_name_that_could_be_guessed_is_not_followed(void **state)
 {
     struct xt_err err = {0};

@@ -72,10 +72,10 @@ static void waiting_threads_soon_sleep_unless_the_user_says_otherwise(void **sta
     if (xt_thread_available(NULL) < 2)
         support_skip("this process may use one CPU, where libgomp never spins for long");
     struct waited usual = wait_with(NULL, NULL);
-    struct waited told = wait_with("GOMP_SPINCOUNT", "3000000");
+    struct waited given = wait_with("GOMP_SPINCOUNT", "3000000");
     assert_string_equal(usual.says, "GOMP_SPINCOUNT=10000");
-    assert_string_equal(told.says, "GOMP_SPINCOUNT");
-    assert_true(usual.cpu_seconds < told.cpu_seconds / 4);
+    assert_string_equal(given.says, "GOMP_SPINCOUNT");
+    assert_true(usual.cpu_seconds < given.cpu_seconds / 4);
 }
 
 /* The program that is started where the runtime cannot be loaded. */

@@ -1,5 +1,5 @@
 /* A program that starts itself again in its own place: with its options, its environment and its
- * process id, less what is left out and more what is new. */
+ * process id, with options dropped and added. */
 #include "base/system/reexec.h"
 
 #include <signal.h>
@@ -19,8 +19,8 @@ static int tell(int argc, char **argv)
     printf("%ld", (long)getpid());
     for (int i = 1; i < argc; i++)
         printf(" %s", argv[i]);
-    printf(" OWN=%s KEPT=%s NOTE=%s held=%d", getenv("OWN"), getenv("KEPT"), getenv("NOTE"),
-           sigismember(&held, SIGTERM));
+    printf(" OWN=%s INHERITED=%s NOTE=%s held=%d", getenv("OWN"), getenv("INHERITED"),
+           getenv("NOTE"), sigismember(&held, SIGTERM));
     fflush(stdout);
     return 0;
 }
@@ -31,7 +31,7 @@ static int begin(void)
     static const char *const with[] = {"--resume", "a folder", NULL};
     struct xt_reexec reexec;
     struct xt_err err;
-    setenv("OWN", "set by itself", 1);
+    setenv("OWN", "set by the test", 1);
     if (xt_reexec_prepare(&reexec, without, with, "NOTE=1", &err))
         return 1;
     strcpy(reexec.variable, "NOTE=2");
@@ -50,7 +50,7 @@ static void starts(const char *const *line, const char *expected)
     if (child == 0) {
         dup2(ends[1], STDOUT_FILENO);
         unsetenv("OWN");
-        setenv("KEPT", "yes", 1);
+        setenv("INHERITED", "yes", 1);
         setenv("NOTE", "0", 1);
         execv("/proc/self/exe", (char *const *)line);
         _exit(1);
@@ -62,7 +62,7 @@ static void starts(const char *const *line, const char *expected)
     fclose(said);
     int how = 0;
     assert_int_equal(waitpid(child, &how, 0), child);
-    snprintf(wanted, sizeof wanted, "%ld %s OWN=(null) KEPT=yes NOTE=2 held=1", (long)child,
+    snprintf(wanted, sizeof wanted, "%ld %s OWN=(null) INHERITED=yes NOTE=2 held=1", (long)child,
              expected);
     assert_string_equal(text, wanted);
 }

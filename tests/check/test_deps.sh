@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/deps.sh: a DNNL_ROOT is looked at before it is used, and without root nothing is installed but the exact line
+# scripts/deps.sh: a DNNL_ROOT is checked before it is used, and without root nothing is installed but the exact line
 # is printed. Works on a copy of the script, so that the tree's own deps/ stays as it is.
 set -euo pipefail
 tree=$(mktemp -d)

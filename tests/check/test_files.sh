@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The check of files sees a binary and a large file that the list does not name, and a line of the list for nothing.
+# The check of files finds a binary and a large file that the list does not name, and an unused line of the list.
 set -euo pipefail
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT

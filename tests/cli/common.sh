@@ -35,7 +35,7 @@ stops() {
   sleep 0.5
   kill -"$signal" $child || fail "it ended before the signal: $*" "$(cat "$tree/stopped-said")"
   for ((i = 0; i < 300; i++)); do kill -0 $child 2>/dev/null || break; sleep 0.1; done
-  kill -KILL $child 2>/dev/null && fail "half a minute after SIG$signal it goes on: $*"
+  kill -KILL $child 2>/dev/null && fail "still running half a minute after SIG$signal: $*"
   wait $child || code=$?
   said=$(cat "$tree/stopped-said")
   [ "$code" = "$want_code" ] || fail "expected exit code $want_code by SIG$signal, got $code from: $*" "$said"

@@ -26,7 +26,7 @@ grep -qF 'has 68 symbols, the blank among them: the weights of 65 of the 68 here
   fail 'not said' "$said"
 [ "$(right)" = "$before" ] || fail "$(right) right, $before before" "$said"
 
-# Fewer, and more than were dropped: LPRNet's context takes a mean over the symbols' own channels, so that what is left out
+# Fewer, and more than were dropped: LPRNet's context takes a mean over the symbols' own channels, so that what is dropped
 # or new moves the logits a little.
 printf '%s' "$provinces$rest-" >fewer.txt
 evaluate --alphabet fewer.txt

@@ -44,7 +44,7 @@ fits() {
   { "$xtrain" --model resnet50 --data 'synth:shapes?count=20000' --batch 16384 --threads 1 --dry-run "$@" 2>&1 || true; } |
     sed -n 's/.*; --batch \([0-9]*\) fits.*/\1/p'
 }
-kept=$(fits) again=$(fits --recompute)
-[ -n "$kept" ] && [ "$again" -gt $((kept * 6 / 5)) ] || fail "--recompute lets $again images fit, $kept without"
+stored=$(fits) recomputed=$(fits --recompute)
+[ -n "$stored" ] && [ "$recomputed" -gt $((stored * 6 / 5)) ] || fail "--recompute lets $recomputed images fit, $stored without"
 expect 0 '--recompute: the outputs of 44 batch norms are recomputed instead of stored, ' "$xtrain" --model resnet50 --batch 4 --threads 1 \
   --recompute --dry-run

@@ -73,7 +73,7 @@ static void why_says_what_was_found_or_that_nothing_was(void **state)
     struct xt_bench_run run = run_of(XT_F32, 8, 0.1);
     run.result.facts.launches = (double)NAN;
     assert_why(&run, "\nnothing was examined: on the CPU --profile shows where the time goes\n");
-    run.result.slow.looked[XT_SLOW_KERNELS] = run.result.slow.looked[XT_SLOW_BAR] = true;
+    run.result.slow.examined[XT_SLOW_KERNELS] = run.result.slow.examined[XT_SLOW_BAR] = true;
     snprintf(run.result.facts.why[XT_SLOW_IDLE], sizeof run.result.facts.why[0], "no permission");
     assert_why(&run, "\nno cause was found; examined: kernels, Resizable BAR\n"
                      "not examined: busy time (no permission)\n");

@@ -24,4 +24,4 @@ run=("${small[@]}" --steps 1 --threads 1)
 expect 0 'start: first step ' "$xtrain" "${run[@]}" --verbose --out "$tree/a"
 grep -qE '^start: library load +[0-9.]+ s, +[0-9.]+ s of CPU time$' <<<"$said" || fail 'a phase is missing' "$said"
 expect 0 '"step":1' "$xtrain" "${run[@]}" --json --verbose --out "$tree/b"
-! grep -q '^start:' <<<"$said" || fail 'the start is told on an output that belongs to --json' "$said"
+! grep -q '^start:' <<<"$said" || fail 'the start is reported on the output of --json' "$said"

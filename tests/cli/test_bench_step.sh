@@ -16,7 +16,7 @@ fail() {
 # number FILE KEY: the first value of a key
 number() { grep -o "\"$2\":[0-9.e+-]*" "$1" | head -n 1 | cut -d: -f2; }
 
-bench --batch 4 --json --profile >"$folder/one.json" || fail "a plain run failed"
+bench --batch 4 --json --profile >"$folder/one.json" || fail "a normal run failed"
 for key in images_per_s step_ms conv_ms share first_step_s peak_rss_mb planned_mb; do
   awk -v x="$(number "$folder/one.json" "$key")" 'BEGIN { exit !(x > 0) }' || fail "$key is not above 0"
 done
@@ -55,7 +55,7 @@ threads=1
 bench --batch 2 --beside 2 --json >"$folder/beside.json" || fail "--beside 2 failed"
 [ "$(number "$folder/beside.json" beside)" = 2 ] || fail "$(cat "$folder/beside.json")"
 awk -v x="$(number "$folder/beside.json" others_cpu_share)" 'BEGIN { exit !(x > 0) }' || fail "nobody was beside it"
-! grep -q 'other processes used' "$folder/said" || fail "the load that was asked for is warned of"
+! grep -q 'other processes used' "$folder/said" || fail 'the requested load is warned of'
 bench --batch 2 --beside 0,1 >"$folder/both" || fail "--beside 0,1 failed"
 [ "$(awk '$2 == "f32" { print $5 }' "$folder/both" | tr '\n' ' ')" = '0 1 ' ] || fail "not a row each: $(cat "$folder/both")"
 [ "$(pgrep -cf -- "bench step .*--batch 2 --beside 2")" = 0 ] || fail "busy processes were left"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Classes, through the program: data and weights that cannot be meant are refused by name, before anything is trained.
+# Classes, through the program: invalid data and weights are refused by name, before anything is trained.
 . tests/cli/common.sh
 images=$PWD/tests/fuzz/corpus/image
 cd "$tree"

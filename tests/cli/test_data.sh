@@ -11,7 +11,7 @@ expect 2 'cannot be cached' "$xtrain" "${loader[@]}" --cache ram --fit crop
 expect 2 'at least 1 worker and 2 batch slots' "$xtrain" "${loader[@]}" --slots 1
 
 (cd "$tree" && "$xtrain" data check 'synth:shapes?count=40' >/dev/null)
-[ -z "$(ls "$tree")" ] || fail 'data check writes a file that nobody asked for' "$(ls "$tree")"
+[ -z "$(ls "$tree")" ] || fail 'data check writes an unrequested file' "$(ls "$tree")"
 check=(data check --sheet "$tree/sheet.png")
 expect 0 '40 synthetic shapes of 10 kinds' "$xtrain" "${check[@]}" 'synth:shapes?count=40'
 [ -s "$tree/sheet.png" ] || fail 'no contact sheet was written'

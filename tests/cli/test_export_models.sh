@@ -20,7 +20,7 @@ answers() {
 
 plates=$shared/plates/val
 weights=$shared/weights/lprnet_sirius.pth
-export_plates() { # LEAST MODEL OPTION...: its own check finds so many of 150 answers to be the same
+export_plates() { # LEAST MODEL OPTION...: its own check finds at least LEAST of 150 predictions equal
   local least=$1 same
   shift
   expect 0 "checked by onnxruntime" "$xtrain" export "$weights" --model lprnet --threads 1 --check "$plates" "$@"
@@ -28,13 +28,13 @@ export_plates() { # LEAST MODEL OPTION...: its own check finds so many of 150 an
   [ "${same:-0}" -ge "$least" ] || fail "fewer than $least answers alike" "$said"
 }
 export_plates 150 f32.onnx
-export_plates 150 kept.onnx --no-fuse --with-preprocess --fixed-batch 50
+export_plates 150 unfused.onnx --no-fuse --with-preprocess --fixed-batch 50
 export_plates 150 batch.onnx --lprnet-norm batch
 grep -qF 'prediction for an image depends on the others of its batch' <<<"$said" || fail 'no warning of the batch' "$said"
 export_plates 148 fp16.onnx --type fp16
 export_plates 148 int8.onnx --type int8 --with-preprocess --calibrate "$shared/plates/train" --calibrate-images 64
 answers "$weights" "$plates" --model lprnet >plates.txt
-"$python" "$here/tests/cli/onnx_models.py" plates.txt 97 f32.onnx kept.onnx fp16.onnx int8.onnx || fail 'plates'
+"$python" "$here/tests/cli/onnx_models.py" plates.txt 97 f32.onnx unfused.onnx fp16.onnx int8.onnx || fail 'plates'
 
 # OpenVINO's IR, by the line that a refused .xml is answered with: the same logits, the metadata too.
 if [ -e "$(dirname "$python")/ovc" ]; then

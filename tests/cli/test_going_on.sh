@@ -11,7 +11,7 @@ expect 0 '' "${train[@]}" --val set-000000.tar --steps 8 --log-every 3 --seed 5 
 cp -r a whole
 cd "$tree/there"
 expect 0 'resuming from ../here/a/state-00000008.safetensors, step 8 of 9' "$xtrain" --resume ../here/a --steps 9
-! grep -q 'was made with' <<<"$said" || fail 'a change was said that is none' "$said"
+! grep -q 'was made with' <<<"$said" || fail 'a change was reported without one' "$said"
 [ "$(ls)" = '' ] || fail 'it wrote elsewhere' "$(ls)"
 grep -q '^steps: 9 ' ../here/a/config.yaml || fail 'config.yaml does not say what the run is now' "$(cat ../here/a/config.yaml)"
 expect 0 'resuming from ../here/a/state-00000009.safetensors, step 9 of 9' "$xtrain" --resume ../here/a/state-00000009.safetensors
@@ -19,7 +19,7 @@ expect 0 'resuming from ../here/a/state-00000009.safetensors, step 9 of 9' "$xtr
 XTRAIN_REEXEC=00,-1 expect 0 'resuming from ../here/a/state-00000009.safetensors, step 9 of 9' "$xtrain" --resume ../here/a
 ! grep -q '^training LPRNet\|^saving to' <<<"$said" || fail 'it says all of it again' "$said"
 expect 0 'saving to b' "$xtrain" --resume ../here/a --out b
-! grep -q '^resume' b/config.yaml || fail 'config.yaml goes on with another run' "$(cat b/config.yaml)"
+! grep -q '^resume' b/config.yaml || fail 'config.yaml resumes another run' "$(cat b/config.yaml)"
 expect 0 'plates read right' "$xtrain" eval --init ../here/a/last.safetensors --config ../here/a/config.yaml
 cd ../here
 grep -q "^data: \"\?$PWD/set-000000.tar" a/config.yaml || fail 'the path in config.yaml is not absolute' "$(cat a/config.yaml)"
@@ -30,12 +30,12 @@ expect 0 'done: 2 steps' "$xtrain" --config own/c.yaml --out c
 expect 3 'cannot open the data set-000000.tar' env -C own "$xtrain" --config c.yaml --out c
 
 # The line that a stopped run ends with works when it is pasted.
-for name in plain "it's a run" auto --steps; do
+for name in simple "it's a run" auto --steps; do
   stops 130 'all is saved; resume with: ' INT "${train[@]}" --steps 100000 --out="$name"
   line=$(sed -n 's/.*; resume with: //p' <<<"$said")
   stops 75 'stopped at step' TERM bash -c "exec $line"
-  grep -q 'resuming from' <<<"$said" || fail "it does not go on: $line" "$said"
-  ! grep -q 'random weights' <<<"$said" || fail 'it goes on and begins from random weights' "$said"
+  grep -q 'resuming from' <<<"$said" || fail "it does not resume: $line" "$said"
+  ! grep -q 'random weights' <<<"$said" || fail 'it resumes and begins from random weights' "$said"
 done
 
 # An evaluation that a signal broke off, made by the next start, which is killed: it is recorded once.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A network from an ONNX file, through the program: it trains, goes on, answers from its weights alone, and is exported.
+# A network from an ONNX file, through the program: it trains, resumes, predicts from its weights alone, and is exported.
 . tests/cli/common.sh
 zoo=${XTRAIN_SHARED:-../shared}/zoo
 [ -d "$zoo" ] || { echo 'skipped: no shared data'; exit 77; }

@@ -554,7 +554,7 @@ static const struct {
     const char *reason;
 } unrecorded[] = {
     {"val", "chooses the best weights, changes none"},
-    {"init", "a run that goes on has its weights; what they said is compared as other options"},
+    {"init", "a resumed run has its weights; their settings are compared as other options"},
     {"init-partial", "goes with init"},
     {"random-init", "goes with model"},
     {"alphabet", "its symbols are compared, not its name"},
@@ -580,8 +580,8 @@ static const struct {
     {"threads", "recorded as what it came to, beside CPU and library: last digits"},
     {"oversubscribe", "says only that --threads is meant"},
     {"device-check", "looks at the device before the run"},
-    {"on-device-loss", "what is done when the run cannot go on"},
-    {"device-timeout", "what is done when the run cannot go on"},
+    {"on-device-loss", "what is done when the run cannot continue"},
+    {"device-timeout", "what is done when the run cannot continue"},
     {"workers", "the images are the same"},
     {"recompute", "the numbers are the same"},
     {"slots", "the images are the same"},

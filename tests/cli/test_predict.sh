@@ -12,7 +12,7 @@ mkdir good && cp "$images/ycc_444.jpg" good/京A12311_1.jpg && cp "$images/rgba.
 cp "$images/ycc_444.jpg" good/no-label.jpg
 printf 'good/京A12311_1.jpg\t京A12311\ngood/no-label.jpg\n' >list.txt
 printf '京A12311' >1.txt && cp "$images/ycc_444.jpg" 1.jpg && tar -cf shard.tar 1.jpg 1.txt
-answers() { # COUNT ARGUMENT...: so many lines of answers
+answers() { # COUNT ARGUMENT...: prints COUNT lines of predictions
   local count=$1
   shift
   expect 0 '' "${predict[@]}" --quiet run/best.safetensors "$@"

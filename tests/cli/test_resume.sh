@@ -32,5 +32,5 @@ until [ "$code" = 0 ]; do
   [ "$code" = 0 ] || [ "$code" = 75 ] || fail "stopped and resumed, it ended with code $code" "$(cat "$tree/said")"
 done
 same "$tree/stopped" 'stopped'
-[ "$(ls "$tree/stopped"/state-* | wc -l)" = 2 ] || fail 'not the newest two checkpoints were kept' "$(ls "$tree/stopped")"
+[ "$(ls "$tree/stopped"/state-* | wc -l)" = 2 ] || fail 'not the newest two checkpoints are left' "$(ls "$tree/stopped")"
 echo "killed $((kills - rounds)) times"

@@ -35,7 +35,7 @@ expect 2 'was made with --lprnet-norm sample; give the same' \
 cp -r whole b
 expect 0 'b/state-00000012.safetensors was made with --clip 5; the run continues with --clip 0' \
   "${train[@]}" --clip 0 --steps 13 --resume auto --out b
-! grep -qF -e 'threads' -e '--lr' <<<"$said" || fail 'a change was said that is none' "$said"
+! grep -qF -e 'threads' -e '--lr' <<<"$said" || fail 'a change was reported without one' "$said"
 expect 0 'was made with threads "1", this is "2"' "$xtrain" "${small[@]}" --clip 0 --threads 2 --oversubscribe --steps 14 --resume b
 expect 0 'was made with --no-augment; the run continues with --augment' \
   "${train[@]}" --clip 0 --amp bf16 --augment --freeze-until backbone.4 --bn frozen --steps 15 --resume b
@@ -45,7 +45,7 @@ for change in 'no --freeze-until; the run continues with --freeze-until backbone
 done
 expect 0 'was made with --bn frozen; the run continues with --bn batch' \
   "${train[@]}" --clip 0 --amp bf16 --augment --freeze-until backbone.4 --bn batch --steps 16 --resume b
-[ "$(grep -c 'the run continues with' <<<"$said")" = 1 ] || fail 'a change was said that is none' "$said"
+[ "$(grep -c 'the run continues with' <<<"$said")" = 1 ] || fail 'a change was reported without one' "$said"
 
 # A damaged checkpoint: refused by name with an offer; auto takes the one before.
 cp -r whole c
@@ -95,7 +95,7 @@ expect 0 'compute  1, by SLURM_CPUS_PER_TASK' ${all_cpus[@]+"${all_cpus[@]}"} en
 
 # --keep
 expect 0 '' "${train[@]}" --steps 4 --save-every 1 --keep 3 --out k --quiet
-[ "$(ls k/state-* | wc -l)" = 3 ] || fail 'not three checkpoints were kept' "$(ls k)"
+[ "$(ls k/state-* | wc -l)" = 3 ] || fail 'not three checkpoints are left' "$(ls k)"
 
 # 0 when --max-time is spent, evaluated and saved; 75 and 130 when stopped, saved.
 long=(--steps 100000 --val 'synth:plates?count=6&seed=4')

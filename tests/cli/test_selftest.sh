@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The self-test's command: a table and a verdict, JSON alone on standard output, and what cannot be asked for.
+# The self-test's command: a table and a verdict, JSON alone on standard output, and invalid requests.
 . tests/cli/common.sh
 expect 0 'all within their bounds' "$xtrain" selftest --model lprnet --batch 1 --amp off --threads 2 --oversubscribe
 grep -q '^lprnet, 94x24, batch 1$' <<<"$said" || fail 'the network and its shape are named' "$said"

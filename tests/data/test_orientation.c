@@ -138,10 +138,10 @@ static void put_little(uint8_t *out, size_t value, int bytes)
 static void make_webp(int orientation)
 {
     static uint8_t pixels[HEIGHT * WIDTH * 3];
-    uint8_t *plain = NULL;
+    uint8_t *encoded = NULL;
     uint8_t extended[18] = "VP8X", chunk[128] = "EXIF";
     draw(pixels);
-    size_t size = WebPEncodeLosslessRGB(pixels, WIDTH, HEIGHT, WIDTH * 3, &plain);
+    size_t size = WebPEncodeLosslessRGB(pixels, WIDTH, HEIGHT, WIDTH * 3, &encoded);
     assert_true(size > 12);
     put_little(extended + 4, 10, 4);
     extended[8] = 8; /* it has Exif */
@@ -150,12 +150,12 @@ static void make_webp(int orientation)
     size_t data = exif(orientation, false, chunk + 8);
     put_little(chunk + 4, data, 4);
     file.length = 0;
-    append(plain, 12);
+    append(encoded, 12);
     append(extended, sizeof extended);
-    append(plain + 12, size - 12);
+    append(encoded + 12, size - 12);
     append(chunk, 8 + data);
     put_little((uint8_t *)file.data + 4, file.length - 8, 4);
-    WebPFree(plain);
+    WebPFree(encoded);
 }
 
 static enum xt_status decode(const struct xt_want *want)

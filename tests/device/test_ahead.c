@@ -1,5 +1,5 @@
-/* Kernels that were made ahead of time, and the folder that they are kept in. Files stand for
- * kernels; what tells the driver to take itself for a GPU is the environment alone. */
+/* Kernels that were compiled in advance, and their folder. Files stand for kernels; what tells the
+ * driver to take itself for a GPU is the environment alone. */
 #include "device/kernels/ahead.h"
 
 #include <stdio.h>

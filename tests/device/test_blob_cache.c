@@ -1,4 +1,4 @@
-/* Blobs in the kernel cache: what is not byte for byte what was kept, or may be a stranger's, never
+/* Blobs in the kernel cache: what differs from what was stored, or may be another user's, never
  * reaches oneDNN. No GPU and no oneDNN is needed: bytes stand for blobs. */
 #include "device/kernels/blob_cache.h"
 

@@ -73,7 +73,7 @@ static void nothing_on_a_discrete_gpu_is_not_the_hosts_memory(void **state)
     assert_false(memory_of(*state, &bytes));
 }
 
-/* All tiles together, the older keys where the newer are not told, and i915's stolen part. */
+/* All tiles together, the older keys if the newer are missing, and i915's stolen part. */
 static void every_region_counts_by_the_best_key_that_is_told(void **state)
 {
     double bytes = 0;
@@ -207,8 +207,8 @@ static void what_names_no_client_or_no_device_is_none(void **state)
         assert_false(xt_fdinfo_parse(texts[i], strlen(texts[i]), &client));
 }
 
-/* A line that is longer than any is left out whole: its end is no line. More regions and engines
- * than there is room for are left out, too. */
+/* A line that is too long is skipped whole: its rest is not a line. Regions and engines beyond the
+ * limit are skipped, too. */
 static void long_lines_and_long_lists_are_cut(void **state)
 {
     (void)state;

@@ -196,8 +196,8 @@ static void another_process_at_work_keeps_its_unrecorded_files(void **state)
 }
 
 /* An image's cache is root's, and readable for all: a start of root's must not take that away. */
-/* Two processes: one cleans, and has a long file to hash; whoever comes meanwhile gets in when the
- * folder is clean, so that nothing which that one writes can be taken for a leftover. */
+/* Two processes: one cleans, and has a long file to hash; the other waits until the folder is
+ * clean, so that its files are not mistaken for leftovers. */
 static void who_comes_while_the_folder_is_cleaned_waits(void **state)
 {
     struct xt_kernel_cache cache;

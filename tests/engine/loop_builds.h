@@ -1,4 +1,5 @@
-/* Every instruction set's build of the loops, for tests that hold all of them against plain ones.
+/* Every instruction set's build of the loops, for tests that compare all of them with reference
+ * loops.
  */
 #ifndef XT_TESTS_LOOP_BUILDS_H
 #define XT_TESTS_LOOP_BUILDS_H

@@ -360,7 +360,7 @@ static inline void net_clear(struct net *net)
     xt_device_close(&net->device);
 }
 
-/* ---- plain loops ---- */
+/* ---- reference loops ---- */
 
 static inline double *net_value(const struct net *net, const struct xt_tensor *tensor)
 {
@@ -529,7 +529,7 @@ static inline void net_run_layer(struct net *net, const struct net_layer *layer)
         net_value(net, net->bumped)[net->bumped_element] += net->bump;
 }
 
-/* The loss by the plain loops. */
+/* The loss by the reference loops. */
 static inline double net_loss(struct net *net)
 {
     for (int i = 0; i < net->layer_count; i++)
@@ -612,7 +612,7 @@ static inline void net_check_statistics(struct net *net, double tolerance)
     xt_params_free_tensors(&tensors);
 }
 
-/* Which of `count` elements to look at: all of few, else a spread of them. */
+/* Which of `count` elements to compare: all of few, else evenly spaced ones. */
 static inline size_t net_stride(size_t count)
 {
     enum { LOOKED_AT = 24 };
@@ -623,12 +623,12 @@ static const double net_step = 1e-7;
 
 static inline double net_slope(struct net *net, double *value)
 {
-    double kept = *value;
-    *value = kept + net_step;
+    double saved = *value;
+    *value = saved + net_step;
     double above = net_loss(net);
-    *value = kept - net_step;
+    *value = saved - net_step;
     double below = net_loss(net);
-    *value = kept;
+    *value = saved;
     return (above - below) / (2 * net_step);
 }
 
@@ -741,7 +741,7 @@ static inline double net_distance(const struct xt_params_tensors *a,
 
 typedef struct xt_tensor *net_describe(struct net *net);
 
-/* The graph in float32 against the plain loops. */
+/* The graph in float32 against the reference loops. */
 static inline void check_net_f32(net_describe *describe, struct xt_graph_pass pass)
 {
     struct net net = {.pass = pass};

@@ -202,7 +202,7 @@ static void a_residual_of_another_shape_is_refused(void **state)
     assert_refused(&b, out, XT_ERR_RUN, "norm: the residual narrow has another shape");
 }
 
-/* The first failure is the one that is told, whatever is described after it. */
+/* The first failure is the one reported, whatever is described after it. */
 static void what_follows_a_failure_changes_nothing(void **state)
 {
     (void)state;

@@ -15,7 +15,7 @@ struct bench {
     struct xt_device_memory memory;
     struct xt_program programs[PROGRAMS];
     struct xt_program *list[PROGRAMS];
-    int seen; /* primitives that were told of */
+    int seen; /* primitives that were reported */
 };
 
 /* Step k of program i: numbers times i + 1, plus k. */

@@ -1,4 +1,4 @@
-/* The input's gradient by matrix tiles, against plain loops. */
+/* The input's gradient by matrix tiles, against reference loops. */
 #include "loop_builds.h"
 #include "random_tensor.h"
 

@@ -57,7 +57,7 @@ static void the_mean_square_over_the_batch(void **state)
     check_net(over_the_batch);
 }
 
-/* The context alone: BN would look at the padding too. */
+/* The context alone: BN would read the padding too. */
 static void padding_is_not_part_of_the_batch(void **state)
 {
     (void)state;

@@ -53,19 +53,19 @@ static void check_share(enum xt_dtype dtype, double dropout)
     struct net net;
     open_net(&net, dtype, dropout);
     net_forward(&net);
-    size_t kept = 0;
+    size_t saved = 0;
     double factor = 1 / (1 - dropout);
     for (size_t i = 0; i < count_of(&net); i++) {
         double got = (double)xt_graph_logits(net.graph)[i];
         if (got == 0)
             continue;
-        kept++;
+        saved++;
         assert_true(fabs(got - factor) < factor * (dtype == XT_F32 ? 1e-5 : 8e-3));
     }
-    double share = (double)kept / (double)count_of(&net);
+    double share = (double)saved / (double)count_of(&net);
     double deviation = sqrt(dropout * (1 - dropout) / (double)count_of(&net));
     if (!(fabs(share - (1 - dropout)) < 4 * deviation))
-        fail_msg("%.4f are kept at dropout %.2f", share, dropout);
+        fail_msg("%.4f are saved at dropout %.2f", share, dropout);
     net_clear(&net);
 }
 

@@ -204,7 +204,7 @@ static void a_large_mean_costs_no_digits(void **state)
     net_put(&net);
     net_forward(&net);
     net_loss(&net);
-    /* The values themselves have 2^-24 * 300 of error, against a spread of about one. */
+    /* The values themselves have 2^-24 * 300 of error, against a deviation of about one. */
     net_check_logits(&net, 2e-4);
     net_clear(&net);
 }
@@ -248,7 +248,7 @@ static void frozen_statistics_do_not_move(void **state)
 static void running_statistics_do_not_depend_on_threads(void **state)
 {
     (void)state;
-    float kept[64];
+    float saved[64];
     for (int threads = 1; threads <= 3; threads++) {
         struct net net = {.pass = {.training = true}};
         net_open(&net, XT_F32, true);
@@ -265,10 +265,10 @@ static void running_statistics_do_not_depend_on_threads(void **state)
         net_forward(&net);
         assert_true(net.params.stat_floats <= 64);
         if (threads == 1)
-            memcpy(kept, net.params.stats, net.params.stat_floats * sizeof *kept);
+            memcpy(saved, net.params.stats, net.params.stat_floats * sizeof *saved);
         /* The first norm: what follows reads convolutions, whose sums oneDNN splits over threads.
          */
-        assert_memory_equal(kept, net.params.stats, 5 * sizeof *kept);
+        assert_memory_equal(saved, net.params.stats, 5 * sizeof *saved);
         net_clear(&net);
     }
 }

@@ -26,7 +26,7 @@ static void open_int8(struct net *net, net_describe *describe, struct xt_ranges 
     net_build(net, describe(net));
 }
 
-/* Logits within `tolerance` of plain loops in double precision. */
+/* Logits within `tolerance` of reference loops in double precision. */
 static void check_int8(net_describe *describe, double tolerance)
 {
     struct xt_ranges ranges;
@@ -368,10 +368,10 @@ static void one_value_that_is_no_number_is_seen(void **state)
     values[20] = -3;
     assert_float_equal(loops->largest(values, 37), 3, 0);
     for (size_t i = 0; i < 37; i++) {
-        float kept = values[i];
+        float saved = values[i];
         values[i] = i % 2 ? NAN : -INFINITY;
         assert_true(!isfinite(loops->largest(values, 37)));
-        values[i] = kept;
+        values[i] = saved;
     }
 }
 

@@ -81,7 +81,7 @@ static double unit(enum xt_dtype dtype)
 
 /* ---- batch norm, ReLU, pools ---- */
 
-/* One sample with everything that is read and what plain loops make of it. */
+/* One sample with all inputs, and the reference loops' results. */
 struct sample {
     enum xt_dtype dtype;
     int h, w, c;
@@ -267,8 +267,8 @@ struct results {
     double *sum_da, *sum_da_z;
 };
 
-/* Forward alone; with a gradient before the ReLU that is kept; with one that is made again, and
- * goes on as dz = A * da + B * z + D. */
+/* Forward alone; with a stored gradient before the ReLU; with a recomputed one, which becomes dz =
+ * A * da + B * z + D. */
 enum way { INFERS, KEEPS, MAKES_AGAIN };
 static const float factor_a = 2, factor_b = 0.5f, factor_d = -0.25f;
 
@@ -363,7 +363,7 @@ static void check_sample(const struct sample *s)
     double *dz = doubles(size_of(s));
     for (size_t i = 0; i < size_of(s); i++)
         dz[i] = (double)factor_a * s->da[i] + (double)factor_b * get(&s->z, i) + (double)factor_d;
-    /* The residual's gradient is the one that is kept. */
+    /* The residual's gradient is the stored one. */
     int ways = s->residual.data ? 2 : 3;
     for (int b = 0; b < ways * count; b++) {
         enum way way = (enum way)(b % ways);
@@ -758,7 +758,7 @@ static void a_mask_goes_by_the_elements_number(void **state)
     assert_memory_equal(whole, ones, sizeof ones);
 }
 
-/* Of so many bytes a pixel, the pixels that strides leave; the rest is 0. */
+/* The pixels that strides select, of `bytes` each; the rest is 0. */
 static void transform_ones(const struct xt_loops *loops, int h, int w, const int strides[2],
                            size_t bytes)
 {

@@ -80,7 +80,7 @@ static void pool_shapes(void **state)
         {{.kernel = {3, 3}, .stride = {2, 2}, .ceil_mode = true}, 4, 4},
         {{.kernel = {2, 2}, .ceil_mode = true}, 4, 5},
         {{.kernel = {2, 2}, .pad = {1, 1, 1, 1}, .ceil_mode = true}, 5, 5},
-        /* the third window would begin behind the input: it is none */
+        /* the third window would begin after the input: it does not count */
         {{.kernel = {1, 1}, .stride = {4, 9}, .ceil_mode = true}, 2, 1},
         {{.kernel = {3, 3}, .stride = {1, 1}, .pad = {1, 1, 1, 1}}, 8, 9},
     };

@@ -434,7 +434,7 @@ static void initialisation_is_a_function_of_seed_and_name(void **state)
     ok(&f, xt_params_initialise(&f.params, &f.device, 1, 0.25f, &f.err));
     struct xt_params_tensors first = tensors_of(&f);
     struct fixture other = {0};
-    /* Alone, whole and plain: the same numbers as among others, in parts and blocks. */
+    /* Alone, whole and dense: the same numbers as among others, in parts and blocks. */
     add(&other, &(struct xt_param){.name = "split.weight",
                                    .role = XT_PARAM_WEIGHT,
                                    .ndims = 4,

@@ -1,5 +1,5 @@
 /* The loops that inference runs beside its convolutions, in every build that this CPU can run,
- * against plain loops. */
+ * against reference loops. */
 #include "loop_builds.h"
 #include "support.h"
 
@@ -18,7 +18,7 @@ static double at(enum xt_dtype dtype, const void *data, size_t i)
     return (double)value;
 }
 
-/* Numbers of the type, of which none is negative but in s8, in memory of exactly their size. */
+/* Non-negative numbers of the type (any sign in s8), in memory of exactly their size. */
 static void *make(enum xt_dtype dtype, size_t count)
 {
     char *data = malloc(count * xt_dtype_size(dtype));

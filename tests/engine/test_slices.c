@@ -1,16 +1,13 @@
-#include "support.h"
+#include "slices.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
 #include "engine/backend.h"
-#include "engine/executor.h"
-#include "models/registry.h"
 #include "infer/network/param_files.h"
 
-/* One pass of a network, by slices or op by op, and what came of it. */
+/* One pass of a network, by slices or op by op, and its results. */
 struct pass {
     const char *model;
     enum xt_dtype dtype;
@@ -25,20 +22,6 @@ struct pass {
     int learned, learning; /* ops reported to the communicator; ops that learn */
 };
 
-struct network {
-    struct xt_device device;
-    struct xt_params params;
-    struct xt_graph *graph;
-    struct xt_err err;
-};
-
-static void ok(const struct network *net, enum xt_status status)
-{
-    if (status)
-        print_error("%s\n", net->err.text);
-    assert_int_equal(status, XT_OK);
-}
-
 static void describe(struct network *net, const struct pass *pass)
 {
     const struct xt_model_info *model = xt_model_find(pass->model);
@@ -49,13 +32,7 @@ static void describe(struct network *net, const struct pass *pass)
                                        .dtype = pass->dtype,
                                        .by_slices = pass->by_slices,
                                        .learn_from = pass->learn_from};
-    struct xt_model_options of_model = {.classes = 10,
-                                        .height = model->any_size ? 64 : model->height,
-                                        .width = model->any_size ? 64 : model->width};
-    for (int k = 0; k < 3; k++) {
-        of_model.normalise.mean[k] = 127.5f;
-        of_model.normalise.scale[k] = 1 / 128.0f;
-    }
+    struct xt_model_options of_model = small_images(model);
     ok(net, xt_graph_create(&net->graph, &options, &net->err));
     ok(net, xt_graph_build(net->graph, xt_model_describe(model, net->graph, &of_model), &net->err));
     ok(net, xt_params_initialise(&net->params, &net->device, 1, model->initial_bias, &net->err));
@@ -145,22 +122,7 @@ static void run(struct pass *pass)
     }
     look_at_pieces(pass, net.graph);
     free(pixels);
-    xt_graph_destroy(net.graph);
-    xt_params_clear(&net.params);
-    xt_device_close(&net.device);
-}
-
-/* The distance of two rows of numbers, by the length of the first. */
-static double distance(const float *a, const float *b, size_t count)
-{
-    double apart = 0;
-    double length = 0;
-    for (size_t i = 0; i < count; i++) {
-        double d = (double)a[i] - (double)b[i];
-        apart += d * d;
-        length += (double)a[i] * (double)a[i];
-    }
-    return sqrt(apart / length);
+    close_network(&net);
 }
 
 static void both_ways_agree(struct pass pass, double most)
@@ -240,7 +202,7 @@ static void it_is_the_same_every_time(void **state)
         free(passes[i].values);
 }
 
-/* Gradients that are kept of a slice alone take less than those of all samples. */
+/* Gradients that exist only for a slice take less memory than those of all samples. */
 static void it_takes_no_more_memory(void **state)
 {
     (void)state;

@@ -1,14 +1,10 @@
 /* A fused pass by slices of a few samples against the same one op by op. */
-#include "support.h"
+#include "slices.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
-#include "engine/executor.h"
-#include "engine/ranges.h"
-#include "models/registry.h"
 
 struct pass {
     const char *model;
@@ -17,27 +13,12 @@ struct pass {
     bool floats; /* its pictures are normalised already */
     bool lower_bound;
     int batch, threads;
-    /* what came of it */
+    /* its results */
     int workers;
     size_t bytes;
     float *logits;
     size_t count;
 };
-
-struct network {
-    struct xt_device device;
-    struct xt_params params;
-    struct xt_ranges ranges;
-    struct xt_graph *graph;
-    struct xt_err err;
-};
-
-static void ok(const struct network *net, enum xt_status status)
-{
-    if (status)
-        print_error("%s\n", net->err.text);
-    assert_int_equal(status, XT_OK);
-}
 
 static void describe(struct network *net, const struct pass *pass)
 {
@@ -49,14 +30,8 @@ static void describe(struct network *net, const struct pass *pass)
                                        .dtype = pass->dtype,
                                        .by_slices = pass->by_slices,
                                        .lower_bound = pass->lower_bound};
-    struct xt_model_options of_model = {.classes = 10,
-                                        .height = model->any_size ? 64 : model->height,
-                                        .width = model->any_size ? 64 : model->width,
-                                        .context_over_batch = pass->over_batch};
-    for (int k = 0; k < 3; k++) {
-        of_model.normalise.mean[k] = 127.5f;
-        of_model.normalise.scale[k] = 1 / 128.0f;
-    }
+    struct xt_model_options of_model = small_images(model);
+    of_model.context_over_batch = pass->over_batch;
     if (pass->int8) {
         ok(net, xt_graph_create(&net->graph, &options, &net->err));
         assert_non_null(xt_model_describe(model, net->graph, &of_model));
@@ -114,21 +89,7 @@ static void run(struct pass *pass)
     pass->logits = malloc(pass->count * sizeof *pass->logits);
     assert_non_null(pass->logits);
     memcpy(pass->logits, xt_graph_logits(net.graph), pass->count * sizeof *pass->logits);
-    xt_graph_destroy(net.graph);
-    xt_params_clear(&net.params);
-    xt_device_close(&net.device);
-}
-
-static double distance(const float *a, const float *b, size_t count)
-{
-    double apart = 0;
-    double length = 0;
-    for (size_t i = 0; i < count; i++) {
-        double d = (double)a[i] - (double)b[i];
-        apart += d * d;
-        length += (double)a[i] * (double)a[i];
-    }
-    return length > 0 ? sqrt(apart / length) : INFINITY;
+    close_network(&net);
 }
 
 static void both_ways_agree(struct pass pass, int workers, double most)

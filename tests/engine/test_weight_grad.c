@@ -274,7 +274,7 @@ static const struct xt_weight_grad shapes[] = {
      .kernel_w = 1,
      .pad_h = 1,
      .pad_w = 1},
-    /* so many weights that threads share out the channels of either side */
+    /* enough weights that threads divide the channels of either side */
     {.n = 2,
      .h = 2,
      .w = 5,

@@ -1,4 +1,4 @@
-/* Winograd's convolutions against plain loops, in every build that has them. */
+/* Winograd's convolutions against reference loops, in every build that has them. */
 #include "loop_builds.h"
 #include "random_tensor.h"
 #include "reference.h"
@@ -6,7 +6,7 @@
 #include "engine/backend.h"
 
 /* n, h, w, in_c, out_c: tiles that fit and tiles that do not, fewer of them than a chunk has and
- * more, and so many weights that threads share out the channels. */
+ * more, and enough weights that threads divide the channels. */
 static const struct shape {
     int n, h, w, in_c, out_c;
 } shapes[] = {

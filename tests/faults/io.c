@@ -24,7 +24,7 @@ static void note_reading(const char *path, long count)
         close(fd);
 }
 
-/* Whether reading what `fd` is open on may go on; `path` becomes its name. */
+/* Whether reading from `fd` may continue; `path` becomes its name. */
 static int may_read(int fd, char path[4096])
 {
     char link[64];

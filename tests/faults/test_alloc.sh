@@ -33,10 +33,10 @@ attempt() { # NUMBER NAME COMMAND...
 export -f attempt
 export tree
 
-every() { # NAME FIRST PARTS COMMAND...: spread over so many numbers, or all
+every() { # NAME FIRST PARTS COMMAND...: evenly spaced over PARTS numbers, or all
   local name=$1 first=$2 parts=$3 count step
   shift 3
-  attempt 0 "$name" "$@" || fail "$name fails by itself"
+  attempt 0 "$name" "$@" || fail "$name fails without a fault"
   count=$(sed -n 's/^allocations: //p' "$name-0/said")
   [ "${count:-0}" -gt 20 ] || fail "$name: allocations were not counted" "$(cat "$name-0/said")"
   step=$(((count - first) / parts + 1))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Images and their cache while a run goes on: a file that disappears, one that cannot be read, a full disk under the cache,
-# a cache that shrinks. Each is named and counted; up to 1 % bad images the run goes on, and no more.
+# a cache that shrinks. Each is named and counted; the run continues with up to 1 % bad images, and no more.
 . tests/cli/common.sh
 ${CC:-cc} -D_GNU_SOURCE -shared -fPIC -O1 -o "$tree/io.so" tests/faults/io.c
 mkdir "$tree/data"
@@ -17,12 +17,12 @@ while_it_runs() { # FOLDER ACTION
   wait $! || code=$?
 }
 
-while_it_runs gone 'mv data/京A10003_1.jpg kept.jpg' --cache off
+while_it_runs gone 'mv data/京A10003_1.jpg away.jpg' --cache off
 [ $code = 0 ] && grep -q '京A10003_1.jpg.*No such file' gone/bad_images.txt || fail "without a file it ended with $code" "$(cat said)"
-mv kept.jpg data/京A10003_1.jpg
-while_it_runs many 'mkdir kept; mv data/京A1000* kept' --cache off
+mv away.jpg data/京A10003_1.jpg
+while_it_runs many 'mkdir away; mv data/京A1000* away' --cache off
 [ $code = 3 ] && grep -q 'of 250 samples are bad, more than the 1 %' said || fail "without ten files it ended with $code" "$(cat said)"
-mv kept/* data
+mv away/* data
 
 expect 0 '' env LD_PRELOAD=./io.so XTRAIN_UNREADABLE=A10020_1 "${train[@]}" --steps 55 --out unreadable
 grep -q '京A10020_1.jpg.*Input/output error' unreadable/bad_images.txt || fail 'the file is not listed' "$said"
@@ -37,7 +37,7 @@ expect 1 'cannot write pixels: No space left on device' "${full[@]}" "$xtrain" d
 expect 0 '250 images' "$xtrain" data pack data pixels --as pixels --model lprnet
 
 # The same losses as without a cache, also where its file shrinks and comes to nothing while it is read.
-"${train[@]}" --steps 60 --slots 2 --out plain --quiet
+"${train[@]}" --steps 60 --slots 2 --out whole --quiet
 while_it_runs shrinks 'truncate -s 500000 shrinks/cache.bin; sleep 0.2; truncate -s 0 shrinks/cache.bin' --cache disk
 [ $code = 0 ] || fail "with a cache that shrinks it ended with $code" "$(cat said)"
-[ "$(losses plain)" = "$(losses shrinks)" ] || fail 'a cache that shrinks changes what is trained'
+[ "$(losses whole)" = "$(losses shrinks)" ] || fail 'a cache that shrinks changes what is trained'

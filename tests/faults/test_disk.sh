@@ -26,9 +26,9 @@ if unshare -m true 2>/dev/null && unshare -m bash -c 'mount -t tmpfs -o size=12m
     code=0
     "$@" --steps 1000 --keep 3 --out small/run >said 2>&1 || code=$?
     [ $code = 1 ] && grep -q "No space left on device" said || { echo "code $code"; cat said; exit 1; }
-    cp -r small/run kept
+    cp -r small/run copy
   ' small "${train[@]}" || fail 'a full disk is not what it should be'
-  expect 0 'resuming from kept/state-' "${train[@]}" --steps 7 --resume kept
+  expect 0 'resuming from copy/state-' "${train[@]}" --steps 7 --resume copy
 fi
 
 # A folder that is taken away, and one that cannot be made.

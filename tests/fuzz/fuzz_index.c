@@ -1,5 +1,5 @@
-/* Any bytes as a kept list of files: as a whole file, and as what stands behind its checksum. What
- * is taken comes out again when it is written. */
+/* Any bytes as a cached list of files: as a whole file, and as the contents after its checksum.
+ * What is taken comes out again when it is written. */
 #include <stdlib.h>
 
 #include "data/sources/index/index_cache.h"

@@ -37,7 +37,7 @@ static int copy_entry(struct archive *in, struct archive *out, struct archive_en
 }
 
 /* A zip archive written again with one of its entries changed, so that checksums, lengths and the
- * directory fit. 0: it is none, or there is no room. */
+ * directory fit. 0: it is not one, or there is no room. */
 static size_t change_zip(const uint8_t *bytes, size_t size, uint8_t *to, size_t room, unsigned seed)
 {
     struct archive *in = archive_read_new();
@@ -62,7 +62,7 @@ static size_t change_zip(const uint8_t *bytes, size_t size, uint8_t *to, size_t 
     return fine ? used : 0;
 }
 
-/* Room for all that change_zip may write: libarchive's writer leaks where there is none left. */
+/* Room for all that change_zip may write: libarchive's writer leaks if it runs out. */
 static size_t all_of(size_t size)
 {
     return (size_t)ENTRIES_MAX * ENTRY_MAX + 8 * size + 65536;

@@ -205,11 +205,11 @@ static void an_error_of_a_transfer_is_the_next_batch_s(void **state)
     struct xt_err err = {0};
     bool end = false;
     start(true, false, true);
-    dnnl_memory_t kept = upload.buffers[0].memory;
+    dnnl_memory_t saved = upload.buffers[0].memory;
     upload.buffers[0].memory = NULL;
     assert_int_equal(xt_feed_next(feed, &batch, &end, NULL, &err), XT_ERR_DEVICE);
     support_assert_error(&err, XT_ERR_DEVICE, "a transfer");
-    upload.buffers[0].memory = kept;
+    upload.buffers[0].memory = saved;
 }
 
 static void a_feed_ends_while_batches_are_on_their_way(void **state)

@@ -231,18 +231,18 @@ static void classes_keep_their_rows_by_name_and_a_new_one_is_the_mean(void **sta
     open_classes(&four, path, 4);
     struct xt_params_tensors a = tensors_of(&three);
     struct xt_params_tensors b = tensors_of(&four);
-    int kept = 0;
+    int saved = 0;
     for (int i = 0; i < 4; i++)
         for (int k = 0; k < 3; k++)
             if (strcmp(four.class_names.names[i], three.class_names.names[k]) == 0) {
                 assert_rows(&a, k, &b, i, "fc.weight", 2048);
                 assert_rows(&a, k, &b, i, "fc.bias", 1);
-                kept |= 1 << i;
+                saved |= 1 << i;
             }
     int fresh = 0;
-    while (kept & 1 << fresh)
+    while (saved & 1 << fresh)
         fresh++;
-    assert_int_equal(kept | 1 << fresh, 15);
+    assert_int_equal(saved | 1 << fresh, 15);
     for (size_t c = 0; c < 2048; c += 97) {
         float mean = 0;
         for (int k = 0; k < 3; k++)

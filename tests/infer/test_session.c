@@ -159,11 +159,11 @@ static void test_a_full_queue_refuses_and_a_flush_empties_it(void **state)
     struct xtrain *network = open_with(&options);
     struct xtrain_answer *answers[4] = {NULL};
     struct xtrain_error error;
-    atomic_int told = 0;
+    atomic_int calls = 0;
     uint8_t pixels[BYTES];
     struct xtrain_image image = picture(0, pixels);
     image.done = count_up;
-    image.context = &told;
+    image.context = &calls;
     for (int i = 0; i < 3; i++)
         assert_int_equal(xtrain_send(network, &image, &answers[i], &error), XTRAIN_OK);
     assert_int_equal(xtrain_ready(answers[0]), 0);
@@ -188,7 +188,7 @@ static void test_a_full_queue_refuses_and_a_flush_empties_it(void **state)
     }
     assert_int_equal(xt_engine_waiting(network), 0);
     xtrain_close(network);
-    assert_int_equal(told, 3);
+    assert_int_equal(calls, 3);
 }
 
 static void test_a_full_queue_is_busy(void **state)

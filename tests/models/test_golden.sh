@@ -22,7 +22,7 @@ for change in 's/"seed": *"1"/"seed":"2"/' 's/"seed"/"sEED"/'; do
   if "$golden" --model resnet50 "$work" >"$work/said" 2>&1; then echo 'golden takes another seed'; exit 1; fi
   case $change in
     *2*) grep -q '^WRONG  eval.logits' "$work/said" ;;
-    *) grep -q 'resnet50.safetensors: its metadata has no number "seed"' "$work/said" ;;
+    *) grep -q 'resnet50.safetensors: its metadata has no integer "seed"' "$work/said" ;;
   esac || { cat "$work/said"; exit 1; }
 done
 if ! grep -qw avx512_bf16 /proc/cpuinfo; then

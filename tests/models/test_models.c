@@ -50,7 +50,7 @@ static void parameters_as_published(void **state)
     }
 }
 
-/* Some of torchvision's names, one behind the other where they are there. */
+/* Some of torchvision's names that are present, in sequence. */
 static void names_in_the_published_order(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-#include "support.h"
+#include "cut_file.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -9,7 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "models/weights/weight_file.h"
 
 #define FIXTURES "tests/models/fixtures/"
@@ -645,25 +644,6 @@ static void an_archive_that_unpacks_to_more_than_itself_is_refused(void **state)
     struct buffer made = make_zip(contents, 1, "deflate");
     assert_refused(&made, "entry data/0 of its zip archive unpacks to more than the file");
     free(zeros);
-}
-
-static void assert_refused_when_cut(const char *path)
-{
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
-    size_t size = 0;
-    struct xt_weight_file file;
-    struct xt_err err;
-    assert_int_equal(xt_file_read(path, 8192, &bytes, &capacity, &size, &err), XT_OK);
-    for (size_t cut = 0; cut <= size; cut++) {
-        uint8_t *part = malloc(cut ? cut : 1);
-        memcpy(part, bytes, cut);
-        assert_int_equal(xt_weight_file_parse(&file, part, cut, "cut", &err),
-                         cut == size ? XT_OK : XT_ERR_DATA);
-        xt_weight_file_clear(&file);
-        free(part);
-    }
-    free(bytes);
 }
 
 static void a_file_cut_anywhere_is_refused(void **state)

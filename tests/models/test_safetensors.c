@@ -1,4 +1,4 @@
-#include "support.h"
+#include "cut_file.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -6,7 +6,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "models/weights/weight_file.h"
 
 #define FIXTURE "tests/models/fixtures/state.safetensors"
@@ -308,21 +307,7 @@ static void deep_nesting_is_refused(void **state)
 static void a_file_cut_anywhere_is_refused(void **state)
 {
     (void)state;
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
-    size_t size = 0;
-    struct xt_weight_file file;
-    struct xt_err err;
-    assert_int_equal(xt_file_read(FIXTURE, 4096, &bytes, &capacity, &size, &err), XT_OK);
-    for (size_t cut = 0; cut <= size; cut++) {
-        uint8_t *part = malloc(cut ? cut : 1);
-        memcpy(part, bytes, cut);
-        assert_int_equal(xt_weight_file_parse(&file, part, cut, "cut", &err),
-                         cut == size ? XT_OK : XT_ERR_DATA);
-        xt_weight_file_clear(&file);
-        free(part);
-    }
-    free(bytes);
+    assert_refused_when_cut(FIXTURE);
 }
 
 /* The file takes a few bytes on the disk. */

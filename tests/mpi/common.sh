@@ -9,7 +9,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_
 # A rank that waits gives its CPU away where there are more ranks than CPUs.
 export OMPI_MCA_mpi_yield_when_idle=1
 one=("$xtrain" --threads 1 --workers 1)
-ranks() { # N: the command that starts so many
+ranks() { # N: the command that starts N
   echo mpirun -n "$1" "${one[@]}"
 }
 read -ra two <<<"$(ranks 2)"
@@ -47,7 +47,7 @@ pid_of() {
 ends() {
   local code=0 i
   for ((i = 0; i < 10 * $3; i++)); do kill -0 "$child" 2>/dev/null || break; sleep 0.1; done
-  ! kill -0 "$child" 2>/dev/null || { kill -KILL "$child"; fail "it goes on after $3 s" "$(cat said)"; }
+  ! kill -0 "$child" 2>/dev/null || { kill -KILL "$child"; fail "still running after $3 s" "$(cat said)"; }
   wait "$child" || code=$?
   [ "$code" = "$1" ] || fail "expected exit code $1, got $code" "$(cat said)"
   grep -qF -- "$2" said || fail "expected \"$2\"" "$(cat said)"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # 200 steps in which ranks die at random moments (kill -9) and all are started again: each time the job ends at once, with
 # the dead rank named by rank 0 and the code that a process killed alone has; the end is the undisturbed run's, bit for
-# bit, or to rounding where another number of ranks goes on. XTRAIN_TEST_ALL=1, or KILLS=N: until so many have died.
+# bit, or to rounding if another number of ranks resumes. XTRAIN_TEST_ALL=1, or KILLS=N: until N have died.
 . tests/mpi/common.sh
 wanted=${KILLS:-${XTRAIN_TEST_ALL:+12}}
 [ -n "$wanted" ] || { echo 'skipped: it takes minutes: XTRAIN_TEST_ALL=1 or KILLS=N'; exit 77; }
@@ -30,7 +30,7 @@ die_or_end() { # RUN N
   case $pid in *[!0-9]* | '') wait $child || fail 'it failed, and nobody was killed' "$(cat said)"; return 0 ;; esac
   kill -KILL "$pid"
   for ((i = 0; i < 100; i++)); do kill -0 $child 2>/dev/null || break; sleep 0.1; done
-  ! kill -0 $child 2>/dev/null || { kill -KILL $child; fail "10 s after rank $victim of $n was killed the others go on" "$(cat said)"; }
+  ! kill -0 $child 2>/dev/null || { kill -KILL $child; fail "10 s after rank $victim of $n was killed the others are running" "$(cat said)"; }
   wait $child || code=$?
   [ $code != 0 ] || return 0
   [ $code = 137 ] || fail "expected exit code 137 of a killed rank, got $code" "$(cat said)"

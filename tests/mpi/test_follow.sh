@@ -36,8 +36,8 @@ within() {
     $1 == "half" { half = $2; next }
     $3 == "x" { $3 = $1 }
     NF != 4 || $1 != $3 { print "missing"; exit }
-    { floor = $2 > half ? $2 : half; if (floor < 1.2e-7) floor = 1.2e-7
-      if ($4 / floor > worst) { worst = $4 / floor; where = $1 } n++ }
+    { least = $2 > half ? $2 : half; if (least < 1.2e-7) least = 1.2e-7
+      if ($4 / least > worst) { worst = $4 / least; where = $1 } n++ }
     END { printf "%.2f at %s of %d\n", worst, where, n }'
 }
 

@@ -17,7 +17,7 @@ for death in 1 2 3; do
   kill -KILL "$(pid_of $((RANDOM % 2)) died)" 2>/dev/null || true
   wait $child && break
 done
-"${two[@]}" "${short[@]}" --resume auto --out died --quiet >said 2>&1 || fail 'it does not go on' "$(cat said)"
+"${two[@]}" "${short[@]}" --resume auto --out died --quiet >said 2>&1 || fail 'it does not resume' "$(cat said)"
 [ "$(record whole)" = "$(record died)" ] && same_weights whole/last.safetensors died/last.safetensors ||
   fail "after $death deaths the run is another" "$(diff <(record whole) <(record died))"
 

@@ -76,7 +76,7 @@ static void replaced_lines_leave_a_link(void **state)
     assert_int_equal(xt_chain_survey(&survey, path, keep, end.text, &err), XT_OK);
     assert_true(survey.has_head);
     assert_string_equal(survey.end.text, end.text);
-    assert_string_not_equal(survey.kept.text, end.text);
+    assert_string_not_equal(survey.retained.text, end.text);
     assert_int_equal(survey.cut_count, 0);
     assert_int_equal(xt_log_writer_open(&writer, path, keep, &err), XT_OK);
     xt_log_writer_close(&writer);
@@ -86,7 +86,7 @@ static void replaced_lines_leave_a_link(void **state)
     snprintf(chain, sizeof chain,
              "{\"links\":[{\"after\":\"\",\"from\":\"\",\"head\":\"%s\"},"
              "{\"after\":\"%s\",\"from\":\"%s\",\"head\":\"%s\"}],\"head\":\"%s\"}",
-             first.text, survey.kept.text, end.text, end.text, head.text);
+             first.text, survey.retained.text, end.text, end.text, head.text);
     xt_chain_survey_clear(&survey);
     struct xt_chain_check found = check(path, chain);
     assert_int_equal(found.lines, 4);

@@ -4,17 +4,17 @@
 
 enum { CLASSES = 5 };
 
-/* An objective of plates that needs no network: what is wrong is found as for plates. */
+/* A predictor of plates that needs no network: what is wrong is found as for plates. */
 static int mistakes(const int *label, int length, const struct xt_decoded *answer,
                     struct xt_mistake *out)
 {
     return xt_plate_mistakes(label, length, answer->symbols, answer->length, out);
 }
 
-static enum xt_status steps(const struct xt_objective *objective, const float *logits,
+static enum xt_status steps(const struct xt_predictor *predictor, const float *logits,
                             struct xt_decode_step *out, int *count, struct xt_err *err)
 {
-    (void)objective;
+    (void)predictor;
     if (logits)
         return xt_err_set(err, XT_ERR_RUN, "no finite number");
     *count = 1;
@@ -22,15 +22,15 @@ static enum xt_status steps(const struct xt_objective *objective, const float *l
     return XT_OK;
 }
 
-static const struct xt_objective_class class_test = {.mistakes = mistakes, .steps = steps};
+static const struct xt_predictor_class class_test = {.mistakes = mistakes, .steps = steps};
 static const struct xt_network network = {.classes = CLASSES};
-static const struct xt_objective objective = {.class = &class_test, .network = &network};
+static const struct xt_predictor predictor = {.class = &class_test, .network = &network};
 
 static struct xt_errors collect(size_t most)
 {
     struct xt_errors errors;
     struct xt_err err;
-    assert_int_equal(xt_errors_init(&errors, &objective, most, &err), XT_OK);
+    assert_int_equal(xt_errors_init(&errors, &predictor, most, &err), XT_OK);
     return errors;
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# eval --errors: every wrong image, worst first, what was taken for what, and for classes the matrix; as JSON, as tables
+# eval --errors: every wrong image, worst first, the confusions, and for classes the matrix; as JSON, as tables
 # and as a page. Names from files stay in their cell.
 . tests/cli/common.sh
 images=$PWD/tests/fuzz/corpus/image

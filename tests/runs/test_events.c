@@ -20,8 +20,8 @@ static size_t read_events(const char *path, uint8_t **bytes)
     return size;
 }
 
-/* The steps of the records, in their order, as far as there is room; returns how many records there
- * are, all of them whole. */
+/* The steps of the records, in order, truncated to the array; returns how many records there are,
+ * all of them whole. */
 static int steps_of(const char *path, int *steps, int room)
 {
     uint8_t *bytes = NULL;

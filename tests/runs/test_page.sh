@@ -40,8 +40,8 @@ chromium() { timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-
 # What a visitor does and sees, written down where the page's own text ends: hovering, dragging, the width.
 cat >visit.html <<'VISIT'
 <script>
-const told = document.documentElement.dataset;
-told.wide = document.documentElement.scrollWidth > innerWidth ? 'yes' : 'no';
+const result = document.documentElement.dataset;
+result.wide = document.documentElement.scrollWidth > innerWidth ? 'yes' : 'no';
 const chart = document.querySelector('.chart svg');
 if (chart) {
   const box = chart.getBoundingClientRect();
@@ -50,16 +50,16 @@ if (chart) {
   const read = () => document.querySelectorAll('.chart .read')[1].textContent;
   const before = read();
   at('pointermove', 0.4);
-  told.hover = read() !== before ? 'yes' : 'no';
+  result.hover = read() !== before ? 'yes' : 'no';
   at('pointerdown', 0.3); at('pointermove', 0.6); at('pointerup', 0.6);
-  told.zoom = document.querySelector('.bar-tools button').disabled ? 'no' : 'yes';
+  result.zoom = document.querySelector('.bar-tools button').disabled ? 'no' : 'yes';
   chart.dispatchEvent(new MouseEvent('dblclick'));
-  told.back = document.querySelector('.bar-tools button').disabled ? 'yes' : 'no';
+  result.back = document.querySelector('.bar-tools button').disabled ? 'yes' : 'no';
   const run = document.querySelector('.legend input');
   const drawn = () => chart.querySelectorAll('path').length;
   const all = drawn();
   if (run) run.click();
-  told.runs = !run || drawn() < all ? 'yes' : 'no';
+  result.runs = !run || drawn() < all ? 'yes' : 'no';
   if (run) run.click();
 }
 </script>

@@ -48,7 +48,7 @@ expect 1 'cannot write none/x.html' "$xtrain" report b --page none/x.html
 "$xtrain" "${small[@]}" --threads 1 --val 'synth:plates?count=10&seed=4' --steps 100000 --eval-every 1 --out going >/dev/null 2>&1 &
 child=$!
 for ((i = 0; i < 300; i++)); do [ -s going/report.html ] && break; sleep 0.1; done
-grep -q '"state":"running"' going/report.html || fail 'a run that goes on has no page that says so'
+grep -q '"state":"running"' going/report.html || fail 'a running run has no page that says so'
 expect 0 'running' "$xtrain" compare going b
 expect 0 'going.html: 1 run' "$xtrain" report going --page going.html
 kill -KILL $child

@@ -81,7 +81,7 @@ static void a_second_user_is_refused_until_the_first_lets_go(void **state)
     xt_run_folder_clear(&second);
 }
 
-/* Whoever may write in the folder may remove what lies in it. */
+/* Anyone who may write in the folder may remove files in it. */
 static void a_lock_file_that_is_removed_lets_nobody_in(void **state)
 {
     struct xt_run_folder first;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A run's events, read by TensorBoard's own reader: the figures of metrics.jsonl, step by step, and pictures of the worst
-# errors; after a kill and a stop each step is there once.
+# errors; after a kill and a stop each step is present once.
 . tests/cli/common.sh
 python=${XTRAIN_PYTHON:-$PWD/deps/python/bin/python}
 "$python" -c 'import tensorboard' 2>/dev/null || { echo 'skipped: no TensorBoard in deps/python; run "make deps-check"'; exit 77; }

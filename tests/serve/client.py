@@ -142,7 +142,7 @@ def answers():
 
 
 def drains():
-    """The end is asked for while a request waits for its pass and another one is half here."""
+    """A stop is requested while a request waits for its batch and another one is half received."""
     process = int(sys.argv[4])
     got = []
     waiting = threading.Thread(target=lambda: got.append(post(image)))

@@ -27,7 +27,7 @@ finish() {
   local code=0
   [ "${2-}" = asked ] || kill -"${2:-TERM}" $service
   for ((i = 0; i < 200; i++)); do kill -0 $service 2>/dev/null || break; sleep 0.05; done
-  kill -KILL $service 2>/dev/null && fail 'ten seconds after the signal it goes on' "$(cat "$tree/said")"
+  kill -KILL $service 2>/dev/null && fail 'still running ten seconds after the signal' "$(cat "$tree/said")"
   wait $service || code=$?
   service=
   [ "$code" = "$1" ] || fail "the service ended with $code, not $1" "$(cat "$tree/said")"

@@ -19,8 +19,8 @@ expect 1 'may open 32 files, too few' bash -c 'ulimit -n 32; exec "$@"' - "${ser
 expect 2 'has 1 to 107 bytes' "${serve[@]}" --listen "unix:$(printf 'x%.0s' {1..120})"
 expect 2 '--max-queue 3 is less than one batch' "${serve[@]}" --batch 4 --max-queue 3 --listen 127.0.0.1:0
 expect 2 '--top: lprnet reads plates' "${serve[@]}" --top 3 --listen 127.0.0.1:0
-touch plain
-expect 1 'that file exists and is not a socket' "${serve[@]}" --listen unix:plain
+touch file
+expect 1 'that file exists and is not a socket' "${serve[@]}" --listen unix:file
 
 begin --max-body 1
 expect 1 'another process listens there' "${serve[@]}" --listen "${url#http://}"

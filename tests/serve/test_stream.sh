@@ -32,7 +32,7 @@ printf '%s\n' "$image 0 0 10000 10000" "$image 0 0 $width 0 $width $height 0 $he
 code=0
 "${serve[@]}" --stdin paths --quiet <lines >out 2>said || code=$?
 [ "$code" = 3 ] || fail "exit code $code" "$(cat said)"
-grep -qF '10 of 16 files could not be read' said || fail 'the end is not told' "$(cat said)"
+grep -qF '10 of 16 files could not be read' said || fail 'the end is not reported' "$(cat said)"
 [ "$(wc -l <out)" = 16 ] || fail 'not a line for each' "$(cat out)"
 for i in 1 2 3 4 6; do
   line=$(sed -n "${i}p" out)

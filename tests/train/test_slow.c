@@ -57,7 +57,7 @@ static void a_run_that_is_well_has_no_finding_and_all_was_looked_at(void **state
     const struct xt_slow_facts facts = healthy();
     xt_slow_judge(&facts, &slow);
     assert_int_equal(slow.count, 0);
-    xt_slow_describe_looked(&slow, text, sizeof text);
+    xt_slow_describe_examined(&slow, text, sizeof text);
     assert_string_equal(
         text, "kernels, data type, other GPUs, Resizable BAR, launches, loader, busy time");
     xt_slow_describe_rest(&slow, &facts, text, sizeof text);
@@ -181,7 +181,7 @@ static void unknown_facts_are_omitted_with_their_reason(void **state)
     snprintf(facts.why[XT_SLOW_IDLE], sizeof facts.why[0], "not told");
     xt_slow_judge(&facts, &slow);
     assert_int_equal(slow.count, 0);
-    xt_slow_describe_looked(&slow, text, sizeof text);
+    xt_slow_describe_examined(&slow, text, sizeof text);
     assert_string_equal(text, "");
     xt_slow_describe_rest(&slow, &facts, text, sizeof text);
     assert_string_equal(text, "Resizable BAR (no permission), busy time (not told)");

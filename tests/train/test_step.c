@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "train/trainer/trainer_internal.h"
+#include "runs.h"
 
 static struct xt_train_settings one_step(const char *out)
 {
@@ -24,18 +24,6 @@ static struct xt_train_settings one_step(const char *out)
         .device.name = "cpu",
         .device.threads = 1,
     };
-}
-
-static void run(struct xt_trainer *trainer, const struct xt_train_settings *settings)
-{
-    struct xt_err err = {0};
-    enum xt_status status = xt_trainer_init(trainer, settings, &err);
-    if (!status)
-        status = xt_trainer_open_run(trainer, &err);
-    if (!status)
-        status = xt_trainer_run(trainer, &(struct xt_train_observer){0}, &err);
-    if (status)
-        fail_msg("%s", err.text);
 }
 
 /* The largest difference between the parameters that are weights of convolutions, or the others. */
@@ -59,13 +47,13 @@ static void weight_decay_takes_biases_and_norms_only_where_asked_to(void **state
 {
     struct xt_train_settings settings = one_step(support_path(*state, "none"));
     struct xt_trainer none;
-    run(&none, &settings);
+    trainer_run(&none, &settings);
     for (int all = 0; all < 2; all++) {
         struct xt_trainer decayed;
         settings.record.out = support_path(*state, all ? "all" : "weights");
         settings.recipe.weight_decay = 0.1;
         settings.recipe.decay_all = all;
-        run(&decayed, &settings);
+        trainer_run(&decayed, &settings);
         assert_true(largest_difference(&none, &decayed, true) > 1e-5);
         double others = largest_difference(&none, &decayed, false);
         assert_true(all ? others > 1e-5 : others == 0);
@@ -81,17 +69,17 @@ static void a_step_of_two_batches_is_as_long_as_one_of_a_large_batch(void **stat
     struct xt_trainer parts;
     settings.network.bn = XT_BN_FROZEN;
     settings.recipe.weight_decay = 0.1;
-    run(&large, &settings);
+    trainer_run(&large, &settings);
     settings.record.out = support_path(*state, "parts");
     settings.network.batch = 2;
     settings.recipe.accumulate = 2;
-    run(&parts, &settings);
+    trainer_run(&parts, &settings);
     assert_true(largest_difference(&large, &parts, true) < 1e-6);
     assert_true(largest_difference(&large, &parts, false) < 1e-6);
     settings.record.out = support_path(*state, "half");
     settings.recipe.accumulate = 1;
     xt_trainer_clear(&parts);
-    run(&parts, &settings);
+    trainer_run(&parts, &settings);
     assert_true(largest_difference(&large, &parts, true) > 1e-5);
     xt_trainer_clear(&large);
     xt_trainer_clear(&parts);
@@ -103,7 +91,7 @@ static void the_record_is_on_the_disk_before_the_checkpoint(void **state)
     const struct xt_train_settings settings = one_step(support_path(*state, "run"));
     struct xt_trainer trainer;
     disk_calls[0] = '\0';
-    run(&trainer, &settings);
+    trainer_run(&trainer, &settings);
     xt_trainer_clear(&trainer);
     const char *record = strstr(disk_calls, "sync metrics.jsonl\n");
     const char *checkpoint = strstr(disk_calls, "rename last");

@@ -1,5 +1,5 @@
 /* A trainer driven as a library; runs of the whole program are tested by tests/cli/test_*.sh. */
-#include "train/trainer/trainer_internal.h"
+#include "runs.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -35,18 +35,6 @@ static struct xt_train_settings small_run(const char *out)
         .device.name = "cpu",
         .device.threads = 1,
     };
-}
-
-static void open_and_run(struct xt_trainer *trainer, const struct xt_train_settings *settings)
-{
-    struct xt_err err = {0};
-    enum xt_status status = xt_trainer_init(trainer, settings, &err);
-    if (!status)
-        status = xt_trainer_open_run(trainer, &err);
-    if (!status)
-        status = xt_trainer_run(trainer, &(struct xt_train_observer){0}, &err);
-    if (status)
-        fail_msg("%s", err.text);
 }
 
 /* Of the process so far, bytes. */
@@ -228,13 +216,13 @@ static void given_weights_are_evaluated_first_and_may_be_the_best(void **state)
     struct xt_train_settings settings = small_run(first);
     struct xt_trainer trainer;
     settings.data.val = NULL;
-    open_and_run(&trainer, &settings);
+    trainer_run(&trainer, &settings);
     xt_trainer_clear(&trainer);
     settings = small_run(second);
     settings.network.init = support_path(first, "last.safetensors");
     settings.recipe.lr = 1e-30; /* too little to change anything */
     settings.network.bn = XT_BN_FROZEN;
-    open_and_run(&trainer, &settings);
+    trainer_run(&trainer, &settings);
     assert_int_equal(trainer.best_step, 0);
     xt_trainer_clear(&trainer);
     assert_same_weights(settings.network.init, support_path(second, "best.safetensors"));
@@ -243,7 +231,7 @@ static void given_weights_are_evaluated_first_and_may_be_the_best(void **state)
     /* Restarted, as there is no checkpoint: the record has the line once. */
     assert_int_equal(remove(support_path(second, "state-00000002.safetensors")), 0);
     settings.record.resume = "auto";
-    open_and_run(&trainer, &settings);
+    trainer_run(&trainer, &settings);
     assert_int_equal(trainer.best_step, 0);
     xt_trainer_clear(&trainer);
     assert_int_equal(count_in_record(second, "{\"step\":0,"), 1);
@@ -274,7 +262,7 @@ static void of_many_zeros_the_one_with_the_least_loss_is_the_best(void **state)
     struct xt_trainer trainer;
     settings.run.steps = 18; /* three evaluations */
     settings.recipe.lr = 3e-3;
-    open_and_run(&trainer, &settings);
+    trainer_run(&trainer, &settings);
     assert_true(trainer.best.accuracy == 0);
     assert_true(trainer.best_step > 6);
     struct xt_selection_metric best = trainer.best;
@@ -315,7 +303,7 @@ static void another_alphabet_cannot_go_on_with_a_run(void **state)
     const char *alphabet = support_path(*state, "alphabet.txt");
     struct xt_train_settings settings = small_run(run);
     struct xt_trainer trainer;
-    open_and_run(&trainer, &settings);
+    trainer_run(&trainer, &settings);
     char text[1024];
     snprintf(text, sizeof text, "%s", xt_alphabet_text(trainer.network.alphabet));
     xt_trainer_clear(&trainer);
@@ -343,7 +331,7 @@ static void frozen_batch_norms_stay_frozen_from_the_building_on(void **state)
     struct xt_trainer trainer;
     struct xt_err err = {0};
     settings.network.bn = XT_BN_FROZEN;
-    open_and_run(&trainer, &settings);
+    trainer_run(&trainer, &settings);
     xt_trainer_clear(&trainer);
     settings.record.resume = "auto";
     const struct {
@@ -367,7 +355,7 @@ static void a_checkpoint_that_came_meanwhile_is_not_set_aside(void **state)
     struct xt_train_settings settings = small_run(run);
     struct xt_trainer trainer;
     struct xt_err err = {0};
-    open_and_run(&trainer, &settings);
+    trainer_run(&trainer, &settings);
     xt_trainer_clear(&trainer);
     settings.record.resume = "auto";
     settings.run.steps = 3;
@@ -385,7 +373,7 @@ static void any_flipped_bit_of_a_checkpoint_is_seen(void **state)
     struct xt_train_settings settings = small_run(run);
     settings.data.val = NULL;
     struct xt_trainer trainer;
-    open_and_run(&trainer, &settings);
+    trainer_run(&trainer, &settings);
     xt_trainer_clear(&trainer);
     const char *path = support_path(run, "state-00000002.safetensors");
     uint8_t *bytes = NULL;
@@ -439,7 +427,7 @@ static void counters_that_cannot_be_are_refused(void **state)
 {
     struct xt_train_settings settings = small_run(support_path(*state, "run"));
     struct xt_trainer trainer;
-    open_and_run(&trainer, &settings);
+    trainer_run(&trainer, &settings);
     settings.record.keep = 1000;
     const struct xt_train_state good = {
         .run = {.step = 7, .steps = 9, .samples = 24, .best_step = 6, .loss_steps = 2},
@@ -496,7 +484,7 @@ static void train_frozen(const char *run, int batch, int accumulate, enum xt_opt
     settings.recipe.clip = 0.5;
     settings.recipe.dropout = 0.3;
     settings.network.lprnet_norm = XT_CONTEXT_SAMPLE;
-    open_and_run(trainer, &settings);
+    trainer_run(trainer, &settings);
 }
 
 static double largest_difference(const struct xt_params *a, const struct xt_params *b)
@@ -682,17 +670,17 @@ static void a_run_without_gain_ends_and_stays_ended(void **state)
     settings.run.patience = 2;
     settings.recipe.lr = 1e-30;
     settings.network.bn = XT_BN_FROZEN;
-    open_and_run(&trainer, &settings);
+    trainer_run(&trainer, &settings);
     assert_int_equal(trainer.step, 18); /* the first evaluation, and two more */
     assert_int_equal(trainer.end, XT_END_PATIENCE);
     xt_trainer_clear(&trainer);
     settings.record.resume = "auto";
-    open_and_run(&trainer, &settings);
+    trainer_run(&trainer, &settings);
     assert_int_equal(trainer.step, 18);
     assert_int_equal(trainer.end, XT_END_PATIENCE);
     xt_trainer_clear(&trainer);
     settings.run.patience = 3;
-    open_and_run(&trainer, &settings);
+    trainer_run(&trainer, &settings);
     assert_int_equal(trainer.step, 24);
     xt_trainer_clear(&trainer);
     settings.data.val = NULL;
@@ -808,7 +796,7 @@ static void a_rollback_goes_on_from_the_checkpoint_at_half_the_rate(void **state
     }
     settings.record.resume = "auto";
     settings.run.steps = 10;
-    open_and_run(&trainer, &settings);
+    trainer_run(&trainer, &settings);
     assert_true(trainer.lr_factor == 0.5);
     xt_trainer_clear(&trainer);
 }
@@ -836,7 +824,7 @@ static void an_evaluation_that_is_nan_leads_back_to_the_checkpoint(void **state)
         snprintf(line, sizeof line, "{\"step\":%d,\"time\":", at);
         assert_int_equal(count_in_record(run, line), 2);
         settings.record.resume = support_path(run, at == 6 ? "state-00000006.safetensors" : "");
-        open_and_run(&trainer, &settings);
+        trainer_run(&trainer, &settings);
         xt_trainer_clear(&trainer);
         assert_int_equal(count_in_record(run, line), 2);
     }
@@ -913,7 +901,7 @@ static double activations(const struct xt_train_settings *settings, const char *
     struct xt_train_settings own = *settings;
     own.network.recompute = recompute;
     own.record.out = run;
-    open_and_run(trainer, &own);
+    trainer_run(trainer, &own);
     return xt_trainer_memory_plan(trainer).host.parts[XT_MEMORY_ACTIVATIONS];
 }
 

@@ -149,7 +149,7 @@ static cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name,
     return real->clCreateKernel(program, name, error);
 }
 
-const char layer_name[] = "xtrain's look at kernels' arguments";
+const char layer_name[] = "xtrain's check of kernels' arguments";
 
 void layer_fill(struct _cl_icd_dispatch *ours)
 {

@@ -34,7 +34,7 @@ struct binary {
 };
 
 /* A program that was created from source; once it is found in the cache, its binary, and the
- * program made of that where somebody wants more than the binary. */
+ * program built from it if more than the binary is needed. */
 struct program {
     struct program *next;
     cl_program handle;
@@ -211,9 +211,9 @@ static char *join(cl_uint count, const char **strings, const size_t *lengths)
     return text;
 }
 
-/* oneDNN starts these with sub-groups along the third dimension of a work-group. A GPU takes lanes
- * from all dimensions, this runtime from the first alone and then computes one lane of 16; so the
- * first and the third change places, in the source and when the kernel is started. */
+/* oneDNN starts these with sub-groups along the third dimension of a work-group. A GPU fills SIMD
+ * channels from all dimensions, this runtime only from the first and then computes one channel of
+ * 16; so the first and the third change places, in the source and when the kernel is started. */
 static const char turned_kernels[] = "xe_pooling_";
 
 /* With `text` before it; the source is freed. */
@@ -416,7 +416,7 @@ static cl_int CL_API_CALL release(cl_program handle)
 }
 
 /* A kernel keeps its program in a GPU's driver. This runtime forgets a program that its user has
- * released, and then a kernel cannot be made again from it; so programs with kernels stay. */
+ * released, and then a kernel cannot be created again from it; so programs with kernels stay. */
 static cl_kernel CL_API_CALL create_kernel(cl_program handle, const char *name, cl_int *error)
 {
     cl_program program = actual(handle);

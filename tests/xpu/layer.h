@@ -22,7 +22,7 @@ extern const struct _cl_icd_dispatch *real;
 /* As the clGet...Info functions answer. */
 cl_int layer_answer(const void *value, size_t size, size_t room, void *out, size_t *needed);
 
-/* The binary of a program that is for one device, to be freed; NULL where there is none. */
+/* The binary of a program for one device (free); NULL if there is none. */
 unsigned char *layer_binary(cl_program program, size_t *size);
 
 /* A line for the file that XT_LAYER_LOG names, if it does. */

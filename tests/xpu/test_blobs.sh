@@ -117,7 +117,7 @@ wait "$first" || fail 'the first of two at once'
 run "$convolution"
 expect $warm 'after two at once'
 
-# A network: its losses follow the CPU's, a second start compiles nothing, and without the cache nothing is kept.
+# A network: its losses follow the CPU's, a second start compiles nothing, and without the cache nothing is stored.
 train() { # folder, and more options
   local out=$1
   shift
@@ -140,5 +140,5 @@ XT_LAYER_FEW=1 "$xtrain" --model lprnet --data 'synth:plates?count=4' --val 'syn
 grep -q 'has no unified shared memory' "$work/said" || fail 'the reason is not said'
 before=$(find "$work/cache" -type f | wc -l)
 run "$xtrain" selftest --xpu --small --quiet --no-kernel-cache
-[ "$(find "$work/cache" -type f | wc -l)" = "$before" ] || fail '--no-kernel-cache kept something'
+[ "$(find "$work/cache" -type f | wc -l)" = "$before" ] || fail '--no-kernel-cache stored something'
 echo "cold: $expect_many compiled; warm: none; losses follow the CPU's"

@@ -57,7 +57,7 @@ OPENCL_LAYERS=$work/driver2.so run
 expect "$cold" 0 'another driver'
 [ "$(ls -d "$work"/cache/kernels/* | wc -l)" = 2 ] || fail 'another driver has another folder'
 
-# Read-only, as in a container image; root writes anywhere, so this is looked at only without root.
+# Read-only, as in a container image; root writes anywhere, so this is tested only without root.
 if [ "$(id -u)" != 0 ]; then
   chmod -R a-w "$work/cache"
   run

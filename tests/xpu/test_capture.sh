@@ -23,7 +23,7 @@ grep -q '^passed *engine' "$work/said" || fail 'the engine starts'
 kernels() { find "$work/cache" -name '*_cache' -printf '%f %T@\n' | sort; }
 first=$(kernels)
 [ -n "$first" ] || fail 'the driver keeps what it compiled'
-"$xtrain" cache verify >"$work/said" || fail 'what it kept is recorded'
+"$xtrain" cache verify >"$work/said" || fail 'what it stored is recorded'
 capture "$xtrain" doctor
 [ "$(kernels)" = "$first" ] || fail 'a second start compiles nothing'
 echo 'as an Arc A770: machine code, and kernels from the cache'

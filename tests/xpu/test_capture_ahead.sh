@@ -13,7 +13,7 @@ code=0
 OCL_ICD_FILENAMES=$work/none.so "$xtrain" warmup --for-gpu a770 "${small[@]}" >"$work/said" 2>&1 || code=$?
 [ "$code" = 4 ] && grep -q 'is not installed: install intel-opencl-icd' "$work/said" || fail 'no driver'
 
-# capture.sh asks for the driver that has this mode; warmup sets it up by itself.
+# capture.sh asks for the driver that has this mode; warmup sets it up.
 ahead() { capture env -u NEOReadDebugKeys -u ForceDeviceId -u ONEAPI_DEVICE_SELECTOR "$xtrain" warmup --for-gpu "$@"; }
 ahead a770 "${small[@]}"
 [ "$code" = 0 ] || fail 'warmup --for-gpu'

@@ -70,7 +70,7 @@ refused 'a folder that is a link' 'it is a symbolic link'
 rm "$folder"
 mv "$work/elsewhere" "$folder"
 
-# Another driver: the same one in a file of another length, since by names and lengths drivers are told apart.
+# Another driver: the same one in a file of another length, since drivers are distinguished by names and lengths.
 driver=/usr/lib/x86_64-linux-gnu/intel-opencl/libigdrcl.so
 cp "$driver" "$work/libigdrcl.so"
 echo >>"$work/libigdrcl.so"

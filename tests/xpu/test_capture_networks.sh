@@ -48,8 +48,8 @@ kernels() { find "$work/cache" -name '*_cache' -printf '%f %T@\n' | sort; }
 step
 first=$(kernels)
 [ -n "$first" ] || fail 'the driver keeps what it compiled'
-looked=$(grep -c '^kernel .*: [1-9]' "$XT_CAPTURE_FOLDER/kernels.log")
-[ "$looked" -ge 100 ] || fail "only $looked kernels were looked at"
+checked=$(grep -c '^kernel .*: [1-9]' "$XT_CAPTURE_FOLDER/kernels.log")
+[ "$checked" -ge 100 ] || fail "only $checked kernels were checked"
 step
 [ "$(kernels)" = "$first" ] || fail 'a second start compiles nothing'
 echo "$(wc -l <"$table") ops by the kernels that are on record; $(wc -l <<<"$first") kernels, a second start compiled none"

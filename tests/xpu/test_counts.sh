@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a training step asks of the driver, counted by a layer on the double that computes: kernels and copies launched,
-# waits of the thread that trains, bytes that cross. The limits are what it was when this was last looked at: a change
+# waits of the thread that trains, bytes transferred. The limits are the counts when this was last checked: a change
 # that asks for more is to be seen; one that asks for less lowers them. Run through double.sh.
 . tests/xpu/common.sh
 needs_double

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A GPU that fails under a run (fault_layer.c): whatever the driver does, the run ends with code 4 and a sentence that
-# names the device, the op, the last checkpoint and the line that goes on, or goes on by itself. Run through double.sh.
+# names the device, the op, the last checkpoint and the line that resumes, or the run resumes itself. Run through double.sh.
 . tests/xpu/common.sh
 needs_faults
 
@@ -28,7 +28,7 @@ losses "$work/run" >"$work/whole"
 for fault in 'launch 600' 'hang 110'; do
   rm -f "$work/once"
   XT_FAULT_ONCE=$work/once train "$fault" --on-device-loss resume --device-timeout 3
-  [ "$code" = 0 ] || fail "$fault: it does not go on"
+  [ "$code" = 0 ] || fail "$fault: it does not continue"
   grep -Eq 'the device was lost: xpu:0: .*; the last checkpoint is of step [0-9]+; restarting from there \(1 of at most 5 in a row\)' \
     "$work/said" || fail "$fault: it does not say that it starts again"
   losses "$work/run" | diff "$work/whole" - || fail "$fault: other losses than without"
@@ -41,4 +41,4 @@ XTRAIN_REEXEC=5,-1 train 'launch 60' --on-device-loss resume
 [ "$code" = 4 ] || fail "a device that never works: exit code $code"
 grep -q '^xtrain: error: the device was lost: .*; there is no checkpoint yet; it was lost 5 times in a row without a new checkpoint$' \
   "$work/said" || fail 'it does not say why it gives up'
-echo 'a launch, a wait, an abort and a hang end in a sentence; a run goes on by itself, and not for ever'
+echo 'a launch, a wait, an abort and a hang end in a sentence; a run resumes itself, but not for ever'

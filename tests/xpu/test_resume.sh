@@ -12,4 +12,4 @@ run=("$xtrain" --model lprnet --data 'synth:plates?count=8&seed=3' --batch 1 --l
 join <(losses "$work/cpu") <(losses "$work/both") >"$work/losses"
 awk '{ d = ($2 - $3) / $2; d = d < 0 ? -d : d; if (d > 1e-5) bad = 1 } END { exit bad || NR != 2 }' "$work/losses" ||
   { cat "$work/losses"; fail 'the losses of cpu and xpu are too far apart'; }
-echo 'a run with frozen batch norms goes on with them'
+echo 'a run with frozen batch norms resumes with them'

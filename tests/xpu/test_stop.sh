@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ctrl-C and SIGTERM while kernels are compiled: the kernel in hand is finished and kept, no other is begun, and the
+# Ctrl-C and SIGTERM while kernels are compiled: the current kernel is finished and cached, no other is begun, and the
 # program says so; where the kernel in hand never ends, a second signal does. Run through double.sh.
 . tests/xpu/common.sh
 needs_double
@@ -34,7 +34,7 @@ grep -q '^xtrain: interrupted before all kernels were created; those that were c
 compiled=$(grep -c '^compiled' "$work/log")
 [ "$compiled" -lt 20 ] || fail "$compiled kernels were compiled, the interrupt was after the first"
 "$xtrain" cache verify >"$work/said" && grep -Eq "^$compiled kernels? (matches its|match their) record, 0" "$work/said" ||
-  fail 'what was compiled is not kept'
+  fail 'compiled kernels are not cached'
 [ -z "$(ls "$work"/run/*.safetensors 2>/dev/null)" ] || fail 'a checkpoint of a run that never began'
 
 export XT_LAYER_HANG=1
@@ -46,4 +46,4 @@ kill -0 "$run" 2>/dev/null || fail 'the kernel in hand is not waited for'
 kill -TERM "$run"
 code_of
 [ "$code" = 143 ] || fail "exit code $code after a second signal"
-echo "stopped after $compiled kernels, which are kept; a second signal ends a compilation"
+echo "stopped after $compiled kernels, which are cached; a second signal ends a compilation"

@@ -1,5 +1,4 @@
-/* The masks that a device draws by itself: their share, what they depend on, and that they come
- * again. */
+/* The masks that a device generates: their share, what they depend on, and that they come again. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,13 +88,13 @@ static void the_expected_share_is_kept_and_scaled_up(void **state)
     need_numbers();
     for (int k = 0; k < 3; k++) {
         double p = probabilities[k];
-        double kept = 0;
+        double retained = 0;
         draw(p, 7, 0, out);
         for (int i = 0; i < COUNT; i++) {
-            kept += out[i] != 0;
+            retained += out[i] != 0;
             assert_true(out[i] == 0 || fabs((double)out[i] * (1 - p) - 1) < 1e-5);
         }
-        check_near(kept / COUNT, 1 - p, COUNT, "kept");
+        check_near(retained / COUNT, 1 - p, COUNT, "kept");
     }
 }
 

@@ -111,7 +111,7 @@ static double largest_difference(const float *a, const float *b)
 }
 
 /* A few steps on both; values and states end up alike. On the device alone gradients are clipped to
- * half of their length, which the CPU is told. */
+ * half of their length, as on the CPU. */
 static void follow(struct xt_optim optim, struct xt_xpu_optim_norm norm_by)
 {
     struct xt_optim on_cpu = optim;

@@ -34,7 +34,7 @@ static const struct {
     {"Double of an Arc A770", 0x56a0, 0, 8, 3, 0, 16 * GIB},
     {"Double of an integrated GPU", 0x9a49, ZE_DEVICE_PROPERTY_FLAG_INTEGRATED, 1, 0, 2, 24 * GIB},
 };
-/* What handles point to: the loader may look at their first word. */
+/* What handles point to: the loader may read their first word. */
 static struct object {
     void *table;
     int index;

@@ -14,15 +14,15 @@ struct target {
 
 static struct target target_of(const struct xt_softmax_targets *targets, int sample, int classes)
 {
-    double kept = 1 - targets->smoothing;
+    double confidence = 1 - targets->smoothing;
     struct target target = {.first = targets->labels[(size_t)sample * targets->stride],
-                            .first_weight = kept,
+                            .first_weight = confidence,
                             .every = targets->smoothing / classes};
     target.second = target.first;
     if (targets->seconds) {
         target.second = targets->seconds[sample];
-        target.first_weight = kept * (double)targets->share[sample];
-        target.second_weight = kept - target.first_weight;
+        target.first_weight = confidence * (double)targets->share[sample];
+        target.second_weight = confidence - target.first_weight;
     }
     assert(target.first < classes && target.second >= 0 && target.second < classes);
     return target;

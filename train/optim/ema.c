@@ -157,9 +157,9 @@ static enum xt_status exchange(struct part *part, struct xt_err *err)
     float *average = data;
     float *weights = *part->host;
     for (size_t i = 0; i < part->floats; i++) {
-        float kept = weights[i];
+        float weight = weights[i];
         weights[i] = average[i];
-        average[i] = kept;
+        average[i] = weight;
     }
     return xt_device_memory_unmap(&part->average, XT_CAUSE_WEIGHTS, err);
 }

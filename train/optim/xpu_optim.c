@@ -65,8 +65,8 @@ static int by_offset(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-static enum xt_status gather_all(struct xt_xpu_optim *own, const struct xt_optim_range *ranges,
-                                 size_t range_count, struct xt_err *err)
+static enum xt_status collect_all(struct xt_xpu_optim *own, const struct xt_optim_range *ranges,
+                                  size_t range_count, struct xt_err *err)
 {
     struct xt_optim_range *sorted = NULL;
     enum xt_status status = xt_mem_calloc(&sorted, range_count, sizeof *sorted, "ranges", err);
@@ -252,7 +252,7 @@ enum xt_status xt_xpu_optim_create(struct xt_xpu_optim **out, struct xt_device *
     struct xt_err failure = {0};
     xt_program_init(&own->update, device, "the optimizer", &failure);
     xt_program_init(&own->norms, device, "the gradient norm", &failure);
-    status = gather_all(own, ranges, range_count, err);
+    status = collect_all(own, ranges, range_count, err);
     if (!status)
         status = create_memories(own, err);
     if (!status)

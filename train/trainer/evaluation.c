@@ -40,7 +40,7 @@ static enum xt_status evaluate_weights(struct xt_trainer *trainer, struct xt_err
         .nan_is_loss = true,
     };
     xt_evaluation_clear(evaluation);
-    return xt_evaluate(&trainer->network, trainer->objective, &config, evaluation, err);
+    return xt_evaluate(&trainer->network, trainer->predictor, &config, evaluation, err);
 }
 
 static enum xt_status evaluate_average(struct xt_trainer *trainer, struct xt_err *err)
@@ -165,7 +165,7 @@ enum xt_status xt_trainer_evaluate(struct xt_trainer *trainer, struct xt_err *er
     enum xt_status status = xt_train_step_judge(trainer, NULL, err);
     if (status || trainer->evaluated_step == trainer->step)
         return status;
-    status = xt_errors_init(&errors, trainer->objective, XT_RUN_ERRORS, err);
+    status = xt_errors_init(&errors, trainer->predictor, XT_RUN_ERRORS, err);
     if (!status)
         status = evaluate_with(trainer, &errors, err);
     xt_errors_clear(&errors);

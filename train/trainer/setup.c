@@ -446,7 +446,7 @@ enum xt_status xt_trainer_prepare(struct xt_trainer *trainer, struct xt_err *err
     if (!status)
         status = prepare(trainer, err);
     if (!status)
-        status = xt_objective_create(&trainer->objective, network, &settings->answer, err);
+        status = xt_predictor_create(&trainer->predictor, network, &settings->answer, err);
     if (!status)
         status = xt_loss_create(&trainer->loss, network, settings->recipe.label_smoothing, err);
     if (status)
@@ -490,7 +490,7 @@ void xt_trainer_clear(struct xt_trainer *trainer)
     xt_upload_clear(&trainer->upload);
     xt_source_destroy(trainer->source);
     xt_source_destroy(trainer->val);
-    xt_objective_destroy(trainer->objective);
+    xt_predictor_destroy(trainer->predictor);
     xt_loss_destroy(trainer->loss);
     xt_train_step_close(trainer);
     xt_gradient_reduction_destroy(trainer->reduction);

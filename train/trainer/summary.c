@@ -109,7 +109,7 @@ struct xt_run_summary xt_trainer_summary(const struct xt_trainer *trainer)
     return (struct xt_run_summary){
         .settings = trainer->settings,
         .network = &trainer->network,
-        .objective = trainer->objective,
+        .predictor = trainer->predictor,
         .folder = &trainer->folder,
         .evaluation = &trainer->last_evaluation,
         .average = &trainer->average_evaluation,

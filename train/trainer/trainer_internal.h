@@ -6,7 +6,7 @@
 #include "data/loader.h"
 #include "data/sources/source.h"
 #include "device/faults/watchdog.h"
-#include "infer/answer/objective.h"
+#include "infer/answer/predictor.h"
 #include "ranks/ranks.h"
 #include "runs/bad_images.h"
 #include "runs/log_writer.h"
@@ -52,7 +52,7 @@ struct xt_trainer {
     struct xt_feed *feed;
     struct xt_loader_config loader_config;
     struct xt_cache *cache; /* NULL: none */
-    struct xt_objective *objective;
+    struct xt_predictor *predictor;
     struct xt_loss *loss;
     struct xt_optim optim;
     struct xt_xpu_optim *xpu_optim; /* what runs it on an XPU; NULL on the CPU */

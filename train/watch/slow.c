@@ -43,7 +43,7 @@ enum { REMEDY = sizeof(((struct xt_slow_finding *)0)->remedy) };
 static void judge_kernels(const struct xt_slow_facts *f, struct xt_slow *out)
 {
     char *remedy = NULL;
-    out->looked[XT_SLOW_KERNELS] = f->kernels > 0;
+    out->examined[XT_SLOW_KERNELS] = f->kernels > 0;
     if (f->kernels <= 0)
         return;
     if (f->reference)
@@ -66,7 +66,7 @@ static void judge_kernels(const struct xt_slow_facts *f, struct xt_slow *out)
 
 static void judge_type(const struct xt_slow_facts *f, struct xt_slow *out)
 {
-    out->looked[XT_SLOW_TYPE] = f->matrix != XT_NOT_KNOWN;
+    out->examined[XT_SLOW_TYPE] = f->matrix != XT_NOT_KNOWN;
     if (f->matrix == XT_YES && f->type == XT_F32)
         snprintf(find(out, XT_SLOW_TYPE,
                       "the matrix engines (XMX) of this GPU (%s) are not for float32",
@@ -81,7 +81,7 @@ static void judge_type(const struct xt_slow_facts *f, struct xt_slow *out)
 
 static void judge_gpu(const struct xt_slow_facts *f, struct xt_slow *out)
 {
-    out->looked[XT_SLOW_GPU] = f->discrete != XT_NOT_KNOWN;
+    out->examined[XT_SLOW_GPU] = f->discrete != XT_NOT_KNOWN;
     if (f->discrete == XT_YES)
         snprintf(find(out, XT_SLOW_GPU, "this GPU is the integrated one, and %.100s", f->better),
                  REMEDY, "--device %.*s takes the discrete one", (int)strcspn(f->better, " "),
@@ -90,7 +90,7 @@ static void judge_gpu(const struct xt_slow_facts *f, struct xt_slow *out)
 
 static void judge_bar(const struct xt_slow_facts *f, struct xt_slow *out)
 {
-    out->looked[XT_SLOW_BAR] = f->bar != XT_NOT_KNOWN;
+    out->examined[XT_SLOW_BAR] = f->bar != XT_NOT_KNOWN;
     if (f->bar == XT_NO)
         snprintf(find(out, XT_SLOW_BAR,
                       "Resizable BAR is off, and the host reaches only a small window of the GPU's "
@@ -112,7 +112,7 @@ static bool judge_launches(const struct xt_slow_facts *f, struct xt_slow *out)
     const double at_work = 0.85;
     double launches = share(f->launches, f->step);
     double waits = share(f->waits, f->step);
-    out->looked[XT_SLOW_LAUNCHES] = isfinite(launches) && isfinite(waits);
+    out->examined[XT_SLOW_LAUNCHES] = isfinite(launches) && isfinite(waits);
     if (!(launches >= most_of_it && waits <= hardly) || f->busy >= at_work)
         return false;
     char *remedy = find(out, XT_SLOW_LAUNCHES,
@@ -127,7 +127,7 @@ static bool judge_loader(const struct xt_slow_facts *f, struct xt_slow *out)
 {
     const double noticeable = 0.1;
     double loader = share(f->loader, f->step);
-    out->looked[XT_SLOW_LOADER] = isfinite(loader);
+    out->examined[XT_SLOW_LOADER] = isfinite(loader);
     if (!(loader >= noticeable))
         return false;
     snprintf(find(out, XT_SLOW_LOADER, "steps wait for images %.0f %% of the time", 100 * loader),
@@ -140,7 +140,7 @@ static void judge_idle(const struct xt_slow_facts *f, struct xt_slow *out)
 {
     const double long_time = 0.5;
     double loss = share(f->loss, f->step);
-    out->looked[XT_SLOW_IDLE] = isfinite(f->busy);
+    out->examined[XT_SLOW_IDLE] = isfinite(f->busy);
     if (!(f->busy <= 1 - long_time))
         return;
     char *remedy = find(out, XT_SLOW_IDLE, "the GPU's engines were idle %.0f %% of the time",
@@ -166,14 +166,14 @@ void xt_slow_judge(const struct xt_slow_facts *facts, struct xt_slow *out)
     if (!launches && !loader)
         judge_idle(facts, out);
     else
-        out->looked[XT_SLOW_IDLE] = isfinite(facts->busy);
+        out->examined[XT_SLOW_IDLE] = isfinite(facts->busy);
 }
 
-void xt_slow_describe_looked(const struct xt_slow *slow, char *text, size_t size)
+void xt_slow_describe_examined(const struct xt_slow *slow, char *text, size_t size)
 {
     *text = '\0';
     for (int i = 0; i < XT_SLOW_CAUSES; i++)
-        if (slow->looked[i])
+        if (slow->examined[i])
             xt_str_append_to(text, size, "%s%s", *text ? ", " : "", causes[i].name);
 }
 
@@ -182,7 +182,7 @@ void xt_slow_describe_rest(const struct xt_slow *slow, const struct xt_slow_fact
 {
     *text = '\0';
     for (int i = 0; i < XT_SLOW_CAUSES; i++)
-        if (!slow->looked[i] && *facts->why[i])
+        if (!slow->examined[i] && *facts->why[i])
             xt_str_append_to(text, size, "%s%s (%s)", *text ? ", " : "", causes[i].name,
                              facts->why[i]);
 }

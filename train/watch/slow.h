@@ -53,7 +53,7 @@ struct xt_slow_finding {
 };
 
 struct xt_slow {
-    bool looked[XT_SLOW_CAUSES]; /* its facts are known */
+    bool examined[XT_SLOW_CAUSES]; /* its facts are known */
     int count;
     struct xt_slow_finding found[XT_SLOW_CAUSES];
 };
@@ -61,7 +61,7 @@ struct xt_slow {
 void xt_slow_judge(const struct xt_slow_facts *facts, struct xt_slow *out);
 
 /* "kernels, data type, Resizable BAR": what was examined; and what was not, with the reason. */
-void xt_slow_describe_looked(const struct xt_slow *slow, char *text, size_t size);
+void xt_slow_describe_examined(const struct xt_slow *slow, char *text, size_t size);
 void xt_slow_describe_rest(const struct xt_slow *slow, const struct xt_slow_facts *facts,
                            char *text, size_t size);
 

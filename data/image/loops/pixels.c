@@ -334,7 +334,7 @@ XT_INLINE struct warp_places ramps_at(const struct xt_warp_row *row, int at)
 }
 
 /* Broadcasts eight bytes to every 64-bit element. */
-XT_INLINE __m256i spread(const uint8_t *bytes)
+XT_INLINE __m256i expand(const uint8_t *bytes)
 {
     int64_t value;
     memcpy(&value, bytes, sizeof value);
@@ -347,8 +347,8 @@ XT_INLINE __m256i take_pairs(const uint8_t *in, int a, int b, int c, int d)
 {
     const __m256i by_channel = _mm256_broadcastsi128_si256(
         _mm_set_epi8(-1, -1, 13, 10, 12, 9, 11, 8, -1, -1, 5, 2, 4, 1, 3, 0));
-    __m256i low = _mm256_blend_epi32(spread(in + a), spread(in + b), 0x0C);
-    __m256i high = _mm256_blend_epi32(spread(in + c), spread(in + d), 0xC0);
+    __m256i low = _mm256_blend_epi32(expand(in + a), expand(in + b), 0x0C);
+    __m256i high = _mm256_blend_epi32(expand(in + c), expand(in + d), 0xC0);
     return _mm256_shuffle_epi8(_mm256_blend_epi32(low, high, 0xF0), by_channel);
 }
 

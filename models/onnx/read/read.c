@@ -301,7 +301,7 @@ static enum xt_status copy_floats(struct xt_reader *reader, size_t i, struct xt_
     const struct xt_file_tensor *tensor = reader->initial[i];
     size_t count = xt_file_tensor_count(tensor);
     size_t rows = tensor->ndims ? (size_t)tensor->dims[0] : 1;
-    float *plain = NULL;
+    float *copy = NULL;
     (void)out;
     enum xt_status status = xt_file_tensor_floats(tensor, to, count, err);
     for (size_t k = 0; k < count && !status; k++)
@@ -311,13 +311,13 @@ static enum xt_status copy_floats(struct xt_reader *reader, size_t i, struct xt_
                                 reader->net->params[i].name, k);
     if (status || !reader->initial_transposed[i])
         return status;
-    status = xt_mem_calloc(&plain, count, sizeof *plain, "a weight", err);
+    status = xt_mem_calloc(&copy, count, sizeof *copy, "a weight", err);
     if (status)
         return status;
-    memcpy(plain, to, count * sizeof *plain);
+    memcpy(copy, to, count * sizeof *copy);
     for (size_t k = 0; k < count; k++)
-        to[k % (count / rows) * rows + k / (count / rows)] = plain[k];
-    free(plain);
+        to[k % (count / rows) * rows + k / (count / rows)] = copy[k];
+    free(copy);
     return XT_OK;
 }
 

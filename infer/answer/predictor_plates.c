@@ -3,28 +3,28 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "infer/answer/objective.h"
+#include "infer/answer/predictor.h"
 
 struct plates {
-    struct xt_objective objective;
+    struct xt_predictor predictor;
     enum xt_decode_kind decode;
     int steps;
     int classes;
     int blank;
 };
 
-static enum xt_status answer(const struct xt_objective *objective, const float *logits,
+static enum xt_status answer(const struct xt_predictor *predictor, const float *logits,
                              struct xt_decoded *out, struct xt_err *err)
 {
-    const struct plates *plates = (const struct plates *)objective;
+    const struct plates *plates = (const struct plates *)predictor;
     return xt_decode(plates->decode, logits, plates->steps, plates->classes, plates->blank, out,
                      err);
 }
 
-static enum xt_status list_steps(const struct xt_objective *objective, const float *logits,
+static enum xt_status list_steps(const struct xt_predictor *predictor, const float *logits,
                                  struct xt_decode_step *out, int *count, struct xt_err *err)
 {
-    const struct plates *plates = (const struct plates *)objective;
+    const struct plates *plates = (const struct plates *)predictor;
     *count = plates->steps;
     return xt_decode_steps(logits, plates->steps, plates->classes, out, err);
 }
@@ -41,10 +41,10 @@ static void add(struct xt_score *score, const int *label, int length,
     xt_plate_score_add(&score->plates, label, length, answered->symbols, answered->length);
 }
 
-static enum xt_status text(const struct xt_objective *objective, const int *label, int length,
+static enum xt_status text(const struct xt_predictor *predictor, const int *label, int length,
                            struct xt_str *out, struct xt_err *err)
 {
-    return xt_alphabet_decode(objective->network->alphabet, label, length, out, err);
+    return xt_alphabet_decode(predictor->network->alphabet, label, length, out, err);
 }
 
 static int metrics(const struct xt_score *score, size_t *images, size_t *correct,
@@ -66,12 +66,12 @@ static void describe(const struct xt_score *score, char *out, size_t size)
              100 * xt_plate_score_accuracy(plates), 100 * xt_plate_score_char_accuracy(plates));
 }
 
-static void destroy(struct xt_objective *objective)
+static void destroy(struct xt_predictor *predictor)
 {
-    free(objective);
+    free(predictor);
 }
 
-static const struct xt_objective_class class_plates = {
+static const struct xt_predictor_class class_plates = {
     .answer = answer,
     .add = add,
     .steps = list_steps,
@@ -82,7 +82,7 @@ static const struct xt_objective_class class_plates = {
     .destroy = destroy,
 };
 
-enum xt_status xt_objective_create_plates(struct xt_objective **out,
+enum xt_status xt_predictor_create_plates(struct xt_predictor **out,
                                           const struct xt_network *network,
                                           const struct xt_answer_settings *settings,
                                           struct xt_err *err)
@@ -91,11 +91,11 @@ enum xt_status xt_objective_create_plates(struct xt_objective **out,
     enum xt_status status = xt_mem_calloc(&plates, 1, sizeof *plates, "the answers", err);
     if (status)
         return status;
-    plates->objective.class = &class_plates;
+    plates->predictor.class = &class_plates;
     plates->decode = settings->decode;
     plates->steps = network->model->time_steps;
     plates->classes = network->classes;
     plates->blank = xt_alphabet_blank(network->alphabet);
-    *out = &plates->objective;
+    *out = &plates->predictor;
     return XT_OK;
 }

@@ -4,20 +4,20 @@
 
 #include "base/mem.h"
 #include "infer/answer/softmax.h"
-#include "infer/answer/objective.h"
+#include "infer/answer/predictor.h"
 
 struct classes {
-    struct xt_objective objective;
+    struct xt_predictor predictor;
     int count;
     int answers;   /* classes in a prediction */
     float *values; /* [count] one sample's probabilities */
 };
 
-static enum xt_status answer(const struct xt_objective *objective, const float *logits,
+static enum xt_status answer(const struct xt_predictor *predictor, const float *logits,
                              struct xt_decoded *out, struct xt_err *err)
 {
     (void)err;
-    const struct classes *classes = (const struct classes *)objective;
+    const struct classes *classes = (const struct classes *)predictor;
     xt_softmax(logits, classes->count, classes->values);
     out->length = xt_top_classes(classes->values, classes->count, classes->answers, out->symbols);
     for (int i = 0; i < out->length; i++)
@@ -42,11 +42,11 @@ static void add(struct xt_score *score, const int *label, int length,
                        answered->length < XT_TOP ? answered->length : XT_TOP);
 }
 
-static enum xt_status text(const struct xt_objective *objective, const int *label, int length,
+static enum xt_status text(const struct xt_predictor *predictor, const int *label, int length,
                            struct xt_str *out, struct xt_err *err)
 {
     (void)length;
-    return xt_network_class_text(objective->network, label[0], out, err);
+    return xt_network_class_text(predictor->network, label[0], out, err);
 }
 
 static int metrics(const struct xt_score *score, size_t *images, size_t *correct,
@@ -68,14 +68,14 @@ static void describe(const struct xt_score *score, char *out, size_t size)
              100 * xt_class_score_top5(classes));
 }
 
-static void destroy(struct xt_objective *objective)
+static void destroy(struct xt_predictor *predictor)
 {
-    struct classes *classes = (struct classes *)objective;
+    struct classes *classes = (struct classes *)predictor;
     free(classes->values);
     free(classes);
 }
 
-static const struct xt_objective_class class_classes = {
+static const struct xt_predictor_class class_classes = {
     .answer = answer,
     .add = add,
     .mistakes = mistakes,
@@ -85,7 +85,7 @@ static const struct xt_objective_class class_classes = {
     .destroy = destroy,
 };
 
-enum xt_status xt_objective_create_classes(struct xt_objective **out,
+enum xt_status xt_predictor_create_classes(struct xt_predictor **out,
                                            const struct xt_network *network,
                                            const struct xt_answer_settings *settings,
                                            struct xt_err *err)
@@ -94,14 +94,14 @@ enum xt_status xt_objective_create_classes(struct xt_objective **out,
     enum xt_status status = xt_mem_calloc(&classes, 1, sizeof *classes, "the answers", err);
     if (status)
         return status;
-    classes->objective.class = &class_classes;
+    classes->predictor.class = &class_classes;
     classes->count = network->classes;
     classes->answers = settings->top > XT_TOP ? settings->top : XT_TOP;
     status = xt_mem_calloc(&classes->values, (size_t)classes->count, sizeof(float),
                            "the probabilities", err);
     if (status)
-        destroy(&classes->objective);
+        destroy(&classes->predictor);
     else
-        *out = &classes->objective;
+        *out = &classes->predictor;
     return status;
 }

@@ -1,12 +1,12 @@
-/* A network's task: how a prediction is read from its logits, and the score over an evaluation.
+/* How a prediction is read from a network's logits, and the score over an evaluation.
  * There are two: licence plates (greedy or beam decoding) and classes (the likeliest ones); trainer
  * and evaluation depend on neither.
  *
- * xt_objective_create chooses by the network; it borrows the network, which must outlive it. One
+ * xt_predictor_create chooses by the network; it borrows the network, which must outlive it. One
  * thread at a time.
  */
-#ifndef XT_INFER_ANSWER_OBJECTIVE_H
-#define XT_INFER_ANSWER_OBJECTIVE_H
+#ifndef XT_INFER_ANSWER_PREDICTOR_H
+#define XT_INFER_ANSWER_PREDICTOR_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,65 +20,65 @@
 #include "infer/network/network.h"
 #include "infer/settings.h"
 
-/* The score so far; an objective fills its own member. Zeroed is empty. */
+/* The score so far; a predictor fills its own member. Zeroed is empty. */
 struct xt_score {
     struct xt_plate_score plates;
     struct xt_class_score classes;
 };
 
-struct xt_objective;
+struct xt_predictor;
 
-struct xt_objective_class {
+struct xt_predictor_class {
     /* The prediction of one sample's logits: a plate's symbols, or the likeliest classes, best
      * first, with the probability of the first. */
-    enum xt_status (*answer)(const struct xt_objective *objective, const float *logits,
+    enum xt_status (*answer)(const struct xt_predictor *predictor, const float *logits,
                              struct xt_decoded *out, struct xt_err *err);
     void (*add)(struct xt_score *score, const int *label, int length,
                 const struct xt_decoded *answer);
     /* The prediction of each time step of a sample, into `out` ([XT_DECODE_MAX]); *count gets their
      * number. NULL: there are no steps. */
-    enum xt_status (*steps)(const struct xt_objective *objective, const float *logits,
+    enum xt_status (*steps)(const struct xt_predictor *predictor, const float *logits,
                             struct xt_decode_step *out, int *count, struct xt_err *err);
     /* Where a prediction differs from the label, into `out` ([XT_MISTAKES_MAX]); returns the number
      * of differences: symbols of a plate, or the one wrong class. */
     int (*mistakes)(const int *label, int length, const struct xt_decoded *answer,
                     struct xt_mistake *out);
     /* Appends a label, or a prediction's first `length` symbols or classes, as text. */
-    enum xt_status (*text)(const struct xt_objective *objective, const int *label, int length,
+    enum xt_status (*text)(const struct xt_predictor *predictor, const int *label, int length,
                            struct xt_str *out, struct xt_err *err);
     /* The counts and the metrics; returns the number of metrics. */
     int (*metrics)(const struct xt_score *score, size_t *images, size_t *correct,
                    struct xt_metric *out);
     /* "132 of 150 plates read right (88.00 %), 97.10 % of the characters". */
     void (*describe)(const struct xt_score *score, char *out, size_t size);
-    void (*destroy)(struct xt_objective *objective);
+    void (*destroy)(struct xt_predictor *predictor);
 };
 
 /* Each kind embeds this as its first member. */
-struct xt_objective {
-    const struct xt_objective_class *class;
+struct xt_predictor {
+    const struct xt_predictor_class *class;
     const struct xt_network *network;
     size_t sample_logits; /* of one sample */
 };
 
-enum xt_status xt_objective_create(struct xt_objective **out, const struct xt_network *network,
+enum xt_status xt_predictor_create(struct xt_predictor **out, const struct xt_network *network,
                                    const struct xt_answer_settings *settings, struct xt_err *err);
-void xt_objective_destroy(struct xt_objective *objective);
+void xt_predictor_destroy(struct xt_predictor *predictor);
 
 /* The logits of a sample of the latest pass, and the prediction from them. */
-const float *xt_objective_logits(const struct xt_objective *objective, int sample);
-enum xt_status xt_objective_answer(const struct xt_objective *objective, int sample,
-                                   struct xt_decoded *out, struct xt_err *err);
+const float *xt_predictor_logits(const struct xt_predictor *predictor, int sample);
+enum xt_status xt_predictor_predict(const struct xt_predictor *predictor, int sample,
+                                    struct xt_decoded *out, struct xt_err *err);
 /* Whether the prediction matches the label. */
-bool xt_objective_is_right(const struct xt_objective *objective, const int *label, int length,
+bool xt_predictor_is_right(const struct xt_predictor *predictor, const int *label, int length,
                            const struct xt_decoded *answer);
 
-/* The kinds, each in its own file; xt_objective_create chooses. */
-enum xt_status xt_objective_create_plates(struct xt_objective **out,
+/* The kinds, each in its own file; xt_predictor_create chooses. */
+enum xt_status xt_predictor_create_plates(struct xt_predictor **out,
                                           const struct xt_network *network,
                                           const struct xt_answer_settings *settings,
                                           struct xt_err *err);
-enum xt_status xt_objective_create_classes(struct xt_objective **out,
+enum xt_status xt_predictor_create_classes(struct xt_predictor **out,
                                            const struct xt_network *network,
                                            const struct xt_answer_settings *settings,
                                            struct xt_err *err);

@@ -1,0 +1,46 @@
+#include "infer/answer/predictor.h"
+
+enum xt_status xt_predictor_create(struct xt_predictor **out, const struct xt_network *network,
+                                   const struct xt_answer_settings *settings, struct xt_err *err)
+{
+    *out = NULL;
+    enum xt_status status = network->task == XT_TASK_PLATES
+                                ? xt_predictor_create_plates(out, network, settings, err)
+                                : xt_predictor_create_classes(out, network, settings, err);
+    if (status)
+        return status;
+    const struct xt_tensor *logits = network->graph->logits;
+    (*out)->network = network;
+    (*out)->sample_logits = xt_tensor_count(logits) / (size_t)logits->n;
+    return XT_OK;
+}
+
+void xt_predictor_destroy(struct xt_predictor *predictor)
+{
+    if (predictor)
+        predictor->class->destroy(predictor);
+}
+
+const float *xt_predictor_logits(const struct xt_predictor *predictor, int sample)
+{
+    return xt_graph_logits(predictor->network->inference) +
+           (size_t)sample * predictor->sample_logits;
+}
+
+enum xt_status xt_predictor_predict(const struct xt_predictor *predictor, int sample,
+                                    struct xt_decoded *out, struct xt_err *err)
+{
+    return predictor->class->answer(predictor, xt_predictor_logits(predictor, sample), out, err);
+}
+
+bool xt_predictor_is_right(const struct xt_predictor *predictor, const int *label, int length,
+                           const struct xt_decoded *answer)
+{
+    struct xt_score score = {0};
+    struct xt_metric metrics[XT_METRICS_MAX];
+    size_t images = 0;
+    size_t correct = 0;
+    predictor->class->add(&score, label, length, answer);
+    predictor->class->metrics(&score, &images, &correct, metrics);
+    return correct == 1;
+}

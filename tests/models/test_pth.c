@@ -536,7 +536,7 @@ static void a_file_without_tensors_says_what_it_holds(void **state)
                                  "netNu");
     assert_refused(&made, "it holds a dictionary with epoch, net, instead");
     made = make_without_storages("}");
-    assert_refused(&made, "it holds a dictionary, where");
+    assert_refused(&made, "it holds a dictionary, instead of");
 }
 
 static void a_pickle_of_something_else_is_refused(void **state)

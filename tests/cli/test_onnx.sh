@@ -4,6 +4,8 @@
 zoo=${XTRAIN_SHARED:-../shared}/zoo
 [ -d "$zoo" ] || { echo 'skipped: no shared data'; exit 77; }
 zoo=$(cd "$zoo" && pwd)
+parts=$PWD/tests/models/fixtures/parts/parts.onnx
+picture=$PWD/tests/fuzz/corpus/image/ycc_444.jpg
 cd "$tree"
 cp "$zoo/resnet18.onnx" net.onnx
 data=(--data 'synth:shapes?count=32&seed=1' --val 'synth:shapes?count=16&seed=2' --threads 1)
@@ -28,6 +30,53 @@ mv net.onnx away.onnx
 expect 0 'step 6/6' "$xtrain" --resume run --steps 6
 expect 0 'top1' "$xtrain" eval --init run/last.safetensors "${data[@]:0:2}" --threads 1
 expect 0 'out: logits, float32 [batch, 10]' "$xtrain" export run/last.safetensors out.onnx
+
+# What is saved is torchvision's state_dict, as load_state_dict(strict=True) wants it: names, shapes and types (ResNet-18
+# of a quarter of the channels).
+if command -v python3 >/dev/null; then
+  python3 - run/last.safetensors <<'STRICT' || fail 'the saved tensors are not those of torchvision'
+import json, struct, sys
+def norm(name, c):
+    numbers = {name + end: ("F32", [c]) for end in (".weight", ".bias", ".running_mean", ".running_var")}
+    return {**numbers, name + ".num_batches_tracked": ("I64", [])}
+want = {"conv1.weight": ("F32", [16, 3, 7, 7]), **norm("bn1", 16), "fc.weight": ("F32", [10, 128]), "fc.bias": ("F32", [10])}
+before = 16
+for layer, c in enumerate((16, 32, 64, 128), 1):
+    for block in "01":
+        at = f"layer{layer}.{block}."
+        first = before if block == "0" else c
+        want[at + "conv1.weight"], want[at + "conv2.weight"] = ("F32", [c, first, 3, 3]), ("F32", [c, c, 3, 3])
+        want.update(norm(at + "bn1", c), **norm(at + "bn2", c))
+        if first != c:
+            want[at + "downsample.0.weight"] = ("F32", [c, first, 1, 1])
+            want.update(norm(at + "downsample.1", c))
+    before = c
+with open(sys.argv[1], "rb") as file:
+    header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+header.pop("__metadata__")
+have = {name: (tensor["dtype"], tensor["shape"]) for name, tensor in header.items()}
+for name in sorted(want.keys() | have.keys()):
+    if want.get(name) != have.get(name):
+        sys.exit(f"{name}: {have.get(name)}, where torchvision has {want.get(name)}")
+STRICT
+fi
+
+# Its weights alone are a service.
+"$xtrain" serve run/last.safetensors --threads 1 --listen unix:here.sock 2>said &
+service=$!
+for ((i = 0; i < 100; i++)); do [ -S here.sock ] && break; sleep 0.05; done
+if command -v curl >/dev/null; then
+  curl -s --unix-socket here.sock --data-binary "@$picture" http://localhost/predict >answer || fail 'no answer' "$(cat said)"
+  grep -q '"class"' answer || fail 'the service gives no class' "$(cat answer said)"
+fi
+kill $service
+wait $service || fail 'the service did not end well' "$(cat said)"
+
+# Images that are no squares: the file's own size is taken.
+cp "$parts" sides.onnx
+expect 0 'within their bounds' "$xtrain" selftest --model sides.onnx --threads 1 --batch 2
+expect 0 'step 2/2' "$xtrain" --model sides.onnx --data 'synth:shapes?count=16&seed=1' --batch 8 --steps 2 --threads 1 --out sides
+expect 0 'float32 [batch, 3, 14, 22]' "$xtrain" export sides/last.safetensors sides.out.onnx --threads 1
 
 # Other classes than the file's get a new last layer.
 expect 0 'its last layer fc has 10 classes' "$xtrain" --model away.onnx --classes 12 "${data[@]:0:2}" --threads 1 \

@@ -11,3 +11,11 @@ mv net.onnx gone.onnx
 expect 0 'resuming from parts/state-' "${two[@]}" --resume parts --steps 6
 [ "$(losses whole)" = "$(losses parts)" ] && same_weights whole/last.safetensors parts/last.safetensors ||
   fail 'the resumed run is another' "$(losses whole)" "$(losses parts)"
+
+# Each rank reads the file: where one has none, that rank, its host and the file are said.
+mkdir here
+mv gone.onnx here/net.onnx
+mkdir there
+expect 3 'rank 1 on' mpirun -n 2 bash -c '[ $OMPI_COMM_WORLD_RANK = 0 ] && cd here || cd there; exec "$@"' - "${one[@]}" \
+  "${run[@]}" --steps 1 --out other
+grep -q 'net.onnx: cannot open' <<<"$said" || fail 'the file is not named' "$said"

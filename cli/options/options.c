@@ -140,6 +140,11 @@ static enum xt_status set_from_command_line(struct xt_options *options,
         xt_option_is_for(xt_option_find(option->several), options->command))
         option = xt_option_find(option->several);
     const struct xt_origin *before = &options->origins[xt_option_index(option)];
+    if (before->given && strcmp(before->given, text) != 0 && option->type == &xt_type_source)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--%s is given twice, as %s and %s; a mixture (mix.yaml) names several "
+                          "sets of images",
+                          option->name, xt_show(before->given).text, xt_show(text).text);
     if (before->given && strcmp(before->given, text) != 0 && !options->repeated)
         options->repeated = option;
     char subject[XT_OPTION_SPELT];

@@ -25,7 +25,7 @@ enum xt_status xt_image_check(int width, int height, struct xt_err *err)
     if (width > XT_IMAGE_PIXELS_MAX / height)
         return xt_err_set(err, XT_ERR_DATA,
                           "it says it has %d x %d pixels, more than the %d million that are "
-                          "read; make it smaller or remove it",
+                          "read; a smaller copy can be",
                           width, height, XT_IMAGE_PIXELS_MAX / 1000000);
     return XT_OK;
 }

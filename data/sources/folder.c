@@ -25,6 +25,8 @@ static bool is_left_out(const struct xt_source_files *set, const char *path)
            memcmp(name - 1 - length, folder, length) == 0;
 }
 
+enum { NAMED = 50 }; /* of the other files, with --verbose */
+
 /* Moves the images of `count` paths into the set, with class `class` unless that is negative. */
 static enum xt_status add_images(struct xt_source_files *set, char **paths, size_t count, int class,
                                  struct xt_err *err)
@@ -32,7 +34,8 @@ static enum xt_status add_images(struct xt_source_files *set, char **paths, size
     enum xt_status status = XT_OK;
     for (size_t i = 0; !status && i < count; i++) {
         if (!xt_image_is_name(paths[i]) || is_left_out(set, paths[i])) {
-            set->others++;
+            if (set->others++ < NAMED)
+                xt_log_detail("%s is ignored: it is not an image that can be read", paths[i]);
             continue;
         }
         char *path = paths[i];
@@ -164,10 +167,26 @@ static enum xt_status add_class(struct xt_source_files *set, char **paths,
     if (!status && set->base.count == before && !set->options.labels_optional)
         status = xt_err_set(
             err, XT_ERR_DATA,
-            "the class folder %s holds no image (.jpg, .jpeg, .png, .webp); remove it or "
-            "put images there",
+            "the class folder %s holds no image (.jpg, .jpeg, .png, .webp); put images there, or "
+            "give a list of the others (path, tab, class)",
             files->folder);
     return status;
+}
+
+/* CIFAR-10 as torchvision leaves it: pickles of Python, which are not read. */
+static enum xt_status refuse_python_batches(const char *folder, struct xt_err *err)
+{
+    char *path = NULL;
+    enum xt_status status = xt_file_join(&path, folder, "data_batch_1", err);
+    bool found = !status && xt_file_exists(path);
+    free(path);
+    if (!found)
+        return status;
+    return xt_err_set(err, XT_ERR_DATA,
+                      "%s holds CIFAR-10 as Python pickles, which are not read; the same images in "
+                      "the binary form, https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz, "
+                      "are: give that archive as it is",
+                      folder);
 }
 
 static enum xt_status no_class_folders(const char *folder, struct xt_err *err)
@@ -182,6 +201,11 @@ static enum xt_status add_classes_of(struct xt_source_files *set, const struct x
                                      const struct xt_file_list *classes, const char *folder,
                                      struct xt_err *err)
 {
+    enum xt_status status = refuse_python_batches(folder, err);
+    for (size_t i = 0; i < classes->count && !status; i++)
+        status = refuse_python_batches(classes->paths[i], err);
+    if (status)
+        return status;
     if (classes->count == 0)
         return no_class_folders(folder, err);
     if (are_parts(classes))
@@ -190,8 +214,7 @@ static enum xt_status add_classes_of(struct xt_source_files *set, const struct x
                           "others separately",
                           folder, classes->paths[classes->count - 1]);
     struct class_files *files = NULL;
-    enum xt_status status =
-        xt_mem_calloc(&files, classes->count, sizeof *files, "a list of classes", err);
+    status = xt_mem_calloc(&files, classes->count, sizeof *files, "a list of classes", err);
     for (size_t i = 0; i < classes->count && !status; i++)
         files[i] = (struct class_files){
             .folder = classes->paths[i],

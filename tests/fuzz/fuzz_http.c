@@ -4,6 +4,8 @@
  *
  * The first byte says what happens on the way; then comes a request, as it is written: a line of
  * method, path and query, lines of headers, an empty line, the body. */
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +38,7 @@ struct MHD_Response {
 /* The double of the library, and of the network. */
 static struct {
     MHD_AccessHandlerCallback handle;
+    void *(*see)(void *context, const char *uri, struct MHD_Connection *connection);
     void *context;
     MHD_RequestCompletedCallback completed;
     MHD_NotifyConnectionCallback notify;
@@ -47,8 +50,9 @@ static struct {
     size_t body_size;
     unsigned way;
     unsigned code; /* of the response */
-    int responses, sleeps, answers;
-    struct xtrain_answer *late;
+    int responses, answers;
+    atomic_int sleeps; /* until a decoding thread wakes it */
+    struct xtrain_answer *_Atomic late;
 } double_of;
 
 static void check(bool is_so)
@@ -160,6 +164,13 @@ const char *xtrain_device(const struct xtrain *network)
     return "cpu";
 }
 
+const struct xt_network *xt_engine_network(const struct xtrain *engine)
+{
+    static const struct xt_network network = {.mark = {.run = "a", .step = "1", .id = {"1"}}};
+    (void)engine;
+    return &network;
+}
+
 int xt_engine_waiting(struct xtrain *engine)
 {
     (void)engine;
@@ -180,8 +191,8 @@ enum xt_status xt_engine_err(const struct xtrain_error *error, struct xt_err *er
 /* ---- the library ---- */
 
 /* The value of a header, or of a part of the query: as libmicrohttpd finds them, but for %xx. */
-static enum MHD_Result look_up(struct MHD_Connection *connection, enum MHD_ValueKind kind,
-                               const char *key, size_t key_size, const char **value, size_t *size)
+static enum MHD_Result find(struct MHD_Connection *connection, enum MHD_ValueKind kind,
+                            const char *key, size_t key_size, const char **value, size_t *size)
 {
     bool is_query = kind == MHD_GET_ARGUMENT_KIND;
     const char *at = is_query ? double_of.query : double_of.head;
@@ -199,6 +210,41 @@ static enum MHD_Result look_up(struct MHD_Connection *connection, enum MHD_Value
         at += length + 1;
     }
     return MHD_NO;
+}
+
+/* A request without a Host gets one, so that it goes further. */
+static enum MHD_Result look_up(struct MHD_Connection *connection, enum MHD_ValueKind kind,
+                               const char *key, size_t key_size, const char **value, size_t *size)
+{
+    static const char host[] = "localhost";
+    enum MHD_Result found = find(connection, kind, key, key_size, value, size);
+    if (found || kind == MHD_GET_ARGUMENT_KIND || strcmp(key, MHD_HTTP_HEADER_HOST) != 0)
+        return found;
+    *value = host;
+    *size = sizeof host - 1;
+    return MHD_YES;
+}
+
+static int get_values(struct MHD_Connection *connection, enum MHD_ValueKind kind,
+                      MHD_KeyValueIterator each, void *context)
+{
+    const char *end = double_of.head + double_of.head_size;
+    const char *value = NULL;
+    size_t size = 0;
+    int count = 0;
+    for (const char *at = double_of.head; at < end; at += strlen(at) + 1) {
+        char key[64];
+        size_t length = strcspn(at, ":");
+        if (!at[length] || length >= sizeof key)
+            continue;
+        memcpy(key, at, length);
+        key[length] = '\0';
+        each(context, kind, key, at + length + 1);
+        count++;
+    }
+    if (!find(connection, kind, MHD_HTTP_HEADER_HOST, strlen(MHD_HTTP_HEADER_HOST), &value, &size))
+        each(context, kind, MHD_HTTP_HEADER_HOST, "localhost");
+    return count;
 }
 
 static const union MHD_ConnectionInfo *get_info(struct MHD_Connection *connection,
@@ -255,7 +301,7 @@ static void resume(struct MHD_Connection *connection)
 static void ask(char *url, const char *method)
 {
     struct MHD_Connection *connection = NULL;
-    void *slot = NULL;
+    void *slot = double_of.see(double_of.context, url, connection);
     size_t size = 0;
     bool leaves = double_of.way & HANGS_UP;
     enum MHD_Result goes_on = double_of.handle(double_of.context, connection, url, method,
@@ -271,12 +317,13 @@ static void ask(char *url, const char *method)
         size = 0;
         goes_on = double_of.handle(double_of.context, connection, url, method, "HTTP/1.1", NULL,
                                    &size, &slot);
-        if (double_of.late) {
-            struct xtrain_answer *late = double_of.late;
-            double_of.late = NULL;
-            late->done(late->context);
+        while (double_of.sleeps) {
+            struct xtrain_answer *late = atomic_exchange(&double_of.late, NULL);
+            if (late)
+                late->done(late->context);
+            else
+                sched_yield();
         }
-        check(!double_of.sleeps);
     }
     check(goes_on && (leaves || double_of.responses == 1));
     double_of.completed(double_of.context, connection, &slot,
@@ -303,6 +350,11 @@ static struct MHD_Daemon *start(unsigned flags, uint16_t port, MHD_AcceptPolicyC
         switch (option) {
         case MHD_OPTION_NOTIFY_COMPLETED:
             double_of.completed = va_arg(options, MHD_RequestCompletedCallback);
+            (void)va_arg(options, void *);
+            break;
+        case MHD_OPTION_URI_LOG_CALLBACK:
+            double_of.see =
+                va_arg(options, void *(*)(void *, const char *, struct MHD_Connection *));
             (void)va_arg(options, void *);
             break;
         case MHD_OPTION_NOTIFY_CONNECTION:
@@ -344,6 +396,7 @@ enum xt_status xt_mhd_load(struct xt_mhd *mhd, struct xt_err *err)
         .queue_response = queue,
         .destroy_response = destroy,
         .lookup_connection_value_n = look_up,
+        .get_connection_values = get_values,
         .get_connection_info = get_info,
     };
     return XT_OK;
@@ -371,9 +424,9 @@ static void split(const uint8_t *bytes, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    static const int codes[] = {200, 400, 404, 405, 413, 415, 500, 503};
+    static const int codes[] = {200, 400, 403, 404, 405, 413, 415, 422, 500, 503};
     static const struct xt_service_settings service = {
-        .max_body = 1, .max_connections = 1, .request_timeout = 10};
+        .max_body = 1, .max_connections = 1, .request_timeout = 10, .idle_timeout = 10};
     static const struct xt_answer_settings answer;
     const struct xt_http_config config = {&service, &answer, .workers = 1, .queue = 1};
     struct xt_listener listener = {.fd = -1};

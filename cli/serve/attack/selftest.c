@@ -185,32 +185,49 @@ static void send_wrong(struct selftest *test, const struct request *request)
 
 /* ---- too much, too slow, too many ---- */
 
-static void send_too_much(struct selftest *test)
+static void send_endless_body(struct selftest *test)
 {
-    static char piece[8 + 65536 + 2];
+    enum { PIECE = 1 << 16, ROOM = 16 };
+    char *piece = calloc(PIECE + ROOM, 1);
     char head[256];
     char detail[96];
-    int length = snprintf(piece, sizeof piece, "10000\r\n");
-    memcpy(piece + (size_t)length + 65536, "\r\n", 2);
+    if (!piece) {
+        xt_report_fail(test->table);
+        return;
+    }
+    size_t begin = (size_t)snprintf(piece, ROOM, "%x\r\n", (unsigned)PIECE);
+    piece[begin + PIECE] = '\r';
+    piece[begin + PIECE + 1] = '\n';
     snprintf(head, sizeof head,
              "POST /predict HTTP/1.1\r\nHost: %s\r\nTransfer-Encoding: chunked\r\n\r\n",
              test->target.host);
     const struct xt_sending body = {.head = head,
                                     .head_bytes = strlen(head),
                                     .piece = piece,
-                                    .piece_bytes = (size_t)length + 65536 + 2,
+                                    .piece_bytes = begin + PIECE + 2,
                                     .times = ENDLESS,
                                     .seconds = patience};
-    struct xt_reply reply = xt_exchange(&test->target, &body);
-    snprintf(detail, sizeof detail, "%d after %.1f s", reply.code, reply.seconds);
+    const struct xt_reply reply = xt_exchange(&test->target, &body);
+    snprintf(detail, sizeof detail, "%s%.0d after %.1f s",
+             reply.code        ? ""
+             : reply.has_ended ? "hung up"
+                               : "still connected",
+             reply.code, reply.seconds);
     add(test, "a body without end", reply.code == 413 || (!reply.code && reply.has_ended), detail);
+    free(piece);
+}
+
+static void send_endless_headers(struct selftest *test)
+{
+    static const char line[] = "a: bbbbbbbbbbbb\r\n";
+    char detail[96];
     const struct xt_sending headers = {.head = "GET / HTTP/1.1\r\n",
                                        .head_bytes = 16,
-                                       .piece = "a: bbbbbbbbbbbb\r\n",
-                                       .piece_bytes = 17,
+                                       .piece = line,
+                                       .piece_bytes = sizeof line - 1,
                                        .times = 20000,
                                        .seconds = patience};
-    reply = xt_exchange(&test->target, &headers);
+    const struct xt_reply reply = xt_exchange(&test->target, &headers);
     snprintf(detail, sizeof detail, "%d after %.1f s", reply.code, reply.seconds);
     add(test, "headers without end", reply.has_ended && reply.code != 200, detail);
 }
@@ -355,8 +372,8 @@ static void attack(struct selftest *test, const struct xt_reply *before)
     double was = resident(test);
     for (size_t i = 0; i < sizeof requests / sizeof *requests && !xt_stop_status(); i++)
         send_wrong(test, &requests[i]);
-    void (*const others[])(struct selftest *) = {send_too_much, hold_connections, send_beside_large,
-                                                 send_slowly};
+    void (*const others[])(struct selftest *) = {send_endless_body, send_endless_headers,
+                                                 hold_connections, send_beside_large, send_slowly};
     for (size_t i = 0; i < sizeof others / sizeof *others && !xt_stop_status(); i++)
         others[i](test);
     const struct xt_reply after = ask(test, test->plain, test->plain_bytes);

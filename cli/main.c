@@ -215,7 +215,7 @@ static void open_standard_streams(void)
 /* In any thread, where memory has run out. */
 static void end_without_memory(void)
 {
-    xt_log_error("out of memory: oneDNN could not go on; a smaller --batch or fewer "
+    xt_log_error("out of memory: oneDNN could not continue; a smaller --batch or fewer "
                  "--threads need less, or raise the limit (ulimit -v, the cgroup)");
     _exit(XT_ERR_MEMORY);
 }

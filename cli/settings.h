@@ -21,7 +21,7 @@ enum xt_stdin_kind { XT_STDIN_NONE, XT_STDIN_PATHS, XT_STDIN_IMAGES, XT_STDIN_FR
 /* Signatures of records, and what verify does beside comparing. */
 struct xt_trust_settings {
     const char *sign; /* private key; NULL: nothing is signed */
-    const char *key;  /* public key; NULL: signatures are not asked for */
+    const char *key;  /* public key; NULL: signatures are not requested */
     int64_t replay;   /* steps; 0: none */
 };
 

@@ -11,7 +11,7 @@
 #include "base/system/process.h"
 #include "cli/bench/scratch.h"
 
-/* What ssh-keygen knows these signatures by, so that one for something else is none. */
+/* ssh-keygen's namespace of these signatures: one for another purpose does not verify. */
 static const char space[] = "xtrain";
 static const size_t file_limit = (size_t)4 << 30;
 enum { KEY_MOST = 64 << 10, SECONDS = 120, NO_PROGRAM = 127 };

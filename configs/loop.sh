@@ -2,7 +2,7 @@
 # Trains to the end: starts the run again after each exit code 75 (stopped and saved), and at most three times in a row
 # after it was killed.
 #   configs/loop.sh --model lprnet --data plates/train --val plates/val --out runs/a
-# SIGTERM or Ctrl-C stop it, saved; the same line goes on. XTRAIN names the program where it is not in the PATH.
+# SIGTERM or Ctrl-C stop it, saved; the same line continues. XTRAIN names the program where it is not in the PATH.
 set -u
 xtrain=${XTRAIN:-xtrain}
 child='' asked='' kills=0

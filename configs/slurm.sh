@@ -5,7 +5,7 @@
 #   sbatch --array=1-5 configs/slurm.sh --config run.yaml --out runs/a    # seeds 1 to 5, in runs/a-seed-1 and on
 #   sbatch --array=1-6 configs/slurm.sh runs/sweep                        # the runs of `xtrain sweep --out runs/sweep`
 # Three minutes before the limit, or where the job is preempted, xtrain gets a signal, saves and ends with code 75; the job
-# is queued again then and goes on, bit for bit on the same kind of node. XTRAIN names the program where it is not in the PATH.
+# is queued again then and continues, bit for bit on the same kind of node. XTRAIN names the program where it is not in the PATH.
 #SBATCH --job-name=xtrain
 #SBATCH --ntasks=1
 #SBATCH --cpus-per-task=8

@@ -384,7 +384,7 @@ struct xt_tensor *xt_graph_window_pool(struct xt_graph *graph, struct xt_tensor 
 /* In training a sample is dropped whole with the probability p, the others are scaled up. */
 struct xt_tensor *xt_graph_drop_path(struct xt_graph *graph, struct xt_tensor *in, float p,
                                      const char *name);
-/* The same of a sample's channels, each by itself. */
+/* The same of a sample's channels, each separately. */
 struct xt_tensor *xt_graph_drop_channels(struct xt_graph *graph, struct xt_tensor *in, float p,
                                          const char *name);
 /* In place if the input has no other reader; each element is dropped with the probability p (0: the

@@ -128,7 +128,7 @@ static void add_break(struct xt_proof *proof, struct xt_json *json, const char *
     cJSON *item = xt_json_object(json, breaks, NULL);
     xt_json_text(json, item, "found", xt_proof_date((int64_t)time(NULL)).text);
     xt_json_text(json, item, "what", what);
-    xt_log_warn("%s: %s; the run goes on, and xtrain verify will say so", proof->folder->path,
+    xt_log_warn("%s: %s; the run continues, and xtrain verify will say so", proof->folder->path,
                 what);
 }
 

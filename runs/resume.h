@@ -1,6 +1,6 @@
 /* Resuming a run: which folder, which checkpoint, and whether it is the same run.
  *
- * --resume auto takes the newest intact checkpoint of --out, or starts fresh where there is none;
+ * --resume auto takes the newest intact checkpoint of --out, or starts a new run without one;
  * --resume PATH takes that file, or the newest of that folder. Fixed options, alphabet and classes
  * must be the same; other changes are logged. The checkpoint is read once, before the network is
  * built, since batch and batch norms may follow from it. Not thread-safe.

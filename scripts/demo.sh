@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # make demo: trains LPRNet from nothing on plates that the program makes itself, and reads plates that it has never seen.
-# Each command is shown before it runs, so that you can go on from here by yourself. Started by itself, on a machine that
+# Each command is shown before it runs, so that you can continue from here yourself. Started alone, on a machine that
 # need not have make yet, it installs what is missing and builds first.
 set -euo pipefail
 cd "$(dirname "$0")/.."

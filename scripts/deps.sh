@@ -23,7 +23,7 @@ DNNL_LEAST=3.2
 WHEELS='onednn-cpu-gomp==2023.2.0 --hash=sha256:2f22a54d6a890ed14bfa185d42a4be65d8b5b1df85dc1f0f3a9abe31620416fb
 onednn-devel-cpu-gomp==2023.2.0 --hash=sha256:9763c69e8c907e119056bd52ad918ca84ac9ba939d130a99dfa95ccca3e5e284'
 
-# The GPU build and what it loads; what it does not load (icpx's parts, OpenMP, the JIT of SYCL) is left out.
+# The GPU build and what it loads; what it does not load (icpx's parts, OpenMP, the JIT of SYCL) is omitted.
 XPU_WHEELS='onednn==2026.1.0 --hash=sha256:b04a8ffa6ebcd011f1091902d59d9707c2f620cce626fba2961520c671f3247f
 intel-sycl-rt==2026.2.0 --hash=sha256:ad920da1ffcb43edbc03422a7c85094997e6d578f9ab534743442af70bcbfaa1
 intel-cmplr-lib-rt==2026.2.0 --hash=sha256:9f713083073a820d2496a6da8e8d4f3482aba6640f74521d25ea48dcebe72748

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The first twenty minutes on a machine with an Intel GPU (docs/first-run-on-arc.md): ten commands, one after the other,
-# and one archive of what they said, to send to whoever looks after the program.
+# and one archive of their output, to send to the maintainers.
 #
 #   scripts/first-run.sh [ARCHIVE.tar.gz]      without a name first-run.tar.gz; XTRAIN: the program, else build/xtrain
 #

@@ -40,7 +40,7 @@ def draw(fonts, glyph):
     ink = Image.new("L", (right - left, bottom - top))
     ImageDraw.Draw(ink).text((-left, -top), glyph, font=font, fill=255, stroke_width=stroke)
     ink = draw_zero() if glyph == "0" else ink.crop(ink.getbbox())
-    if glyph == "1":  # a plate's one has no foot: the stem goes on to the ground
+    if glyph == "1":  # a plate's one has no foot: the stem continues to the ground
         stem = ink.crop((0, ink.height * 3 // 4, ink.width, ink.height * 3 // 4 + 1))
         ink.paste(stem.resize((ink.width, ink.height - ink.height * 3 // 4)),
                   (0, ink.height * 3 // 4))

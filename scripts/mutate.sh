@@ -47,7 +47,7 @@ done <"$list"
 [ "${#files[@]}" -gt 0 ] && [ "${#files[@]}" = "${#befores[@]}" ] && [ "${#files[@]}" = "${#afters[@]}" ] ||
   fail "$list: ${#files[@]} files, ${#befores[@]} lines before, ${#afters[@]} after"
 
-# A test that fails by itself would find everything.
+# A test that fails without a mutation would find everything.
 for test in $(printf '%s\n' "${tests[@]}" | sort -u); do
   case "$test ${files[*]}" in *"$only"*) ;; *) continue ;; esac
   make_test "$test" || fail "tests/$test cannot be built" "$(tail -n 20 "$tree.log")"

@@ -35,7 +35,7 @@ trap 'rm -rf "$scratch"' EXIT
 log=$scratch/log
 passed=0 failed=0 skipped=0 failing=
 
-# A build folder outside the tree does not find the tree's oneDNN by itself.
+# A build folder outside the tree does not find the tree's oneDNN.
 dnnl=$PWD/deps/dnnl/lib/libdnnl.so.3
 case ${files[0]:-} in /*) [ ! -e "$dnnl" ] || export XTRAIN_DNNL=${XTRAIN_DNNL:-$dnnl} ;; esac
 export CMOCKA_MESSAGE_OUTPUT=TAP

@@ -10,7 +10,7 @@
  * error ("the transfer thread"). */
 enum xt_status xt_thread_start(pthread_t *thread, void *(*work)(void *argument), void *argument,
                                const char *what, struct xt_err *err);
-/* Whether so many threads can be started now, for a library that ends the process if it cannot
+/* Whether this many threads can be started now, for a library that ends the process if it cannot
  * start its own (libgomp). XT_ERR_MEMORY if not, from xt_thread_start too. */
 enum xt_status xt_thread_check_room(int count, const char *what, struct xt_err *err);
 

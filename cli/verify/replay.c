@@ -37,7 +37,7 @@ static int64_t step_of(const char *name)
     return is_name ? step : -1;
 }
 
-/* The newest checkpoint with so many recorded steps behind it, else the oldest. */
+/* The newest checkpoint with this many recorded steps after it, else the oldest. */
 static enum xt_status choose(struct replaying *at, struct xt_err *err)
 {
     struct xt_file_list list = {0};

@@ -11,7 +11,7 @@
 
 struct xt_replay {
     const char *folder; /* of the run */
-    int64_t steps;      /* at most so many */
+    int64_t steps;      /* at most */
     bool same_machine;  /* instruction set, threads and versions are the recorded ones: bits must
                            be the same; else losses may be a tenth apart */
 };

@@ -3,10 +3,10 @@
  *   epoch: 20000                        # samples in an epoch; without it, as many as there are
  *   sources:
  *     - data: plates/real               # as for --data; relative paths start at the file's folder
- *       weight: 3                       # 1 where it is left out
+ *       weight: 3                       # 1 if omitted
  *     - data: synth:plates?count=5000
  *
- * An epoch has so many of each source's samples as its weight's part of all weights says. A source
+ * An epoch has samples of each source in proportion to its weight. A source
  * goes through all of its samples, in an order of its own, before any comes again, over the ends of
  * epochs. Errors of the file are XT_ERR_USAGE with its name and line.
  */

@@ -1,6 +1,6 @@
 /* Level Zero: what oneDNN cannot say about an Intel GPU. Name, UUID, PCI address, execution units,
- * memory and driver version; and through Sysman, while a run goes on, memory used, engine busy
- * time, power and frequency.
+ * memory and driver version; and through Sysman, during a run, memory used, engine busy time, power
+ * and frequency.
  *
  * The loader (libze_loader.so.1) is loaded at run time and may be missing. oneDNN's engine list
  * says what can run; Level Zero describes it, matched by UUID or PCI address. Specification:

@@ -41,7 +41,7 @@ XT_INLINE void store_vec(void *data, size_t i, vec v, enum xt_dtype dtype)
     memcpy((uint16_t *)data + i, &h, sizeof h);
 }
 
-/* A row that is written, or every so many of its pixels. */
+/* A row to write, or its pixels at a stride. */
 struct line {
     void *out;
     size_t out_step; /* elements from one pixel to the next */

@@ -248,7 +248,7 @@ static void find_residual(const struct lowering *l, struct group *group)
 {
     const struct xt_node *add = followed_by(l, group->y, XT_NODE_ADD);
     if (!add || l->lead[add->index] != add->index || l->groups[add->index].norm)
-        return; /* there is none, or the norm of its other summand has taken it */
+        return; /* no sum, or fused into the other summand's norm */
     const struct xt_value *other = add->inputs[add->inputs[0] == group->y];
     /* Inference adds in place, so the sum must be the summand's last reader. */
     if (!same_shape(other, group->y) || other->of_parameter ||

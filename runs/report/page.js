@@ -345,7 +345,7 @@
     const old = age > 1800 ? ` (${roughly(age)} ago; xtrain report says whether it still runs)` : '';
     return make('span', { class: 'state' }, `${stands}, as of ${when}${old}`);
   }
-  /* A run that goes on writes its page anew. What the box says lies in the address, so it stays. */
+  /* A running run rewrites its page. The box's text is in the address, so it stays. */
   let reload = 0;
   function again() {
     if (!data.runs.some((run) => run.facts.state === 'running')) return '';

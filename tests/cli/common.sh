@@ -16,7 +16,7 @@ fail() {
   exit 1
 }
 
-# expect CODE TEXT COMMAND...: ends with this code and says this on either output, kept in $said.
+# expect CODE TEXT COMMAND...: exits with this code and prints this on either output, stored in $said.
 expect() {
   local want_code=$1 want_text=$2 code=0
   shift 2

@@ -19,7 +19,7 @@ evaluate
 before=$(right)
 ! grep -q 'is kept' <<<"$said" || fail 'its own alphabet is another' "$said"
 
-# Three for three, in another order and with another blank: nothing that the others' logits are made of has changed.
+# Three for three, in another order and with another blank: the inputs of the others' logits are unchanged.
 printf '%s' "${rest}港澳${provinces}学_" >swapped.txt
 evaluate --alphabet swapped.txt
 grep -qF 'has 68 symbols, the blank among them: the weights of 65 of the 68 here are retained; new: 港, 澳, 学; dropped: 琼, I, O' <<<"$said" ||

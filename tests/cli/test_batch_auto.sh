@@ -15,7 +15,7 @@ expect 0 '2 steps of 24 images' "$xtrain" "${train[@]}" --steps 2 --batch auto -
 says '--batch auto takes 24: all the images, for N GB of the N GB of memory that are free; --lr 0.002 stays, though what suits and what accuracy comes of it depend on the batch'
 grep -qx 'batch: 24 *# the result of auto' "$tree/run/config.yaml" || fail "$(grep batch "$tree/run/config.yaml")"
 
-# It goes on with the batch that it was begun with, by either way to resume.
+# Either way to resume continues with the original batch.
 expect 0 'step 2 of 3' "$xtrain" --config "$tree/run/config.yaml" --steps 3 --resume auto --out "$tree/run"
 says ''
 expect 0 '2 steps of 6 images' "$xtrain" "${train[@]}" --steps 2 --batch 6 --out "$tree/six"
@@ -39,7 +39,7 @@ expect 2 '--batch takes auto or a whole number from 1 to 65536, not "autp"; did 
 expect 2 '--batch auto is not supported by xtrain bench loader; give a number' "$xtrain" bench loader "${images[@]}" --batch auto
 expect 2 'batch auto is not supported by xtrain warmup; give a number' "$xtrain" warmup "${images[@]}" --batch auto
 
-# What is made again needs no room: more images fit, and the dry run says of what.
+# Recomputed activations need no memory: more images fit, and the dry run says why.
 fits() {
   { "$xtrain" --model resnet50 --data 'synth:shapes?count=20000' --batch 16384 --threads 1 --dry-run "$@" 2>&1 || true; } |
     sed -n 's/.*; --batch \([0-9]*\) fits.*/\1/p'

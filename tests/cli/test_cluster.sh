@@ -81,7 +81,7 @@ expect 0 '4 configs written to sweep' "$xtrain" sweep --config base.yaml --steps
 grep -q '^lr: 0.0001 ' 'sweep/002-lr=1e-4,seed=2.yaml' && grep -q '^seed: 2 ' 'sweep/002-lr=1e-4,seed=2.yaml' || fail 'a config is wrong'
 XTRAIN=with-compare expect 0 "the table of $(paste -sd ' ' sweep/runs.txt)" sweep/run.sh
 [ -s 'sweep/004-lr=1e-3,seed=2/last.safetensors' ] || fail 'a run was skipped' "$(ls sweep)"
-# Called from within; of runs that failed the others are in the table, of one run there is none.
+# Called from within; if runs failed the others are in the table; one run has no table.
 "$xtrain" sweep --config base.yaml --out part --steps 1 seed=3,5..6 >/dev/null
 sed -i 's/^data: .*/data: nowhere/' part/002-seed=5.yaml
 cd part
@@ -97,7 +97,7 @@ expect 0 'done: 2 steps' sbatch --array=1-2 "$configs/slurm.sh" jobs
 grep -q '^augment: false ' jobs/002-augment=false/config.yaml || fail 'a job of the sweep is wrong' "$(ls jobs)"
 expect 2 'run.sh: there is no run 3' jobs/run.sh 3
 
-# Nothing is written where one of them cannot be meant.
+# Nothing is written if one of them is invalid.
 expect 2 '002-lr=5000: --lr takes a number greater than 0' "$xtrain" sweep --config base.yaml --out no lr=1,5000
 expect 2 'seed=3..1 is empty' "$xtrain" sweep --config base.yaml --out no seed=3..1
 expect 2 'seed has more than 1000 values' "$xtrain" sweep --config base.yaml --out no seed=1..1000000000

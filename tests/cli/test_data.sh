@@ -19,7 +19,7 @@ expect 0 '"duplicates_across":40' "$xtrain" "${check[@]}" --json 'synth:shapes?c
 expect 0 'symbols: I O' "$xtrain" "${check[@]}" 'synth:plates?count=300'
 expect 3 'cannot open the data' "$xtrain" "${check[@]}" "$tree/none"
 
-# Millions of images take hours; who asks to stop is heard at once, also while --against is looked at.
+# Millions of images take hours; a request to stop is obeyed at once, also while --against is read.
 stops 130 'interrupted after ' INT "$xtrain" "${check[@]}" 'synth:plates?count=3000000'
 grep -qF ' of 3000000 images' <<<"$said" || fail 'how far it came is not said' "$said"
 stops 75 'stopped after ' TERM "$xtrain" "${check[@]}" --model lprnet 'synth:plates?count=4' --against 'synth:plates?count=3000000'

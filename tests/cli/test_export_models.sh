@@ -127,7 +127,7 @@ expect 0 'on 40 of 40 images: 40 predictions are the same' \
 "$xtrain" export resnet.safetensors int8.onnx --threads 1 --with-preprocess --type int8 --calibrate classes --quiet >said
 answers resnet.safetensors classes >classes.txt
 [ "$(cut -f 3 classes.txt | sort -u | wc -l)" -gt 2 ] || fail 'the made network tells nothing apart' "$(cut -f 3 classes.txt)"
-# What it tells apart is too fine for int8, whose logits are looked at alone.
+# Its classes are too similar for int8, whose logits alone are compared.
 "$python" "$here/tests/cli/onnx_models.py" classes.txt 0 f32.onnx int8.onnx || fail 'classes'
 
 # Modules of these names in the current folder are somebody else's: they must not run.

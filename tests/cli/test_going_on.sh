@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Going on with a run by its folder alone, from anywhere; a record without doubles; causes that are the right ones.
+# Resuming a run by its folder alone, from anywhere; a record without duplicates; the right causes.
 . tests/cli/common.sh
 mkdir "$tree/here" "$tree/there"
 cd "$tree/here"
@@ -56,7 +56,7 @@ kill -KILL $child
 "$xtrain" --resume twice --quiet
 diff <(record once) <(record twice) || fail 'broken off and killed, the record differs'
 
-# The steps since the last line have theirs where a run ends among them, until it goes on; time runs over all starts.
+# A run that stops between two lines writes one for the steps since the last, until it resumes; time counts over all starts.
 expect 75 '' "${train[@]}" --steps 100000 --log-every 100000 --stop-after 1s --out rest
 step=$(sed -n 's/.*stopped at step \([0-9]*\) .*/\1/p' <<<"$said")
 grep -q "\"step\":$step,.*\"loss\":[0-9]" rest/metrics.jsonl || fail 'the last steps have no line' "$(cat rest/metrics.jsonl)"
@@ -64,7 +64,7 @@ expect 75 '' "$xtrain" --resume rest
 [ "$(wc -l <rest/metrics.jsonl)" = 1 ] || fail 'a part of a line stayed' "$(cat rest/metrics.jsonl)"
 sed -n 's/.*"time":\([0-9.]*\),.*/\1/p' rest/metrics.jsonl | awk '{ exit !($1 > 2 && $1 < 60) }' || fail 'time is wrong' "$(cat rest/metrics.jsonl)"
 
-# A checkpoint that xtrain did not name is none of the run's.
+# A checkpoint that xtrain did not name is not one of the run's.
 cp -r whole d
 printf x >d/state-9.safetensors
 expect 0 'step 8 of 8' "${train[@]}" --val set-000000.tar --steps 8 --seed 5 --clip 4 --log-every 3 --resume auto --out d

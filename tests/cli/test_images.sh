@@ -36,7 +36,7 @@ for bomb in bad/*bomb*; do
   expect 3 "$bomb" bash -c "ulimit -v 2000000; exec '$xtrain' predict w/last.safetensors --threads 1 $bomb"
 done
 
-# Who asks to stop is told how far it came: of how many, where that is known.
+# A stop reports how far it came, with the total if that is known.
 for ((i = 0; i < 100000; i++)); do echo good/京A12311_1.jpg; done >long.txt
 for end in 'INT 130 interrupted' 'TERM 75 stopped'; do
   read -r signal code word <<<"$end"
@@ -66,7 +66,7 @@ expect 0 'no --data was given: evaluating on synth:plates' \
 expect 0 'evaluating on `val` of v/config.yaml' "$xtrain" eval --config v/config.yaml --init v/last.safetensors --json
 grep -qF '"images":7,' <<<"$said" || fail 'eval did not take the validation images' "$said"
 
-# Training lists what it leaves out, once, over two starts; those of the validation images too.
+# Training lists what it skips, once, over two starts; validation images too.
 expect 0 'r/bad_images.txt says why' "${run[@]}" --data good --steps 16 --save-every 4 --out r
 expect 0 '' "${run[@]}" --data good --steps 32 --val good --resume r
 [ "$(wc -l <r/bad_images.txt)" = 1 ] && grep -qP '^good/京A00000_zero.jpg\t.+' r/bad_images.txt ||

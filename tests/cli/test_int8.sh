@@ -19,7 +19,7 @@ line "int8: ranges from 16 of the 40 images of $others"
 expect 0 '' "$xtrain" eval --config run/config.yaml --val "$some" --init "$weights" --amp int8 --quiet
 line 'int8: ranges from 64 of the 64 images of synth:plates?count=64&seed=3'
 
-# One table; rows in the order asked for, the change counted from the first.
+# One table; rows in the requested order, the change relative to the first.
 expect 0 'type    images    right plate_accuracy  char_accuracy  to first  ms/image      p50      p95      p99  ms/batch  images/s' \
   "${eval[@]}" --compare f32,int8
 grep -qE '^f32 +30 +[0-9]+ +[0-9.]+ % +[0-9.]+ % +[0-9.]+ ' <<<"$said" || fail 'no row of f32' "$said"

@@ -16,7 +16,7 @@ head -c 1000 net.onnx >cut.onnx
 expect 3 'it is no ONNX model' "$xtrain" --model cut.onnx --steps 1
 expect 2 'random-init' "$xtrain" --model net.onnx --random-init --init net.onnx --steps 1
 
-# The weights begin as the file's, and others where that is asked for.
+# The weights begin as the file's, or random ones if requested.
 expect 0 'top1' "$xtrain" eval --init net.onnx "${data[@]:0:2}" --threads 1
 expect 0 'step 4/4' "$xtrain" --model net.onnx "${data[@]}" --batch 8 --steps 4 --out run
 expect 0 'step 1/1' "$xtrain" --model net.onnx "${data[@]}" --batch 8 --steps 1 --random-init
@@ -25,7 +25,7 @@ expect 0 'step 1/1' "$xtrain" --model net.onnx "${data[@]}" --batch 8 --steps 1 
 expect 0 'of 102 tensors of A' "$xtrain" diff net.onnx run/last.safetensors --threads 1
 expect 0 'step 1/1' "$xtrain" --model net.onnx --init run/last.safetensors "${data[@]:0:2}" --threads 1 --batch 8 --steps 1
 
-# A killed run goes on where the ONNX file is gone, and answers need the weights alone.
+# A killed run resumes without the ONNX file, and predictions need only the weights.
 mv net.onnx away.onnx
 expect 0 'step 6/6' "$xtrain" --resume run --steps 6
 expect 0 'top1' "$xtrain" eval --init run/last.safetensors "${data[@]:0:2}" --threads 1

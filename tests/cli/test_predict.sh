@@ -33,7 +33,7 @@ expect 3 'did you mean list.txt?' "${predict[@]}" run/best.safetensors lisst.txt
 printf 'good/京A12311_1.jpg\nnowhere.jpg\n' >gone.txt
 expect 3 '1 of 2 files could not be read' "${predict[@]}" run/best.safetensors gone.txt
 
-# A run's folder stands for its weights; one that holds none is refused.
+# A run's folder stands for its weights; one without weights is refused.
 expect 0 'taking the weights run/best.safetensors' "${predict[@]}" run good
 expect 0 'taking the weights run/best.safetensors' "$xtrain" eval --init run --data 'synth:plates?count=4&seed=4'
 expect 3 'good is a folder with neither best.safetensors nor last.safetensors' "${predict[@]}" good good

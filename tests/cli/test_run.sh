@@ -71,7 +71,7 @@ diff <(losses d) <(losses whole) || fail 'from an older checkpoint the losses di
 expect 0 'saving to e' "${train[@]}" --steps 13 --resume whole --out e
 expect 2 'the folder is not empty' "${train[@]}" --steps 13 --resume whole --out d
 
-# auto with nothing to go on from starts fresh; a folder of something else is left alone.
+# auto without a checkpoint starts a new run; a folder of something else is not touched.
 expect 0 'no checkpoint in f/g: starting from the beginning' "${train[@]}" --steps 1 --resume auto --out f/g
 [ -s f/g/config.yaml ] || fail 'a fresh start left no config.yaml'
 mkdir h && touch h/thesis.tex
@@ -118,7 +118,7 @@ signalled 130 'interrupted at step' INT int/metrics.jsonl loss "${train[@]}" "${
 for run in s term int; do
   ls $run/state-* >$run/list && [ -s $run/last.safetensors ] || fail "$run was not saved" "$(ls $run)"
 done
-# A signal during an evaluation saves too, and that evaluation is made first when the run goes on.
+# A signal during an evaluation saves too, and that evaluation comes first when the run resumes.
 slow=(--steps 7 --val 'synth:plates?count=4000&seed=4')
 signalled 75 'stopped at step 6 of 7; all is saved' TERM slow/metrics.jsonl '"step":6' \
   "${train[@]}" "${slow[@]}" --log-every 1 --out slow

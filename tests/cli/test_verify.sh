@@ -15,7 +15,7 @@ grep -aq '"made_on":"[^"]' run/last.safetensors && grep -aq '"made_with":"oneDNN
 grep -q "\"ranks\":1,.*\"threads\":\"$threads\"" run/proof.json || fail 'ranks and threads are not recorded' "$(cat run/proof.json)"
 expect 0 '"as_recorded":true' "$xtrain" verify run --json
 
-# Going on: a start that is alike is counted, another is listed, and what was recorded stays right.
+# Resuming: an equal start is counted, another is listed, and the record stays valid.
 "$xtrain" --resume run --steps 4 --quiet >/dev/null
 grep -q '"count":2' run/proof.json || fail 'a second start' "$(cat run/proof.json)"
 expect 0 'all is as recorded: ' "$xtrain" verify run
@@ -65,14 +65,14 @@ if command -v python3 >/dev/null; then
 fi
 attack 'not recorded' "cp state-0*6.safetensors state-00000005.safetensors"
 
-# Any command refuses a flipped bit, by the tensor; whoever resumes a run that was edited does not make it whole.
+# Any command refuses a flipped bit, by the tensor; resuming a run that was edited does not make it valid.
 cp run/last.safetensors flipped.safetensors
 printf XXXXXXXX | dd of=flipped.safetensors bs=1 seek=500000 conv=notrunc status=none
 expect 3 'flipped.safetensors: it is damaged: tensor ' "$xtrain" eval --init flipped.safetensors --data 'synth:plates?count=4'
 cp run/last.safetensors flipped.safetensors && sed -i 's/"mean":"1/"mean":"2/' flipped.safetensors
 expect 3 'its metadata or the names of its tensors' "$xtrain" eval --init flipped.safetensors --data 'synth:plates?count=4'
 cp -r run cut && sed -i '$d' cut/metrics.jsonl && sed -i 's/"step":6/"step":7/' cut/proof.json
-expect 0 'lines of metrics.jsonl are missing; the run goes on, and xtrain verify will say so' "$xtrain" --resume cut --steps 8 --threads "$threads"
+expect 0 'lines of metrics.jsonl are missing; the run continues, and xtrain verify will say so' "$xtrain" --resume cut --steps 8 --threads "$threads"
 grep -qF 'proof.json is not what was written' <<<"$said" || fail 'the edited record is not seen' "$said"
 expect 1 'found by the start of' "$xtrain" verify cut
 
@@ -104,7 +104,7 @@ if command -v ssh-keygen >/dev/null; then
   [ ! -e signed/proof.json.sig ] || fail 'a signature of an earlier record stays'
 fi
 
-# Killed at any moment, resumed, and lines replaced: the chain goes on.
+# Killed at any moment, resumed, and lines replaced: the chain continues.
 "$xtrain" "${train[@]}" --steps 40 --log-every 1 --save-every 4 --out killed >/dev/null 2>&1 &
 until grep -qs '"step":10,' killed/metrics.jsonl; do sleep 0.05; done
 kill -KILL $! && wait $! 2>/dev/null || true
@@ -125,7 +125,7 @@ rm old/*.safetensors && sed -i 's/"files":{.*/"files":{}}/' old/proof.json
 expect 0 'recorded before chains' "$xtrain" verify old
 expect 0 '"proven":false' "$xtrain" verify old --json
 
-# Records that cannot be used; a run goes on all the same.
+# Unusable records; a run continues nevertheless.
 cp -r run odd && echo '{' >odd/proof.json
 expect 3 'odd/proof.json is damaged' "$xtrain" verify odd
 expect 0 'a new record is begun' "$xtrain" --resume odd --steps 8 --quiet

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a person reads of a run that is watched: why it ended, which weights are the best, where numbers went wrong; and
-# what cannot be meant.
+# and invalid settings.
 . tests/cli/common.sh
 cd "$tree"
 train=("$xtrain" "${small[@]}" --threads 1)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Images and their cache while a run goes on: a file that disappears, one that cannot be read, a full disk under the cache,
+# Images and their cache during a run: a file that disappears, one that cannot be read, a full disk under the cache,
 # a cache that shrinks. Each is named and counted; the run continues with up to 1 % bad images, and no more.
 . tests/cli/common.sh
 ${CC:-cc} -D_GNU_SOURCE -shared -fPIC -O1 -o "$tree/io.so" tests/faults/io.c

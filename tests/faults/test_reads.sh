@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A run that goes on reads its checkpoint once, whatever is asked of it.
+# A resumed run reads its checkpoint once, whatever the options.
 . tests/cli/common.sh
 ${CC:-cc} -D_GNU_SOURCE -shared -fPIC -O1 -o "$tree/io.so" tests/faults/io.c
 cd "$tree"

@@ -191,7 +191,7 @@ static void what_cannot_be_decoded_is_an_error(void **state)
     assert_non_null(strstr(err.text, "65 steps"));
     logits[5] = NAN;
     assert_int_equal(xt_decode(XT_DECODE_BEAM, logits, 4, 2, BLANK, &out, &err), XT_ERR_RUN);
-    assert_non_null(strstr(err.text, "step 2"));
+    assert_non_null(strstr(err.text, "position 2"));
 }
 
 int main(void)

@@ -43,7 +43,7 @@ pid_of() {
   fail "no rank $1 of $2 runs" "$(cat said)"
 }
 
-# ends CODE TEXT MOST: the mpirun in the background ends with the code within so many seconds and said this.
+# ends CODE TEXT MOST: the mpirun in the background exits with the code within MOST seconds and printed this.
 ends() {
   local code=0 i
   for ((i = 0; i < 10 * $3; i++)); do kill -0 "$child" 2>/dev/null || break; sleep 0.1; done

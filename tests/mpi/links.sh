@@ -34,7 +34,7 @@ norms=6
 case " ${options[*]} " in *' --no-sync-bn '*) norms=0 ;; esac
 median() { sort -g "$1" | awk '{ v[NR] = $1 } END { print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'; }
 
-# In turns, so that a machine that grows slower slows all alike.
+# Alternating, so that a machine that becomes slower slows all equally.
 for ((round = 0; round < ${ROUNDS:-3}; round++)); do
   link_is_free
   measure free

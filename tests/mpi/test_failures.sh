@@ -18,7 +18,7 @@ for task in 0 1; do
     fail "task $task of srun's without MPI: code $code" "$(cat said)"
 done
 
-# What cannot be meant is said once.
+# Invalid options are reported once.
 expect 2 '--batch 3 is too small for 2 ranks' "${two[@]}" --model lprnet --batch 3 --out few
 [ "$(grep -c 'error:' <<<"$said")" = 1 ] || fail 'it was said twice' "$said"
 expect 2 '--batch auto is for one process' "${two[@]}" --model lprnet --batch auto

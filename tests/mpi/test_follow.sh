@@ -58,7 +58,7 @@ follow() { # NAME OPTIONS...
   awk -v r="${ratio%% *}" -v m="$most" 'BEGIN { exit !(r + 0 == r && r <= m) }' || fail "$name: two ranks do not follow one"
 }
 
-tells() { # NAME OPTIONS...: what is no rounding is told from it
+tells() { # NAME OPTIONS...: distinguishes errors from rounding
   local name=$1 ratio
   shift
   train "$name-wrong" "${two[@]}" "$@" --init "$from" --no-sync-bn

@@ -31,7 +31,7 @@ expect 1 'of 8 images were learnt' "${two[@]}" "${few[@]}" --out few-two
 [ "$(grep ': labelled ' <<<"$said" | sed 's/, read as.*//')" = "$(sed 's/, read as.*//' <<<"$alone")" ] ||
   fail 'two ranks name other images' "$alone" "$said"
 
-# At such a rate it diverges: they leave out the same steps, and go back to the same checkpoint.
+# At such a rate it diverges: they skip the same steps, and return to the same checkpoint.
 wild=("${run[@]}" --steps 60 --optim sgd --lr 1000 --clip 0 --sched constant)
 expect 1 'it is the last of 10 steps in a row that --on-nan skip skipped' "${two[@]}" "${wild[@]}" --on-nan skip --out skip
 expect 1 '3 times it went back to the checkpoint before (--on-nan rollback), the last time at ' \

@@ -22,7 +22,7 @@ done
   fail "after $death deaths the run is another" "$(diff <(record whole) <(record died))"
 
 # SIGUSR1, which mpirun hands on: saved, and exit code 75. SIGTERM too, of which Open MPI's mpirun says 1 whatever comes.
-# It gives its processes a second after SIGTERM, if it is not told otherwise.
+# It gives its processes a second after SIGTERM by default.
 for signal in USR1 TERM; do
   [ $signal = USR1 ] || export OMPI_MCA_odls_base_sigkill_timeout=10
   "${two[@]}" "${run[@]}" --steps 100000 --out $signal >said 2>&1 &

@@ -26,7 +26,7 @@ grep -qE '^energy: (not measured \(.+\)|[0-9.]+ Wh of the CPU packages)$' said |
 bash -c "$(sed -n 's/^next, every wrong image: //p' said)" >eval 2>&1 || fail 'the next command does not work' "$(cat eval)"
 grep -q '^10 wrong images, worst first: a run/errors.html$' eval && [ -s 'a run/errors.html' ] || fail 'there is no list of errors' "$(cat eval)"
 
-# The run's own page is the one that is made of its folder; pictures are left out where that is asked for.
+# The run's own page equals the one that is made of its folder; pictures are omitted on request.
 cp 'a run/report.html' own.html
 expect 0 'a run/report.html: 1 run' "$xtrain" report 'a run'
 cmp own.html 'a run/report.html' || fail 'the page of the folder is another than that of the run'
@@ -44,7 +44,7 @@ mkdir empty
 expect 3 'empty holds no run: it has neither config.yaml nor metrics.jsonl' "$xtrain" report empty
 expect 1 'cannot write none/x.html' "$xtrain" report b --page none/x.html
 
-# A run that goes on: what is there of it so far.
+# A running run: its page so far.
 "$xtrain" "${small[@]}" --threads 1 --val 'synth:plates?count=10&seed=4' --steps 100000 --eval-every 1 --out going >/dev/null 2>&1 &
 child=$!
 for ((i = 0; i < 300; i++)); do [ -s going/report.html ] && break; sleep 0.1; done
@@ -55,7 +55,7 @@ kill -KILL $child
 wait $child 2>/dev/null || true
 expect 0 'killed' "$xtrain" compare going b
 grep -q '"state":"running"' going/report.json || fail 'a run that was killed says another thing' "$(cat going/report.json)"
-# From before its first evaluation on, and again where it goes on after a stop.
+# From before its first evaluation on, and again when it resumes after a stop.
 for start in 1 2; do
   "$xtrain" "${small[@]}" --threads 1 --steps 100000 --log-every 100000 --out early --resume auto >/dev/null 2>&1 &
   child=$!
@@ -103,7 +103,7 @@ END
 "$xtrain" --resume e --no-images --quiet >/dev/null
 ! grep -q '"picture"' e/report.html e/report.json || fail 'a run that resumes without images shows some'
 
-# Files that cannot be written: a warning each, once, and the run goes on bit for bit.
+# Files that cannot be written: a warning each, once, and the run continues bit for bit.
 expect 75 '' "${run[@]}" --steps 100000 --stop-after 1s --out whole
 cp -r whole torn
 for file in report.html events.out.tfevents.xtrain; do rm torn/$file && mkdir torn/$file; done

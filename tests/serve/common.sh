@@ -22,7 +22,7 @@ begin() {
   fail 'the service does not begin' "$(cat "$tree/said")"
 }
 
-# finish CODE [SIGNAL|asked]: it ends with this code; asked: it was told to before.
+# finish CODE [SIGNAL|asked]: it exits with this code; asked: a stop was requested before.
 finish() {
   local code=0
   [ "${2-}" = asked ] || kill -"${2:-TERM}" $service

@@ -41,7 +41,7 @@ block Python python >read.py
 python3 read.py best.safetensors car.jpg >out || fail 'the program in Python fails'
 [ "$(cat out)" = "$answer" ] || fail 'the program in Python says something else' "$(cat out)" "$answer"
 
-# The commands, with a port that is free; a service is there when it says so.
+# The commands, with a free port; a service is ready when it says so.
 unset LD_LIBRARY_PATH
 mkdir bin && printf '#!/bin/sh\nexec "%s" "$@" --threads 1\n' "$xtrain" >bin/xtrain && chmod +x bin/xtrain
 PATH=$tree/bin:$PATH

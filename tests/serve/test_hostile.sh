@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The service under clients that mean no good, and under load: it goes on answering, in the memory it had.
+# The service under hostile clients, and under load: it keeps responding, in constant memory.
 . tests/serve/common.sh
 command -v python3 >/dev/null || { echo 'skipped: python3 is not here'; exit 77; }
 image=$images/ycc_444.jpg
@@ -51,7 +51,7 @@ begin
 finish 0
 serve=("${whole[@]}")
 
-# More than may wait: some are told to come again, the others answered.
+# More than may wait: some are told to retry, the others answered.
 begin --batch 1 --max-queue 1
 python3 "$client" busy "$url" "$image" || fail "$(cat said)"
 finish 0

@@ -29,7 +29,7 @@ python3 "$client" answers "$url" "$image" "$(head -n 1 <<<"$said")" || fail "$(c
 finish 0
 grep -q 'stopping after what is in hand' said || fail 'its end is not said' "$(cat said)"
 
-# A request in hand is answered when the end is asked for; one that is only half here gets its time; a second signal ends it.
+# On a request to stop a complete request is answered; a partial one gets its time; a second signal stops at once.
 begin --max-latency 1500ms --request-timeout 3s
 python3 "$client" drains "$url" "$image" $service || fail "$(cat said)"
 finish 0 asked

@@ -23,7 +23,7 @@ needs_faults() {
   export OPENCL_LAYERS=$OPENCL_LAYERS:$build/tests/xpu/fault_layer.so
 }
 
-# Kernels are kept in this folder, and not with those of all tests.
+# Kernels are cached in this folder, and not with those of all tests.
 keep_kernels_in() {
   unset NEO_CACHE_DIR NEO_CACHE_PERSISTENT
   export XTRAIN_CACHE_DIR=$1

@@ -21,7 +21,7 @@ is_json() { # the end of the reason
 is_json 'its driver gave up \(abort\)'
 train 'finish 110' && lost '(wait|mapping).*the driver says: .*OUT_OF_RESOURCES.*; the last op submitted: .*: .*'
 
-# With --on-device-loss resume the run goes on, to the same losses.
+# With --on-device-loss resume the run continues, to the same losses.
 train none
 [ "$code" = 0 ] || fail 'without a fault'
 losses "$work/run" >"$work/whole"

@@ -6,7 +6,7 @@ needs_faults
 export XTRAIN=$xtrain XTRAIN_FIRST_RUN_BATCH=1 XTRAIN_FIRST_RUN_STEPS=1 TMPDIR=$work/private-folder
 mkdir "$TMPDIR"
 
-# The double's kernels are kept where the environment says, and warmup is right to refuse that: nine of ten end well.
+# The double's kernels are cached where the environment says, and warmup is right to refuse that: nine of ten end well.
 code=0
 scripts/first-run.sh "$work/sent.tar.gz" >"$work/said" 2>&1 || code=$?
 [ "$code" = 1 ] && grep -q '^first-run: 1 of 10 commands did not end well' "$work/said" || fail "exit code $code"

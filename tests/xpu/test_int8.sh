@@ -15,7 +15,7 @@ for device in cpu xpu; do
   cut -f 1,2 "$work/said" >"$work/$device" # the probabilities differ
 done
 [ "$(wc -l <"$work/cpu")" = 24 ] || fail 'not 24 answers'
-# Rounding that falls the other way may change what is hardly told apart.
+# Rounding the other way may change a near tie.
 other=$(diff "$work/cpu" "$work/xpu" | grep -c '^>' || true)
 [ "$other" -le 1 ] || { diff "$work/cpu" "$work/xpu" || true; fail "$other of 24 plates are read otherwise than on the CPU"; }
 echo "24 plates in int8: $((24 - other)) read as on the CPU"

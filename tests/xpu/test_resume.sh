@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A run whose batch norms are frozen goes on with them frozen where nobody says so again: an XPU's kernels are made for the
+# A run whose batch norms are frozen resumes with them frozen without being told again: an XPU's kernels are made for the
 # one or the other. Run through double.sh.
 . tests/xpu/common.sh
 needs_double

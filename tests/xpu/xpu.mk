@@ -25,7 +25,7 @@ $(BUILD)/tests/xpu/ze_driver.so: tests/xpu/ze_driver.c $(BUILD)/tests/xpu/ze_tab
 	$(Q)$(CC) $(XPU_CFLAGS) -shared tests/xpu/ze_driver.c $(BUILD)/tests/xpu/ze_tables.c -o $@ \
 	  $(if $(shell grep -l zesGetGlobalProcAddrTable $(ZE_HEADERS)/zes_ddi.h),-DHAVE_ZES_INIT)
 
-# The first round of kernels is compiled into build/xpu-cache, and kept there.
+# The first round of kernels is compiled into build/xpu-cache, and stays there.
 # A kernel's compilation keeps one core busy; two at once need 3 GB of memory.
 XPU_JOBS ?= 2
 .PHONY: test-xpu xpu-doubles

@@ -75,7 +75,7 @@ enum xt_status xt_trainer_evaluate(struct xt_trainer *trainer, struct xt_err *er
 /* ---- rollback.c ---- */
 
 /* `status` is what a step, an evaluation or the end of the run came to. With --on-nan rollback
- * non-finite numbers, which err describes, make the run go on from the newest checkpoint at half
+ * non-finite numbers, which err describes, make the run continue from the newest checkpoint at half
  * the rate: XT_OK; it fails after several rollbacks without progress. */
 enum xt_status xt_trainer_recover(struct xt_trainer *trainer, enum xt_status status,
                                   struct xt_err *err);

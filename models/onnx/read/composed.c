@@ -77,7 +77,7 @@ bool xt_read_extreme(struct xt_reader *reader, struct xt_read_node *node)
 
 /* ---- norms of a sample's groups of channels ---- */
 
-/* Each group of the first axis behind the batch is normalised by itself: a layer norm of rows. */
+/* Each group of the first axis behind the batch is normalised separately: a layer norm of rows. */
 static struct xt_read_view *norm_rows(struct xt_reader *reader, const struct xt_read_node *node,
                                       struct xt_read_view *view)
 {

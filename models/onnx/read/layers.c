@@ -116,7 +116,7 @@ static bool begin_as(struct xt_reader *reader, const struct xt_value *made, int 
     return true;
 }
 
-/* An input that is one of the file's tensors, of so many dimensions. */
+/* An input that is one of the file's tensors, of that many dimensions. */
 static struct xt_read_constant *weight_of(struct xt_reader *reader, struct xt_read_node *node,
                                           int i, int ndims)
 {
@@ -361,7 +361,7 @@ bool xt_read_layer_norm(struct xt_reader *reader, struct xt_read_node *node)
            xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
 }
 
-/* ---- a parameter by itself ---- */
+/* ---- a parameter as a value ---- */
 
 struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt_read_node *node,
                                        struct xt_read_value *value)

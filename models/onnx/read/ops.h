@@ -71,7 +71,7 @@ void xt_read_channel_homes(const struct xt_read_view *view, int axis, int homes[
 /* An axis, counted from the end where it is negative; -1, refused: there is none. */
 int xt_read_axis_of(struct xt_reader *reader, const struct xt_read_node *node, int64_t axis,
                     int ndims);
-/* Of kernels: an attribute of so many numbers, all 1 or 0 where there is none; refused: other. */
+/* Of kernels: an attribute of that many numbers, default 1 or 0; other counts are refused. */
 bool xt_read_window(struct xt_reader *reader, const struct xt_read_node *node, const char *name,
                     int64_t otherwise, int count, int out[]);
 /* Padding by the attributes pads and auto_pad, of an input with these sides. */

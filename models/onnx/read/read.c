@@ -243,7 +243,7 @@ static bool walk(struct xt_reader *reader)
     return true;
 }
 
-/* The last axis, or of [n][symbols][T] the one in between, is what is told apart. */
+/* The axis of the classes: the last, or the middle one of [n][symbols][T]. */
 static struct xt_value *logits_of(struct xt_reader *reader)
 {
     struct xt_read_view *view = reader->output->view;

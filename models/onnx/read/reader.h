@@ -16,7 +16,7 @@
 #include "models/onnx/read/file.h"
 
 /* The batch is not known: it is computed with as this number, a prime that is larger than any other
- * dimension may be, so that what is a multiple of it is so many batches. */
+ * dimension may be, so that a multiple of it is that many batches. */
 #define XT_READ_BATCH ((int64_t)1000003)
 
 enum {
@@ -121,7 +121,7 @@ struct xt_read_value *xt_read_input(const struct xt_read_node *node, int i);
 const Onnx__AttributeProto *xt_read_attribute(const struct xt_read_node *node, const char *name);
 int64_t xt_read_int(const struct xt_read_node *node, const char *name, int64_t otherwise);
 double xt_read_float(const struct xt_read_node *node, const char *name, double otherwise);
-/* "" where there is none; at most 31 bytes. */
+/* "" if there is none; at most 31 bytes. */
 struct xt_read_text {
     char text[32];
 };
@@ -133,13 +133,13 @@ int xt_read_ints(struct xt_reader *reader, const struct xt_read_node *node, cons
 
 /* ---- constants: fold.c ---- */
 
-/* The value as a constant, from its initializer or Constant node; NULL: it is none so far. */
+/* The value as a constant, from its initializer or Constant node; NULL: not a constant so far. */
 struct xt_read_constant *xt_read_constant_of(struct xt_reader *reader, struct xt_read_value *value);
 /* Its numbers, where they are few enough; NULL else. */
 const double *xt_read_numbers(struct xt_reader *reader, struct xt_read_constant *constant);
 /* As a whole number, at most INT64_MAX. */
 int64_t xt_read_whole(double number);
-/* The one number that a constant is, all its elements alike; false where it is none. */
+/* The value of a constant whose elements are all equal; false for others. */
 bool xt_read_number(struct xt_reader *reader, struct xt_read_value *value, double *out);
 /* Computes the node where all that it reads is known: false where it is not, or cannot be. */
 bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node);

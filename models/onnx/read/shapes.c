@@ -239,7 +239,7 @@ static bool repeat_for_batch(struct xt_read_view *view, int axis)
     return true;
 }
 
-/* Whether all that reads the value repeats what is shorter by itself. */
+/* Whether all readers of the value broadcast. */
 static bool is_broadcast_later(const struct xt_reader *reader, const struct xt_read_value *value)
 {
     static const char *const ops[] = {"Mul", "Add", "Sub"};

@@ -40,7 +40,7 @@ struct xt_read_view *xt_read_copy(struct xt_reader *reader, const struct xt_read
     return out;
 }
 
-/* Puts the factors into the value's order; axes go on to name the same ones. */
+/* Puts the factors into the value's order; axes still name the same ones. */
 static void order_factors(struct xt_read_view *view)
 {
     static const int homes[] = {XT_READ_N, XT_AXIS_H, XT_AXIS_W, XT_AXIS_C};

@@ -178,7 +178,7 @@ static enum xt_status compare_list(struct xt_ranks *ranks, const struct xt_sourc
         most = (double)counts[i] > most ? (double)counts[i] : most;
     }
     free(counts);
-    if (!status)
+    if (!status && source)
         status = find_image(ranks, source, least, &at, err);
     if (status || (at == least && (double)least == most))
         return status;
@@ -240,6 +240,8 @@ static enum xt_status compare_sample(struct xt_ranks *ranks, const struct xt_sou
     char name[NAME_BYTES];
     char fact[NAME_BYTES + 128];
     struct xt_str facts = {0};
+    if (!samples)
+        return XT_OK;
     for (size_t k = 0; k < samples; k++) {
         contents[k] = content_of(source, sample_at(source->count, samples, k, seed), &decoder);
         hashes[k] = contents[k].hash;

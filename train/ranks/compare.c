@@ -182,11 +182,11 @@ static enum xt_status compare_list(struct xt_ranks *ranks, const struct xt_sourc
         status = find_image(ranks, source, least, &at, err);
     if (status || (at == least && (double)least == most))
         return status;
-    if (at < count)
+    if (source && at < count)
         name_of(source, at, name);
-    status = xt_ranks_add_fact(&facts, err, option, "%s, of which number %zu is %.900s",
-                               xt_count((long long)count, "image").text, at + 1,
-                               at < count ? name : "none");
+    status =
+        xt_ranks_add_fact(&facts, err, option, "%s, of which number %zu is %.900s",
+                          xt_count((long long)count, "image").text, at + 1, *name ? name : "none");
     if (!status)
         status = xt_ranks_compare(ranks, &facts, err);
     xt_str_clear(&facts);

@@ -438,7 +438,7 @@
     const about_text = (found.symbols.length > about.length ? `The ${about.length} ${found.unit} that most is about. ` : '') +
       'A row is what was expected, a column what was read; the diagonal is right.';
     const rest = found.pairs.length - rows.length + (found.more_pairs || 0);
-    return section('What was taken for what', about_text, make('div', { class: 'two' },
+    return section('Confusions', about_text, make('div', { class: 'two' },
       make('div', { class: 'card wide' }, matrix),
       make('div', { class: 'card wide' }, make('table', null,
         make('thead', null, make('tr', null, make('th', null, 'expected'), make('th', null, 'read'), make('th', { class: 'n' }, 'times'), make('th', { class: 'n' }, 'of it'))),
@@ -597,7 +597,7 @@
     try { return of(); } catch { return make('p', { class: 'state bad' }, `${name} cannot be drawn: report.json is damaged`); }
   }
   const costs_of = (run) => [part('Time', () => time_spent(run)), part('What made it slow', () => slow_because(run)), part('The slowest ops', () => slowest(run))].filter((x) => x);
-  const found_by = (found) => (found ? [part('What was taken for what', () => confusions(found)), part('The worst errors', () => worst(found))] : '');
+  const found_by = (found) => (found ? [part('Confusions', () => confusions(found)), part('The worst errors', () => worst(found))] : '');
   function one_run(run) {
     document.title = run.name + ' · xtrain';
     const costs = costs_of(run);

@@ -5,7 +5,7 @@
 
 static size_t taps_of(const struct xt_cpu_depthwise *depthwise)
 {
-    return (size_t)(depthwise->job.kernel_h * depthwise->job.kernel_w);
+    return (size_t)depthwise->job.kernel_h * (size_t)depthwise->job.kernel_w;
 }
 
 bool xt_cpu_depthwise_can(const struct xt_conv_op *conv, const struct xt_graph *graph)

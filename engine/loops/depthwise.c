@@ -275,12 +275,12 @@ struct product {
 };
 
 /* Taps [from, to) of `pixels` of the output's pixels from x on, of the channels from k on but the
- * `skip` first ones. */
+ * `skip` first ones. Several taps are neighbours. */
 XT_INLINE void sum_taps(const struct product *m, int x, size_t k, int skip, int pixels, int from,
-                        int to, int step, int tap_step, enum xt_dtype dtype)
+                        int to, int step, enum xt_dtype dtype)
 {
     size_t c = (size_t)m->c;
-    const void *in = at(m->in, (size_t)(m->first + x * step + from * tap_step) * c + k, dtype);
+    const void *in = at(m->in, (size_t)(m->first + x * step + from * m->tap_step) * c + k, dtype);
     bits counted;
     for (int i = 0; i < WIDTH; i++)
         counted[i] = i >= skip ? ~0u : 0;
@@ -294,8 +294,7 @@ XT_INLINE void sum_taps(const struct product *m, int x, size_t k, int skip, int 
         g = (vec)((bits)g & counted);
 #pragma GCC unroll 8
         for (int t = from; t < to; t++)
-            sum[t - from] +=
-                g * load_vec(in, (size_t)(p * step + (t - from) * tap_step) * c, dtype);
+            sum[t - from] += g * load_vec(in, (size_t)(p * step + t - from) * c, dtype);
     }
 #pragma GCC unroll 8
     for (int t = from; t < to; t++)
@@ -303,14 +302,14 @@ XT_INLINE void sum_taps(const struct product *m, int x, size_t k, int skip, int 
 }
 
 XT_INLINE void sum_channels(const struct product *m, int x, int pixels, int from, int to, int step,
-                            int tap_step, enum xt_dtype dtype)
+                            enum xt_dtype dtype)
 {
     size_t c = (size_t)m->c;
     size_t k = 0;
     for (; k + WIDTH <= c; k += WIDTH)
-        sum_taps(m, x, k, 0, pixels, from, to, step, tap_step, dtype);
+        sum_taps(m, x, k, 0, pixels, from, to, step, dtype);
     if (k < c)
-        sum_taps(m, x, c - WIDTH, WIDTH - (int)(c - k), pixels, from, to, step, tap_step, dtype);
+        sum_taps(m, x, c - WIDTH, WIDTH - (int)(c - k), pixels, from, to, step, dtype);
 }
 
 /* Output pixels [x, end), tap by tap. */
@@ -320,7 +319,7 @@ XT_INLINE void sum_edge(const struct product *m, int x, int end, int width, enum
         for (int t = 0; t < m->taps; t++) {
             int column = m->first + x * m->step + t * m->tap_step;
             if (column >= 0 && column < width)
-                sum_channels(m, x, 1, t, t + 1, m->step, m->tap_step, dtype);
+                sum_channels(m, x, 1, t, t + 1, m->step, dtype);
         }
 }
 
@@ -328,9 +327,9 @@ XT_INLINE void sum_inner(const struct product *m, int x, int end, int taps, int 
                          enum xt_dtype dtype)
 {
     for (; x + SUMMED <= end; x += SUMMED)
-        sum_channels(m, x, SUMMED, 0, taps, step, 1, dtype);
+        sum_channels(m, x, SUMMED, 0, taps, step, dtype);
     for (; x < end; x++)
-        sum_channels(m, x, 1, 0, taps, step, 1, dtype);
+        sum_channels(m, x, 1, 0, taps, step, dtype);
 }
 
 XT_INLINE void sum_wide(const struct product *m, const struct line *l, enum xt_dtype dtype)

@@ -79,6 +79,7 @@ void xt_run_report_take(struct xt_run_report *report, struct xt_errors *errors,
     }
     cJSON_Delete(report->evaluation);
     report->evaluation = found;
+    report->unwritten = true;
     report->spent += xt_thread_seconds() - start;
 }
 
@@ -218,11 +219,15 @@ void xt_run_report_write(struct xt_run_report *report, const struct xt_run_facts
 {
     const double part = 0.01;
     struct xt_err err;
+    enum xt_status status = XT_OK;
     double start = xt_thread_seconds();
-    if (!report->folder || (!last && report->spent > 1 && report->spent > part * facts->seconds))
+    bool deferred = !last && report->spent > 1 && report->spent > part * facts->seconds;
+    if (!report->folder)
         return;
-    enum xt_status status = write_json(report, facts, &err);
-    if (!status)
+    if (!deferred || report->unwritten)
+        status = write_json(report, facts, &err);
+    report->unwritten = report->unwritten && status;
+    if (!status && !deferred)
         status = write_page(report, &err);
     if (status)
         warn(report, err.text);

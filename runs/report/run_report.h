@@ -48,6 +48,7 @@ struct xt_run_report {
     bool shows_pictures;
     struct xt_events events;
     cJSON *evaluation; /* the newest findings; NULL: no evaluation yet */
+    bool unwritten;    /* they are not in report.json yet */
     bool warned;
     double spent; /* seconds of this process, on pages */
 };
@@ -65,7 +66,8 @@ void xt_run_report_take(struct xt_run_report *report, struct xt_errors *errors,
                         const struct xt_evaluation *evaluation, const struct xt_source *source,
                         int64_t step);
 
-/* Writes report.json and report.html; with `last` the page is not deferred. */
+/* Writes report.json and report.html. Without `last` they are deferred where pages have taken more
+ * than 1 % of the run, but findings are written at once. */
 void xt_run_report_write(struct xt_run_report *report, const struct xt_run_facts *facts, bool last);
 
 #endif

@@ -170,8 +170,9 @@ enum xt_status xt_trainer_evaluate(struct xt_trainer *trainer, struct xt_err *er
         status = evaluate_with(trainer, &errors, err);
     xt_errors_clear(&errors);
     trainer->costs.evaluation += xt_thread_seconds() - start;
-    /* At the end the page is written anyway. */
-    if (!status && trainer->step < trainer->steps)
+    /* Before the checkpoint that follows: a run that is killed behind that does not evaluate
+     * again. */
+    if (!status)
         xt_trainer_write_page(trainer, "running", false);
     xt_trainer_begin_rates(trainer);
     return status;

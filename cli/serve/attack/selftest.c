@@ -266,8 +266,8 @@ static void send_slowly(struct selftest *test)
     bool runs[COUNT];
     for (int i = 0; i < COUNT; i++) {
         static const char *const heads[COUNT] = {"GET / HTTP/1.1\r\n",
-                                                 "POST /predict HTTP/1.1\r\nHost: %s\r\n"
-                                                 "Content-Length: 5000\r\n\r\n",
+                                                 ("POST /predict HTTP/1.1\r\nHost: %s\r\n"
+                                                  "Content-Length: 5000\r\n\r\n"),
                                                  "GET /"};
         const char *host = strstr(heads[i], "%s");
         snprintf(slow[i].head, sizeof slow[i].head, "%.*s%s%s",

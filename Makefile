@@ -226,7 +226,7 @@ test:
 	@scripts/deps.sh
 	@$(MAKE) -k all tests || true
 	+@$(FUZZ_MAKE) || true
-	@scripts/run-tests.sh --jobs 2 --fuzz-seconds 2 $(TESTS) $(TEST_SCRIPTS) $(GOLDEN_RUN) $(FUZZ_RUN)
+	@scripts/run-tests.sh --jobs 3 --fuzz-seconds 2 $(TESTS) $(TEST_SCRIPTS) $(GOLDEN_RUN) $(FUZZ_RUN)
 
 THREADED_TESTS := $(addprefix $(BUILD)/san-thread/tests/,data/test_loader data/test_cached_files data/test_cache infer/test_feed \
   infer/test_session)
@@ -246,7 +246,7 @@ else
 test:
 	@scripts/deps.sh
 	@$(MAKE) -k tests || true
-	@OMP_WAIT_POLICY=passive scripts/run-tests.sh --jobs 2 $(TESTS)
+	@OMP_WAIT_POLICY=passive scripts/run-tests.sh --jobs 3 $(TESTS)
 endif
 
 include tests/xpu/xpu.mk

@@ -392,6 +392,6 @@ void xt_feed_note_waits(struct xt_feed *feed, const struct xt_loader_config *con
                     can_cache ? ", or --cache ram with several epochs," : "");
     else
         xt_log_detail("compute-bound: steps waited for images %.1f %% of the time, workers for "
-                      "steps %.0f %%; --amp bf16 or more --threads would help, more --workers not",
+                      "steps %.0f %%; more --workers would not help",
                       100 * steps / seconds, 100 * workers / seconds);
 }

@@ -4,7 +4,7 @@
 #
 #   scripts/run-tests.sh [--jobs N] [--fuzz-seconds N] [--golden PROGRAM] [--skip 'NAME: REASON']... FILE...
 #
-# One FILE after the other or, with --jobs, N at a time, each on CPUs of its own where there are enough, fuzzers two at
+# One FILE after the other or, with --jobs, N at a time, each on its share of the CPUs, fuzzers two at
 # least; their lines come in the order that was given. Those whose source says "Runs alone: REASON" (they measure time,
 # say) come last, one after the other, on all CPUs.
 # A FILE is a cmocka program (each of its tests counts), a fuzz_* program (run for N seconds; counts one) or a .sh
@@ -73,24 +73,23 @@ ending() {
   esac
 }
 
-# The CPUs that this process may use, in as many shares as there are jobs. Threads of two tests that wait for each other's
-# CPU make small networks ten times slower.
+# The CPUs that this process may use, in shares for the jobs; more jobs than CPUs have some of them in common. Threads of two
+# tests that wait for each other's CPU make small networks ten times slower.
 mapfile -t cpus < <(taskset -pc $$ 2>/dev/null | sed 's/.*: //' | tr ',' '\n' |
   awk -F- '{ for (c = $1; c <= ($2 == "" ? $1 : $2); c++) print c }')
-share() { # its number from 0: a list of CPUs
-  local each=$((${#cpus[@]} / jobs))
-  (IFS=,; echo "${cpus[*]:$1*each:each}")
-}
 export XTRAIN_TEST_CPUS=$(IFS=,; echo "${cpus[*]}") # all of them, for a test that asks for more than its share
-# Takes the first share that no other test holds, until this shell ends.
+shares=$((jobs < ${#cpus[@]} ? jobs : ${#cpus[@]}))
+# Takes the first place that no other test has, until this shell ends, and the share of CPUs that belongs to it.
 take_share() {
-  local i
-  [ "$jobs" -gt 1 ] && [ "${#cpus[@]}" -ge "$jobs" ] || return 0
+  local i each
+  [ "$shares" -gt 1 ] || return 0
+  each=$((${#cpus[@]} / shares))
   for ((i = 0; i < jobs; i++)); do
-    exec {held}>"$scratch/share.$i"
-    ! flock -n "$held" || { taskset -pc "$(share "$i")" "$BASHPID" >/dev/null; return 0; }
+    exec {held}>"$scratch/place.$i"
+    ! flock -n "$held" || break
     exec {held}>&-
   done
+  taskset -pc "$(IFS=,; echo "${cpus[*]:i % shares * each:each}")" "$BASHPID" >/dev/null
 }
 
 run() { # command...: its output into $log, its exit code into $code

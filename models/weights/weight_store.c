@@ -115,11 +115,11 @@ static int compare_names(const void *a, const void *b)
 static enum xt_status copy_text(struct xt_weight_file *file, const char **out, const char *text,
                                 struct xt_err *err)
 {
+    size_t bytes = strlen(text) + 1;
     char *copy = NULL;
-    enum xt_status status =
-        xt_weight_store_alloc(file, &copy, strlen(text) + 1, 1, "the metadata", err);
+    enum xt_status status = xt_weight_store_alloc(file, &copy, bytes, 1, "the metadata", err);
     if (!status)
-        memcpy(copy, text, strlen(text));
+        memcpy(copy, text, bytes);
     *out = copy;
     return status;
 }

@@ -14,4 +14,5 @@ spins 77 GOMP_SPINCOUNT=77
 spins 0 OMP_WAIT_POLICY=passive
 spins 30000000000 OMP_WAIT_POLICY=active
 spins 300000 LD_PRELOAD=libgomp.so.1
-expect 0 'they spin before they sleep as GOMP_SPINCOUNT=10000 says' "$xtrain" "${small[@]}" --steps 1 --verbose --out "$tree/a"
+expect 0 'they spin before they sleep as set by GOMP_SPINCOUNT=10000' "$xtrain" "${small[@]}" --steps 1 \
+  --threads 2 --oversubscribe --verbose --out "$tree/a"

@@ -17,10 +17,10 @@ attempt() {
 }
 every_command() {
   rm -rf r
-  attempt "$1" "${small[@]}" --threads 2 --steps 1 --out r --quiet
-  attempt "$1" eval --init w/last.safetensors --data 'synth:plates?count=8' --threads 2
-  attempt "$1" predict w/last.safetensors "$image" --threads 2
-  attempt "$1" serve w/last.safetensors --stdin paths --threads 2
+  attempt "$1" "${small[@]}" --threads 2 --oversubscribe --steps 1 --out r --quiet
+  attempt "$1" eval --init w/last.safetensors --data 'synth:plates?count=8' --threads 2 --oversubscribe
+  attempt "$1" predict w/last.safetensors "$image" --threads 2 --oversubscribe
+  attempt "$1" serve w/last.safetensors --stdin paths --threads 2 --oversubscribe
 }
 
 codes=

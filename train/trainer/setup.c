@@ -74,6 +74,8 @@ static enum xt_status warn_of_shared(const struct xt_trainer *trainer, const cha
                                      struct xt_err *err)
 {
     struct xt_overlap overlap;
+    if (!trainer->val)
+        return XT_OK;
     enum xt_status status = xt_overlap_find(&overlap, trainer->val, trainer->source, err);
     if (!status && overlap.count)
         xt_log_warn("%zu of the %s to evaluate on (%s) %s among the training images too, "

@@ -432,9 +432,10 @@ static struct xt_read_constant *fold_slice(struct xt_reader *reader,
     dims[axis] = slice_count(in->dims[axis], all[1][0], step, &start);
     around(in, axis, &outer, &inner);
     struct xt_read_constant *out = make(reader, in->ndims, dims, in->is_float);
-    for (size_t i = 0; out && i < out->count; i++) {
-        size_t row = i / inner / (size_t)dims[axis] * (size_t)in->dims[axis];
-        int64_t from = start + (int64_t)(i / inner % (size_t)dims[axis]) * step;
+    size_t length = (size_t)dims[axis];
+    for (size_t i = 0; out && length && i < out->count; i++) {
+        size_t row = i / inner / length * (size_t)in->dims[axis];
+        int64_t from = start + (int64_t)(i / inner % length) * step;
         out->numbers[i] = in->numbers[(row + (size_t)from) * inner + i % inner];
     }
     return out;

@@ -67,20 +67,20 @@ void xt_transfers_format(const struct xt_transfers *sum, int64_t steps, char *te
     append_way("down ", sum->down, steps, text, size);
 }
 
-static bool crosses(const struct xt_device *device)
+static bool needs_transfer(const struct xt_device *device)
 {
     return device->own_memory;
 }
 
 static void count_up(struct xt_device *device, enum xt_cause cause, size_t bytes)
 {
-    if (crosses(device))
+    if (needs_transfer(device))
         atomic_fetch_add(&device->traffic.up[cause], bytes);
 }
 
 static void count_down(struct xt_device *device, enum xt_cause cause, size_t bytes)
 {
-    if (crosses(device))
+    if (needs_transfer(device))
         atomic_fetch_add(&device->traffic.down[cause], bytes);
 }
 
@@ -109,7 +109,7 @@ size_t xt_device_allocation_most(const struct xt_device *device)
 {
     const uint64_t addressed = (uint64_t)1 << 32;
     uint64_t driver = device->xpu.facts.allocation_max;
-    if (!crosses(device))
+    if (!needs_transfer(device))
         return 0;
     return (size_t)(driver && driver < addressed ? driver : addressed) / 64 * 64;
 }
@@ -170,7 +170,7 @@ enum xt_status xt_device_memory_create(struct xt_device *device, const_dnnl_memo
         .device = device, .bytes = xt_dnnl.memory_desc_get_size(md), .place = place};
     size_t most = xt_device_allocation_most(device);
     enum xt_status status = XT_OK;
-    if (!crosses(device))
+    if (!needs_transfer(device))
         status = create_on_cpu(device, md, what, out, err);
     else if (out->bytes > most)
         status = xt_device_refuse_piece(device, what, out->bytes, err);
@@ -209,7 +209,7 @@ enum xt_status xt_device_memory_view(struct xt_device *device, void *address, si
 {
     *out = (struct xt_device_memory){
         .device = device, .bytes = bytes, .place = XT_ON_DEVICE, .borrowed = true};
-    if (!crosses(device))
+    if (!needs_transfer(device))
         out->host = address;
     dnnl_memory_desc_t md = NULL;
     enum xt_status status = describe_bytes(bytes, "a view", &md, err);
@@ -226,7 +226,7 @@ void xt_device_memory_destroy(struct xt_device_memory *memory)
 {
     if (!memory->device)
         return;
-    bool mapped = memory->host && !memory->backing && crosses(memory->device);
+    bool mapped = memory->host && !memory->backing && needs_transfer(memory->device);
     bool pinned = mapped && memory->place == XT_ON_HOST;
     if (mapped && !pinned)
         xt_dnnl.memory_unmap_data(memory->memory, memory->host);
@@ -239,16 +239,16 @@ void xt_device_memory_destroy(struct xt_device_memory *memory)
             xt_dnnl.memory_unmap_data(memory->backing, memory->host);
         xt_dnnl.memory_destroy(memory->backing);
     }
-    if (!crosses(memory->device) && !memory->borrowed && memory->bytes >= MAPPED_FROM)
+    if (!needs_transfer(memory->device) && !memory->borrowed && memory->bytes >= MAPPED_FROM)
         xt_mem_unmap(memory->host, memory->bytes);
-    else if (!crosses(memory->device) && !memory->borrowed)
+    else if (!needs_transfer(memory->device) && !memory->borrowed)
         free(memory->host);
     *memory = (struct xt_device_memory){0};
 }
 
 static bool is_reachable(const struct xt_device_memory *memory)
 {
-    return memory->place == XT_ON_HOST || !crosses(memory->device);
+    return memory->place == XT_ON_HOST || !needs_transfer(memory->device);
 }
 
 enum xt_status xt_device_memory_map(struct xt_device_memory *memory, enum xt_cause cause,

@@ -71,11 +71,11 @@ enum xt_status xt_upload_init(struct xt_upload *upload, const struct xt_upload_c
     *upload = (struct xt_upload){
         .device = config->device,
         .bytes = (size_t)config->batch * (size_t)config->height * (size_t)config->width * 3,
-        .crosses = config->device && (config->device->own_memory || config->copied),
+        .transfers = config->device && (config->device->own_memory || config->copied),
     };
-    upload->pageable = !upload->crosses || config->pageable;
-    enum xt_status status = upload->crosses ? create_way(upload, config, err)
-                                            : create_pageable_slots(upload, config->slots, err);
+    upload->pageable = !upload->transfers || config->pageable;
+    enum xt_status status = upload->transfers ? create_way(upload, config, err)
+                                              : create_pageable_slots(upload, config->slots, err);
     if (status)
         xt_upload_clear(upload);
     return status;

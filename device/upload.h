@@ -36,9 +36,9 @@ struct xt_upload {
     struct xt_device *device;
     uint8_t *pixels[XT_SLOTS_MAX]; /* [batch][height][width][3] each */
     int count;
-    size_t bytes;  /* of a slot */
-    bool crosses;  /* steps read the buffers, not the slots */
-    bool pageable; /* pixels[] are pageable memory */
+    size_t bytes;   /* of a slot */
+    bool transfers; /* steps read the buffers, not the slots */
+    bool pageable;  /* pixels[] are pageable memory */
     struct xt_device_memory
         host[XT_SLOTS_MAX]; /* the slots; if pageable [0] is the staging buffer */
     struct xt_device_memory buffers[XT_UPLOAD_BUFFERS]; /* u8, {batch, 3, height, width} as NHWC */

@@ -245,9 +245,9 @@ enum xt_status xt_feed_create(struct xt_feed **out, struct xt_upload *upload,
     feed->training = config->repeat;
     feed->fits_workers = config->workers_most > config->workers;
     status = xt_loader_create(&feed->loader, &own, err);
-    if (!status && upload->crosses)
+    if (!status && upload->transfers)
         status = create_stages(feed, err);
-    if (!status && upload->crosses && !synchronous) {
+    if (!status && upload->transfers && !synchronous) {
         status = xt_thread_start(&feed->thread, transfer, feed, "the transfer thread", err);
         feed->threaded = !status;
     }
@@ -340,7 +340,7 @@ enum xt_status xt_feed_next(struct xt_feed *feed, struct xt_feed_batch *out, boo
     time_step(feed);
     *out = (struct xt_feed_batch){.uploaded = NULL};
     enum xt_status status;
-    if (!feed->upload->crosses)
+    if (!feed->upload->transfers)
         status = xt_loader_next(feed->loader, &out->host, end, &seconds, err);
     else if (feed->threaded)
         status = await(feed, end, &seconds, err);
@@ -349,7 +349,7 @@ enum xt_status xt_feed_next(struct xt_feed *feed, struct xt_feed_batch *out, boo
     if (waited)
         *waited = seconds;
     feed->returned = xt_thread_seconds();
-    if (status || *end || !feed->upload->crosses)
+    if (status || *end || !feed->upload->transfers)
         return status;
     int buffer = (int)(feed->taken++ % XT_UPLOAD_BUFFERS);
     out->host = feed->stages[buffer].batch;

@@ -34,7 +34,7 @@ if [ -n "$record" ]; then
 fi
 # Two records: told to leave private types out, abidiff itself would take the recorded structures for such.
 if ! said=$(abidiff "$file" "$now" 2>&1); then
-  printf '%s\n' "$said" "abi: $library is not as $file records it. If programs that were linked before go on running, record it: make abi-record"
+  printf '%s\n' "$said" "abi: $library is not as $file records it. If programs that were linked before still run, record it: make abi-record"
   exit 1
 fi
 echo 'abi: libxtrain is as it was recorded'

@@ -44,11 +44,11 @@ enum xt_status xt_random_batch_init(struct xt_random_batch *random, struct xt_tr
         upload->pixels[0][i] = (uint8_t)xt_rng_at(0, 0, i);
     random->batch.host = (struct xt_batch){
         .count = network->batch,
-        .pixels = upload->crosses ? NULL : upload->pixels[0],
+        .pixels = upload->transfers ? NULL : upload->pixels[0],
         .labels = random->labels,
         .label_lengths = random->label_lengths,
     };
-    if (!upload->crosses)
+    if (!upload->transfers)
         return XT_OK;
     random->batch.uploaded = &upload->buffers[0];
     return xt_upload_move(upload, 0, 0, err);

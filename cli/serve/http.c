@@ -349,8 +349,8 @@ static int refuse_image(struct request *request, const char **why)
 /* Checks that need no body. */
 static int refuse(struct request *request, const char *method, const char **why)
 {
-    bool posts = strcmp(method, MHD_HTTP_METHOD_POST) == 0;
-    bool gets =
+    bool is_post = strcmp(method, MHD_HTTP_METHOD_POST) == 0;
+    bool is_get =
         strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
     int code = refuse_ambiguous(request, why);
     if (!code)
@@ -362,7 +362,7 @@ static int refuse(struct request *request, const char *method, const char **why)
         return MHD_HTTP_NOT_FOUND;
     *why = request->route == PREDICT ? "/predict takes a POST with the image as its body"
                                      : "this takes a GET";
-    if (request->route == PREDICT ? !posts : !gets)
+    if (request->route == PREDICT ? !is_post : !is_get)
         return MHD_HTTP_METHOD_NOT_ALLOWED;
     return request->route == PREDICT ? refuse_image(request, why) : 0;
 }

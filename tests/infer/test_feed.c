@@ -86,7 +86,7 @@ static void start(bool copied, bool pageable, bool in_turn)
 /* The pixels that a step would read. */
 static const uint8_t *pixels_of(const struct xt_feed_batch *batch)
 {
-    if (!upload.crosses)
+    if (!upload.transfers)
         return batch->host.pixels;
     assert_null(batch->host.pixels);
     return batch->uploaded->host;
@@ -130,7 +130,7 @@ static void on_the_cpu_a_step_reads_the_slot_itself(void **state)
 {
     (void)state;
     start(false, false, false);
-    assert_false(upload.crosses);
+    assert_false(upload.transfers);
     take_all();
 }
 
@@ -138,7 +138,7 @@ static void the_transfer_thread_brings_each_batch_once_and_in_order(void **state
 {
     (void)state;
     start(true, false, false);
-    assert_true(upload.crosses);
+    assert_true(upload.transfers);
     take_all();
 }
 

@@ -10,4 +10,4 @@ for row in 'pinned","overlapped":false' 'pinned","overlapped":true' 'pageable","
   grep -q "\"memory\":\"$row,\"bytes_per_s\":[1-9][0-9.]*,\"images_per_s\":[1-9]" "$work/said" || fail "no row $row"
 done
 "$xtrain" "${loader[@]}" --json >"$work/said" 2>&1 || fail 'bench loader'
-! grep -q uploads "$work/said" || fail 'on the CPU nothing crosses'
+! grep -q uploads "$work/said" || fail 'on the CPU nothing is transferred'

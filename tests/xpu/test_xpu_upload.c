@@ -100,7 +100,7 @@ static void same_batches_arrive(bool pageable, bool in_turn)
     if (xt_upload_init(&upload, &way, &err) ||
         xt_feed_create(&feed, &upload, &config, in_turn, &err))
         fail_msg("%s", err.text);
-    assert_true(upload.crosses);
+    assert_true(upload.transfers);
     for (int step = 0; step < STEPS; step++) {
         struct xt_feed_batch batch;
         bool end = false;

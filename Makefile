@@ -54,9 +54,10 @@ ALL_LDFLAGS := $(SAN_$(SAN)) -Wl,--disable-new-dtags -Wl,-rpath,'$$ORIGIN/../lib
 
 # Inner loops are compiled once for each instruction set; the program picks one when it starts.
 LOOP_CFLAGS = $(filter-out -O%,$(ALL_CFLAGS)) -O3 -fno-trapping-math -fno-math-errno -ffp-contract=fast
-# No fuzzer computes with the engine's: with sanitizers they would take minutes to compile.
+# With sanitizers -O3 takes minutes to compile, and no fuzzer computes with the engine's.
+LOOP_SAN_CFLAGS = $(filter-out -O3,$(LOOP_CFLAGS)) -O1
 loop_flags = $(if $(and $(filter fuzzer,$(SAN)),$(filter engine/%,$1)),\
-  $(filter-out -O3 -fsanitize=% -fno-sanitize%,$(LOOP_CFLAGS)) -O1,$(LOOP_CFLAGS))
+  $(filter-out -fsanitize=% -fno-sanitize%,$(LOOP_SAN_CFLAGS)),$(if $(SAN),$(LOOP_SAN_CFLAGS),$(LOOP_CFLAGS)))
 MARCH_avx512 := -march=skylake-avx512 -mprefer-vector-width=512
 MARCH_amx := $(MARCH_avx512) -mavx512bf16 -mamx-tile -mamx-bf16
 MARCH_avx2 := -march=haswell

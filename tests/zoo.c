@@ -1,11 +1,11 @@
 /* Holds networks from ONNX files against what PyTorch computes with them in float64:
- * zoo [--device DEVICE] [--amp f32|bf16] DIR
+ * zoo [--device DEVICE] [--programs] [--amp f32|bf16] DIR
  *
  * For each NAME.onnx of the folder with a NAME.safetensors beside it: logits in evaluation and in
  * training, the losses of five steps of SGD, the first step's gradients, and the running statistics
  * after the fifth. Prints the largest error of each, relative to the largest value, beside its
  * tolerance; the last line is how many networks passed and failed. DIR/README.md says what each
- * tensor is.
+ * tensor is. With --programs the CPU runs what an XPU does: each op's program, not its own loops.
  */
 #include <math.h>
 #include <stdio.h>
@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "engine/backend.h"
 #include "engine/executor.h"
 #include "infer/network/param_files.h"
 #include "models/loaded.h"
@@ -37,9 +38,15 @@ struct tolerances {
 static const struct tolerances f32 = {1e-4, 1e-4, 1e-4, 1e-4, 1e-4};
 static const struct tolerances bf16 = {5e-2, 5e-2, 3e-1, 7e-1, 5e-2};
 
-struct run {
-    const char *device_name;
+/* What computes. */
+struct target {
+    const char *device;
+    const struct xt_backend *backend; /* NULL: the device's */
     enum xt_dtype dtype;
+};
+
+struct run {
+    const struct target *target;
     const struct tolerances *tolerances;
     struct xt_device device;
     struct xt_loaded_model *model;
@@ -288,10 +295,11 @@ static enum xt_status describe(struct run *run, bool training, struct xt_err *er
     const struct xt_model_info *info = &run->model->info;
     const struct xt_graph_options options = {.device = &run->device,
                                              .params = &run->params,
+                                             .backend = run->target->backend,
                                              .batch = BATCH,
                                              .training = training,
                                              .fuse = !training,
-                                             .dtype = run->dtype};
+                                             .dtype = run->target->dtype};
     const struct xt_model_options model_options = {
         .classes = info->classes, .height = info->height, .width = info->width};
     enum xt_status status = xt_graph_create(&run->graph, &options, err);
@@ -380,7 +388,7 @@ static enum xt_status evaluate(struct run *run, struct xt_err *err)
 static enum xt_status check(struct run *run, const char *onnx, const char *reference,
                             struct xt_err *err)
 {
-    enum xt_status status = xt_device_open(&run->device, run->device_name, 0, err);
+    enum xt_status status = xt_device_open(&run->device, run->target->device, 0, err);
     if (!status)
         status = xt_weight_file_read(&run->reference, reference, XT_MODEL_BYTES_MAX, err);
     if (!status)
@@ -414,15 +422,13 @@ static void clear(struct run *run)
 }
 
 /* One pass, with the input moved or as it is; whether it passed. */
-static bool run_pass(const char *onnx, const char *reference, const char *device,
-                     enum xt_dtype dtype, struct reach *reach)
+static bool run_pass(const char *onnx, const char *reference, const struct target *target,
+                     struct reach *reach)
 {
     static struct run run; /* large */
     struct xt_err err = {0};
-    run = (struct run){.device_name = device,
-                       .dtype = dtype,
-                       .tolerances = dtype == XT_BF16 ? &bf16 : &f32,
-                       .reach = reach};
+    run = (struct run){
+        .target = target, .tolerances = target->dtype == XT_BF16 ? &bf16 : &f32, .reach = reach};
     reach->at = 0;
     enum xt_status status = check(&run, onnx, reference, &err);
     if (status)
@@ -433,19 +439,19 @@ static bool run_pass(const char *onnx, const char *reference, const char *device
 }
 
 /* Whether the pair of files passed. */
-static bool check_pair(const char *onnx, const char *reference, const char *device,
-                       enum xt_dtype dtype)
+static bool check_pair(const char *onnx, const char *reference, const struct target *target)
 {
     struct reach reach = {0};
-    printf("%s, %s on %s\n", xt_file_name(onnx), xt_dtype_name(dtype), device);
-    bool right = run_pass(onnx, reference, device, dtype, &reach);
-    if (right || dtype != XT_F32)
+    printf("%s, %s on %s%s\n", xt_file_name(onnx), xt_dtype_name(target->dtype), target->device,
+           target->backend ? ", by programs alone" : "");
+    bool right = run_pass(onnx, reference, target, &reach);
+    if (right || target->dtype != XT_F32)
         return right;
     printf("  with units that turn over:\n");
     reach.count = 0;
     for (reach.moved = MOVED_PASSES; reach.moved > 0; reach.moved--)
-        run_pass(onnx, reference, device, dtype, &reach);
-    right = run_pass(onnx, reference, device, dtype, &reach);
+        run_pass(onnx, reference, target, &reach);
+    right = run_pass(onnx, reference, target, &reach);
     free(reach.least);
     free(reach.most);
     return right;
@@ -462,27 +468,29 @@ static bool has_reference(const char *onnx, struct xt_str *out)
 
 int main(int argc, char **argv)
 {
-    const char *device = "cpu";
+    struct target target = {.device = "cpu", .dtype = XT_F32};
     const char *folder = NULL;
-    enum xt_dtype dtype = XT_F32;
     int count[2] = {0, 0};
     struct xt_file_list files = {0};
     struct xt_err err = {0};
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--device") == 0 && i + 1 < argc)
-            device = argv[++i];
+            target.device = argv[++i];
+        else if (strcmp(argv[i], "--programs") == 0)
+            target.backend = &xt_backend_programs;
         else if (strcmp(argv[i], "--amp") == 0 && i + 1 < argc)
-            dtype = strcmp(argv[++i], "bf16") == 0 ? XT_BF16 : XT_F32;
+            target.dtype = strcmp(argv[++i], "bf16") == 0 ? XT_BF16 : XT_F32;
         else
             folder = argv[i];
     if (!folder || xt_file_list_folder(&files, folder, &err)) {
-        fprintf(stderr, "usage: zoo [--device DEVICE] [--amp f32|bf16] DIR  %s\n", err.text);
+        fprintf(stderr, "usage: zoo [--device DEVICE] [--programs] [--amp f32|bf16] DIR  %s\n",
+                err.text);
         return 2;
     }
     for (size_t i = 0; i < files.count; i++) {
         struct xt_str reference = {0};
         if (has_reference(files.paths[i], &reference))
-            count[check_pair(files.paths[i], xt_str_get(&reference), device, dtype)]++;
+            count[check_pair(files.paths[i], xt_str_get(&reference), &target)]++;
         xt_str_clear(&reference);
     }
     xt_file_list_clear(&files);

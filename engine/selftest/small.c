@@ -239,25 +239,6 @@ static struct xt_tensor *add_parameters(struct xt_graph *graph, struct xt_tensor
     return concat(graph, x, xt_graph_parameter(graph, &below), XT_AXIS_H, "concat.2");
 }
 
-/* A shuffle, transpositions, reshapes, slices of each axis: 5x3x24 becomes 5x3x2. */
-static struct xt_tensor *add_rearrangements(struct xt_graph *graph, struct xt_tensor *x)
-{
-    static const enum xt_axis by_columns[] = {XT_AXIS_W, XT_AXIS_C, XT_AXIS_H};
-    static const enum xt_axis rows_and_columns[] = {XT_AXIS_W, XT_AXIS_H, XT_AXIS_C};
-    static const struct xt_slice_spec slices[] = {
-        {"slice.0", XT_AXIS_H, 1, 2, 5},
-        {"slice.1", XT_AXIS_W, 3, 0, 3},
-        {"slice.2", XT_AXIS_C, 1, 3, 2},
-    };
-    x = xt_graph_shuffle(graph, x, 3, "shuffle");
-    x = xt_graph_transpose(graph, x, by_columns, "transpose.0"); /* 3x24x5 */
-    x = xt_graph_reshape(graph, x, 6, 10, 6, "reshape");
-    x = xt_graph_transpose(graph, x, rows_and_columns, "transpose.1"); /* 10x6x6 */
-    for (size_t i = 0; i < sizeof slices / sizeof *slices; i++)
-        x = xt_graph_slice(graph, x, &slices[i]);
-    return x;
-}
-
 static struct xt_tensor *pointwise(struct xt_graph *graph, struct xt_tensor *in, const char *name,
                                    int channels)
 {
@@ -268,6 +249,35 @@ static struct xt_tensor *pointwise(struct xt_graph *graph, struct xt_tensor *in,
                                       .kernel_w = 1,
                                       .bias = true,
                                       .relu = true});
+}
+
+/* Transposed in blocks of 8 by 8, which some devices copy by kernels of their own. */
+static struct xt_tensor *add_blocks_of_8(struct xt_graph *graph, struct xt_tensor *x)
+{
+    static const enum xt_axis by_channels[] = {XT_AXIS_H, XT_AXIS_C, XT_AXIS_W};
+    x = pointwise(graph, x, "blocks", 192);
+    x = xt_graph_reshape(graph, x, 45, 8, 8, "blocks.0");
+    x = xt_graph_transpose(graph, x, by_channels, "blocks.1");
+    return xt_graph_reshape(graph, x, 5, 3, 192, "blocks.2");
+}
+
+/* A shuffle, transpositions, reshapes, slices of each axis: 5x3x24 becomes 5x3x2. */
+static struct xt_tensor *add_rearrangements(struct xt_graph *graph, struct xt_tensor *x)
+{
+    static const enum xt_axis by_columns[] = {XT_AXIS_W, XT_AXIS_C, XT_AXIS_H};
+    static const enum xt_axis rows_and_columns[] = {XT_AXIS_W, XT_AXIS_H, XT_AXIS_C};
+    static const struct xt_slice_spec slices[] = {
+        {"slice.0", XT_AXIS_H, 1, 2, 5},
+        {"slice.1", XT_AXIS_W, 3, 0, 3},
+        {"slice.2", XT_AXIS_C, 1, 3, 2},
+    };
+    x = xt_graph_shuffle(graph, add_blocks_of_8(graph, x), 3, "shuffle");
+    x = xt_graph_transpose(graph, x, by_columns, "transpose.0"); /* 3x192x5 */
+    x = xt_graph_reshape(graph, x, 6, 80, 6, "reshape");
+    x = xt_graph_transpose(graph, x, rows_and_columns, "transpose.1"); /* 80x6x6 */
+    for (size_t i = 0; i < sizeof slices / sizeof *slices; i++)
+        x = xt_graph_slice(graph, x, &slices[i]);
+    return x;
 }
 
 static struct xt_tensor *slice(struct xt_graph *graph, struct xt_tensor *in, enum xt_axis axis,

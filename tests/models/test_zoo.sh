@@ -13,6 +13,7 @@ case $zoo in
 esac
 
 "$zoo" tests/models/fixtures/parts
+"$zoo" --programs tests/models/fixtures/parts
 if [ ! -d "$networks" ]; then
   echo 'skipped but for one network: no shared data'
   exit 77

@@ -211,10 +211,12 @@ static char *join(cl_uint count, const char **strings, const size_t *lengths)
     return text;
 }
 
-/* oneDNN starts these with sub-groups along the third dimension of a work-group. A GPU fills SIMD
+/* oneDNN starts these with sub-groups along another dimension of a work-group than the first: pools
+ * along the third, copies along the first that has more than one work-item. A GPU fills SIMD
  * channels from all dimensions, this runtime only from the first and then computes one channel of
- * 16; so the first and the third change places, in the source and when the kernel is started. */
-static const char turned_kernels[] = "xe_pooling_";
+ * 8 or 16; so the two dimensions change places, in the source and when the kernel is started. */
+static const char pools[] = "xe_pooling_";
+static const char copies[] = "custom_reorder";
 
 /* With `text` before it; the source is freed. */
 static char *preceded(const char *text, char *source)
@@ -240,28 +242,59 @@ static char *left_as_loops(char *source)
 
 static char *turned(char *source)
 {
-    static const char preamble[] = "#define reqd_work_group_size(x, y, z) "
-                                   "reqd_work_group_size(z, y, x)\n"
-                                   "#define get_global_id(d) get_global_id(2 - (d))\n"
-                                   "#define get_global_size(d) get_global_size(2 - (d))\n"
-                                   "#define get_local_id(d) get_local_id(2 - (d))\n"
-                                   "#define get_local_size(d) get_local_size(2 - (d))\n"
-                                   "#define get_group_id(d) get_group_id(2 - (d))\n"
-                                   "#define get_num_groups(d) get_num_groups(2 - (d))\n";
-    return source && strstr(source, turned_kernels) ? preceded(preamble, source) : source;
+    static const char preamble[] =
+        "#define TURNED(d) ((d) == 0 ? ALONG : (d) == ALONG ? 0 : (d))\n"
+        "#define TURNED_SIZE(d, x, y, z) (TURNED(d) == 0 ? (x) : TURNED(d) == 1 ? (y) : (z))\n"
+        "#define reqd_work_group_size(x, y, z) reqd_work_group_size(TURNED_SIZE(0, x, y, z), "
+        "TURNED_SIZE(1, x, y, z), TURNED_SIZE(2, x, y, z))\n"
+        "#define get_global_id(d) get_global_id(TURNED(d))\n"
+        "#define get_global_size(d) get_global_size(TURNED(d))\n"
+        "#define get_local_id(d) get_local_id(TURNED(d))\n"
+        "#define get_local_size(d) get_local_size(TURNED(d))\n"
+        "#define get_group_id(d) get_group_id(TURNED(d))\n"
+        "#define get_num_groups(d) get_num_groups(TURNED(d))\n";
+    static const char of_pools[] = "#define ALONG 2\n";
+    static const char of_copies[] =
+        "#define ALONG (GWS_LWS0_DEFAULT > 1 ? 0 : GWS_LWS1_DEFAULT > 1 ? 1 : 2)\n";
+    bool pool = source && strstr(source, pools);
+    if (!pool && !(source && strstr(source, copies)))
+        return source;
+    return preceded(pool ? of_pools : of_copies, preceded(preamble, source));
+}
+
+/* The dimension that changes places with the first one. */
+static int turned_dimension(cl_kernel kernel, cl_uint dims, const size_t *local)
+{
+    char name[64] = "";
+    real->clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name, name, NULL);
+    if (dims != 3 || !local)
+        return 0;
+    if (strncmp(name, pools, strlen(pools)) == 0)
+        return 2;
+    if (strncmp(name, copies, strlen(copies)) == 0)
+        return local[0] > 1 ? 0 : local[1] > 1 ? 1 : 2;
+    return 0;
+}
+
+static void exchange(size_t *sizes, int along)
+{
+    size_t first = sizes[0];
+    sizes[0] = sizes[along];
+    sizes[along] = first;
 }
 
 static cl_int CL_API_CALL enqueue(cl_command_queue queue, cl_kernel kernel, cl_uint dims,
                                   const size_t *offset, const size_t *global, const size_t *local,
                                   cl_uint waits, const cl_event *wait, cl_event *event)
 {
-    char name[64] = "";
-    real->clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name, name, NULL);
-    if (strncmp(name, turned_kernels, strlen(turned_kernels)) != 0 || dims != 3 || offset || !local)
+    int along = offset ? 0 : turned_dimension(kernel, dims, local);
+    if (!along)
         return real->clEnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, waits, wait,
                                             event);
-    const size_t turned_global[] = {global[2], global[1], global[0]};
-    const size_t turned_local[] = {local[2], local[1], local[0]};
+    size_t turned_global[] = {global[0], global[1], global[2]};
+    size_t turned_local[] = {local[0], local[1], local[2]};
+    exchange(turned_global, along);
+    exchange(turned_local, along);
     return real->clEnqueueNDRangeKernel(queue, kernel, dims, NULL, turned_global, turned_local,
                                         waits, wait, event);
 }

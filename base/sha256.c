@@ -122,6 +122,8 @@ void xt_sha256_add(struct xt_sha256 *hash, const void *bytes, size_t count)
 {
     const uint8_t *next = bytes;
     size_t filled = hash->length % 64;
+    if (!count)
+        return;
     hash->length += count;
     if (filled) {
         size_t part = 64 - filled < count ? 64 - filled : count;

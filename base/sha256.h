@@ -22,6 +22,7 @@ struct xt_sha256_text {
 };
 
 void xt_sha256_begin(struct xt_sha256 *hash);
+/* `bytes` may be NULL where `count` is 0. */
 void xt_sha256_add(struct xt_sha256 *hash, const void *bytes, size_t count);
 struct xt_sha256_digest xt_sha256_end(struct xt_sha256 *hash);
 struct xt_sha256_digest xt_sha256(const void *bytes, size_t count);

@@ -22,7 +22,7 @@ bench() { # the fault
 }
 bench 'slow 6'
 grep -q "^$kernels" "$work/said" && grep -q "^$type" "$work/said" || fail '--why has other findings than a run'
-grep -Eq '^slow because of a step of [0-9.]+ ms the host takes [0-9.]+ ms to submit the GPU's work, .*; a larger --batch' "$work/said" ||
+grep -Eq '^slow because of a step of [0-9.]+ ms the host takes [0-9.]+ ms to submit the GPU.s work, .*; a larger --batch' "$work/said" ||
   fail 'launches that take the host long'
 grep -q '^examined: kernels, data type, other GPUs, launches$' "$work/said" || fail 'what was examined'
 grep -q '^not examined: Resizable BAR (.*), loader (a bench reads no images), busy time (no Level Zero device matches)$' \

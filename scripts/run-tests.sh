@@ -82,7 +82,8 @@ shares=$((jobs < ${#cpus[@]} ? jobs : ${#cpus[@]}))
 # Takes the first place that no other test has, until this shell ends, and the share of CPUs that belongs to it.
 take_share() {
   local i each
-  [ "$shares" -gt 1 ] || return 0
+  # The double of a GPU (tests/xpu/double.sh) is made of all CPUs.
+  [ "$shares" -gt 1 ] && [ -z "${OCL_ICD_FILENAMES:-}" ] || return 0
   each=$((${#cpus[@]} / shares))
   for ((i = 0; i < jobs; i++)); do
     exec {held}>"$scratch/place.$i"

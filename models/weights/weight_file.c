@@ -190,9 +190,9 @@ enum xt_status xt_weight_file_write(const char *path, const struct xt_file_tenso
         xt_mem_calloc(&file.meta, meta_count + 2, sizeof *file.meta, "metadata", err);
     if (status)
         return status;
-    if (meta_count)
-        memcpy(file.meta, meta, meta_count * sizeof *meta);
-    file.meta_count = meta_count;
+    for (size_t i = 0; i < meta_count; i++)
+        if (!xt_weight_hash_is_key(meta[i].key))
+            file.meta[file.meta_count++] = meta[i];
     status = xt_weight_hash_make(&hash, &file, err);
     file.meta[file.meta_count++] = (struct xt_file_meta){XT_WEIGHT_HASH_KEY, hash.whole.text};
     file.meta[file.meta_count++] =

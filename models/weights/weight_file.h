@@ -37,7 +37,8 @@ enum xt_status xt_weight_file_parse(struct xt_weight_file *file, const uint8_t *
                                     const char *name, struct xt_err *err);
 
 /* Writes safetensors: temporary name, synced, renamed. Tensors are in the order given, without
- * holes; the first begins on a multiple of eight bytes. Adds their hashes to the metadata. */
+ * holes; the first begins on a multiple of eight bytes. Adds their hashes to the metadata, in
+ * place of those of the file that `meta` was read from. */
 enum xt_status xt_weight_file_write(const char *path, const struct xt_file_tensor *tensors,
                                     size_t count, const struct xt_file_meta *meta,
                                     size_t meta_count, struct xt_err *err);

@@ -7,7 +7,7 @@
 
 enum { DIGITS = 64 };
 
-static bool is_own(const char *key)
+bool xt_weight_hash_is_key(const char *key)
 {
     return strcmp(key, XT_WEIGHT_HASH_KEY) == 0 || strcmp(key, XT_WEIGHT_TENSORS_KEY) == 0;
 }
@@ -85,7 +85,7 @@ static enum xt_status add_metadata(struct xt_sha256 *whole, const struct xt_weig
         sort(file->meta, file->meta_count, sizeof *file->meta, by_key, &sorted, err);
     for (size_t i = 0; !status && i < file->meta_count; i++) {
         const struct xt_file_meta *meta = sorted[i];
-        if (is_own(meta->key))
+        if (xt_weight_hash_is_key(meta->key))
             continue;
         add_text(whole, meta->key);
         add_text(whole, meta->value);

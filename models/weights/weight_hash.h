@@ -17,6 +17,9 @@
 #define XT_WEIGHT_HASH_KEY "xtrain_sha256"
 #define XT_WEIGHT_TENSORS_KEY "xtrain_sha256_tensors"
 
+/* Whether a metadata key is one of these two. */
+bool xt_weight_hash_is_key(const char *key);
+
 struct xt_weight_hash {
     struct xt_sha256_text whole;
     struct xt_str tensors;

@@ -115,6 +115,26 @@ static void what_is_written_is_read_back(void **state)
     xt_weight_file_clear(&file);
 }
 
+static void metadata_of_another_file_brings_no_hashes_along(void **state)
+{
+    float weight = 1;
+    const struct xt_file_tensor tensor = {.name = "w", .data = &weight, .bytes = 4};
+    const char *path = support_path(*state, "w.safetensors");
+    struct xt_weight_file file;
+    struct xt_err err;
+    assert_int_equal(xt_weight_file_write(path, &tensor, 1, NULL, 0, &err), XT_OK);
+    assert_int_equal(xt_weight_file_read(&file, path, SIZE_MAX, &err), XT_OK);
+    weight = 2;
+    file.tensors[0].data = &weight;
+    assert_int_equal(
+        xt_weight_file_write(path, file.tensors, file.count, file.meta, file.meta_count, &err),
+        XT_OK);
+    xt_weight_file_clear(&file);
+    assert_int_equal(xt_weight_file_read(&file, path, SIZE_MAX, &err), XT_OK);
+    assert_int_equal(file.meta_count, 2);
+    xt_weight_file_clear(&file);
+}
+
 static void the_written_data_begins_on_a_multiple_of_eight(void **state)
 {
     const float weight = 1;
@@ -390,6 +410,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_python_wrote_is_read),
         IN_FOLDER(what_is_written_is_read_back),
+        IN_FOLDER(metadata_of_another_file_brings_no_hashes_along),
         IN_FOLDER(the_written_data_begins_on_a_multiple_of_eight),
         IN_FOLDER(a_tensor_that_does_not_fit_its_shape_is_not_written),
         IN_FOLDER(two_tensors_of_one_name_are_not_written),

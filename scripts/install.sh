@@ -5,10 +5,9 @@
 #   install.sh --remove PREFIX     what the installation there recorded in share/xtrain/installed, and nothing else
 #
 # bin/xtrain, lib/xtrain/libdnnl.so.3 (where oneDNN is not the system's), lib/xtrain/libxtrain_mpi.so (where MPI is) and
-# libxtrain_guard.so (for an XPU),# lib/xtrain-xpu (oneDNN's GPU build and what it loads, where `make deps XPU=1` brought it), lib/libxtrain.so.1 with
-# include/xtrain.h and lib/pkgconfig/xtrain.pc (where it was built beside the program), share/xtrain/configs, manual page
-# and completions, which the program writes
-# itself.
+# libxtrain_guard.so (for an XPU), lib/xtrain-xpu (oneDNN's GPU build and what it loads, where `make deps XPU=1` brought it;
+# not with XPU=0), lib/libxtrain.so.1 with include/xtrain.h and lib/pkgconfig/xtrain.pc (where it was built beside the
+# program), share/xtrain/configs, manual pages and completions, which the program writes itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -55,7 +54,7 @@ for plugin in libxtrain_mpi.so libxtrain_guard.so; do
   [ ! -e "$file" ] || put 755 "$file" "lib/xtrain/$plugin"
 done
 # Intel's OpenCL runtime for CPUs, which only tests use, stays behind; links stay links.
-if [ -e deps/xpu/licences ]; then
+if [ "${XPU:-}" != 0 ] && [ -e deps/xpu/licences ]; then
   install -d -m 755 "$prefix/lib/xtrain-xpu"
   for file in deps/xpu/lib/lib*.so*; do
     case ${file##*/} in libintelocl* | libcommon_clang* | libocl_svml*) continue ;; esac
@@ -88,7 +87,7 @@ for page in README.md docs/*.md docs/images/*; do
 done
 "$program" man >"$written/xtrain.1"
 put 644 "$written/xtrain.1" share/man/man1/xtrain.1
-"$program" help | sed -n '/^Commands/,/^$/s/^  \([a-z]*\( [a-z]*\)\{0,1\}\)  .*/\1/p' >"$written/commands"
+"$program" help | sed -n '/^Commands/,/^$/s/^  \([a-z]\+\( [a-z]\+\)\{0,1\}\)\(  .*\)\{0,1\}$/\1/p' >"$written/commands"
 while read -r command; do
   # shellcheck disable=SC2086
   "$program" man $command </dev/null >"$written/page"

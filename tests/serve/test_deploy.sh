@@ -38,7 +38,7 @@ if command -v g++ >/dev/null; then echo '#include <xtrain.h>' | g++ -xc++ -Wall 
 
 # The one in Python.
 block Python python >read.py
-python3 read.py best.safetensors car.jpg >out || fail 'the program in Python fails'
+PYTHONPATH=$root/python PYTHONDONTWRITEBYTECODE=1 python3 read.py best.safetensors car.jpg >out || fail 'the program in Python fails'
 [ "$(cat out)" = "$answer" ] || fail 'the program in Python says something else' "$(cat out)" "$answer"
 
 # The commands, with a free port; a service is ready when it says so.

@@ -82,8 +82,8 @@ enum xt_status xt_file_open_own(const char *path, int flags, int *fd, struct xt_
     *fd = open(path, flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     if (*fd < 0 && errno == ELOOP)
         return xt_err_set(err, XT_ERR_RUN,
-                          "%s is a symbolic link, whose target is not written; remove it, "
-                          "or give the file itself",
+                          "%s is a symbolic link, whose target is not written; give the "
+                          "file itself, or rename the link",
                           path);
     if (*fd >= 0 && fstat(*fd, &st) == 0 && !S_ISFIFO(st.st_mode))
         return XT_OK;

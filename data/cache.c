@@ -152,7 +152,7 @@ static bool is_of(const struct xt_cache *cache, const struct shape *wanted, enum
     if (whole && cache->config.shared)
         *status = xt_err_set(err, XT_ERR_DATA,
                              "%s holds %" PRIu64 " images of %u x %u pixels, and here are %" PRIu64
-                             " of %u x %u; remove it, or give another file",
+                             " of %u x %u; give another file",
                              path, found.count, found.width, found.height, wanted->count,
                              wanted->width, wanted->height);
     else if (!empty && cache->config.shared)

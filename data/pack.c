@@ -94,8 +94,9 @@ static enum xt_status begin_shard(struct packing *packing, struct xt_err *err)
         return xt_err_no_memory(err, "a file name", strlen(packing->config->prefix));
     enum xt_status status = XT_OK;
     if (xt_file_exists(path))
-        status = xt_err_set(err, XT_ERR_RUN,
-                            "%s exists already; remove the old shards, or give another name", path);
+        status =
+            xt_err_set(err, XT_ERR_RUN,
+                       "%s exists already; give another name, or move the old shards aside", path);
     if (!status)
         status = xt_file_begin(&packing->file, path, err);
     free(path);

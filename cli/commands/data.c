@@ -374,7 +374,7 @@ static enum xt_status refuse_lists(const char *folder, struct xt_err *err)
         if (!status && xt_file_exists(path))
             status = xt_err_set(err, XT_ERR_RUN,
                                 "%s exists; images that a model was trained on could become "
-                                "evaluation images: give another --out, or remove train.txt and "
+                                "evaluation images: give another --out, or rename train.txt and "
                                 "val.txt",
                                 path);
         free(path);

@@ -1,8 +1,9 @@
-/* CIFAR's binary batches (Krizhevsky 2009): records of a label byte (CIFAR-100: a coarse and a fine
- * one) and 32 x 32 bytes each of red, green and blue. Files are read record by record on demand;
- * the contents of a tar are held in memory. All labels are read when the set is opened. */
+/* CIFAR's batches (Krizhevsky 2009), 32 x 32 bytes each of red, green and blue for an image. The
+ * binary version has records of a label byte (CIFAR-100: a coarse and a fine one) and an image; the
+ * Python version, which torchvision fetches, has pickles (cifar_pickle.h). Images are read from
+ * files on demand; the contents of a tar are held in memory. All labels are read when the set is
+ * opened. */
 #include <archive_entry.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>
@@ -15,43 +16,66 @@
 #include "base/mem.h"
 #include "data/classes.h"
 #include "data/sources/archive.h"
+#include "data/sources/cifar_pickle.h"
 #include "data/sources/registry.h"
 #include "data/sources/tar_reader.h"
 
 enum {
     SIDE = 32,
     PLANE = SIDE * SIDE,
-    RECORD_MOST = 2 + 3 * PLANE,
+    IMAGE = 3 * PLANE,
+    PICKLE_BYTES_MAX = 1 << 29,
     NAMES_BYTES_MAX = 1 << 20,
     BATCHES_MAX = 1000,
 };
 
-/* The two sets: their file names, and the layout of a record. */
+/* The two sets in two versions: their file names, and the layout of a record. */
 struct kind {
     const char *title;
+    const char *version;
     const char *train;
     const char *test;
-    const char *names; /* the file of class names */
-    int label_bytes;
+    const char *names;      /* the file of class names */
+    const char *labels_key; /* in a pickle; NULL: records */
+    const char *names_key;
+    int label_bytes; /* of a record */
     int classes;
 };
 
 static const struct kind kinds[] = {
-    {"CIFAR-10", "data_batch_*.bin", "test_batch.bin", "batches.meta.txt", 1, 10},
-    {"CIFAR-100", "train.bin", "test.bin", "fine_label_names.txt", 2, 100},
+    {"CIFAR-10", "binary", "data_batch_*.bin", "test_batch.bin", "batches.meta.txt", NULL, NULL, 1,
+     10},
+    {"CIFAR-100", "binary", "train.bin", "test.bin", "fine_label_names.txt", NULL, NULL, 2, 100},
+    {"CIFAR-10", "Python", "data_batch_[0-9]", "test_batch", "batches.meta", "labels",
+     "label_names", 0, 10},
+    {"CIFAR-100", "Python", "train", "test", "meta", "fine_labels", "fine_label_names", 0, 100},
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+/* How torchvision and the archives call the folders and the archives themselves. */
+static const struct {
+    const char *name;
+    const char *set;
+} usual_names[] = {
+    {"cifar-10-batches-py", "CIFAR-10"},      {"cifar-10-batches-bin", "CIFAR-10"},
+    {"cifar-10-python.tar.gz", "CIFAR-10"},   {"cifar-10-binary.tar.gz", "CIFAR-10"},
+    {"cifar-100-python", "CIFAR-100"},        {"cifar-100-binary", "CIFAR-100"},
+    {"cifar-100-python.tar.gz", "CIFAR-100"}, {"cifar-100-binary.tar.gz", "CIFAR-100"},
+};
 
 static const char *const cifar10_names[] = {"airplane", "automobile", "bird",  "cat",  "deer",
                                             "dog",      "frog",       "horse", "ship", "truck"};
 
-/* One file of records. */
+/* One file. */
 struct batch {
     char *path;
     int fd;         /* -1: in memory, at `bytes` */
     uint8_t *bytes; /* of a tar's member */
     size_t size;
-    size_t first; /* the index of its first record in the set */
+    size_t first;    /* the index of its first image in the set */
+    size_t count;    /* of its images */
+    uint8_t *labels; /* of a pickle; NULL: records, each with its own */
+    size_t pixels_at;
     bool test;
 };
 
@@ -70,7 +94,7 @@ struct cifar {
 
 static size_t record_size(const struct kind *kind)
 {
-    return (size_t)kind->label_bytes + (size_t)(3 * PLANE);
+    return (size_t)kind->label_bytes + IMAGE;
 }
 
 /* The kind by a file's name; *test is set. NULL if it is not a batch. */
@@ -84,16 +108,84 @@ static const struct kind *kind_of(const char *name, bool *test)
     return NULL;
 }
 
+/* The kind of the file at `path`. The names of the Python version may mean anything, so the file
+ * has to begin as a pickle. */
+static const struct kind *kind_of_file(const char *path, bool *test)
+{
+    const struct kind *kind = kind_of(xt_file_name(path), test);
+    uint8_t byte = 0;
+    int fd = -1;
+    size_t size = 0;
+    struct xt_err why;
+    if (!kind || !kind->labels_key)
+        return kind;
+    bool is_pickle =
+        !xt_file_open(path, &fd, &size, &why) && xt_file_read_at(fd, 0, &byte, 1) && byte == 0x80;
+    if (fd >= 0)
+        close(fd);
+    return is_pickle ? kind : NULL;
+}
+
+/* As kind_of, of a path in a tar, where "train" alone may mean anything. */
+static const struct kind *kind_of_member(const char *path, bool *test)
+{
+    const struct kind *kind = kind_of(xt_file_name(path), test);
+    bool is_vague = kind && kind->labels_key && kind->classes == 100;
+    return is_vague && !strstr(path, "cifar-100-python/") ? NULL : kind;
+}
+
 /* Whether the folder itself holds batches. */
 static bool is_folder_of_batches(const char *folder)
 {
-    DIR *dir = opendir(folder);
+    struct xt_file_list list = {0};
+    struct xt_err why;
     bool found = false;
     bool test;
-    for (struct dirent *entry; dir && !found && (entry = readdir(dir));)
-        found = kind_of(entry->d_name, &test) != NULL;
-    if (dir)
-        closedir(dir);
+    if (!xt_file_list_folder(&list, folder, &why))
+        for (size_t i = 0; i < list.count && !found; i++)
+            found = kind_of_file(list.paths[i], &test) != NULL;
+    xt_file_list_clear(&list);
+    return found;
+}
+
+/* The folder or archive of batches in a folder that holds one of them under its usual name, as
+ * torchvision's root does; *out (release with free) is NULL where there is none. Two sets are an
+ * error. */
+static enum xt_status find_below(char **out, const char *folder, struct xt_err *err)
+{
+    const char *set = NULL;
+    enum xt_status status = XT_OK;
+    *out = NULL;
+    for (size_t i = 0; i < sizeof usual_names / sizeof *usual_names && !status; i++) {
+        char *path = NULL;
+        status = xt_file_join(&path, folder, usual_names[i].name, err);
+        if (!status && set != usual_names[i].set && xt_file_exists(path)) {
+            if (set)
+                status =
+                    xt_err_set(err, XT_ERR_DATA, "%s holds CIFAR-10 and CIFAR-100; give %s or %s",
+                               folder, *out, path);
+            if (!set)
+                *out = path;
+            set = usual_names[i].set;
+        }
+        if (path != *out)
+            free(path);
+    }
+    if (status) {
+        free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+static bool is_folder(const char *folder)
+{
+    struct xt_err why;
+    char *below = NULL;
+    if (is_folder_of_batches(folder))
+        return true;
+    bool found = find_below(&below, folder, &why) || below;
+    free(below);
     return found;
 }
 
@@ -128,14 +220,55 @@ static bool is_tar_of_batches(const char *path)
     while (!found && !other && archive_read_next_header(archive, &entry) == ARCHIVE_OK) {
         const char *name = archive_entry_pathname(entry);
         bool test;
-        found = name && kind_of(xt_file_name(name), &test);
+        found = name && kind_of_member(name, &test);
         other = name && (xt_image_is_name(name) || xt_str_ends(name, ".cls"));
     }
     archive_read_free(archive);
     return found;
 }
 
-/* Takes over `path`, `bytes` and `fd`. */
+static void drop_batch(struct batch *batch)
+{
+    if (batch->fd >= 0)
+        close(batch->fd);
+    free(batch->bytes);
+    free(batch->labels);
+    free(batch->path);
+}
+
+/* Labels and the place of the pixels, if the batch is a pickle; `bytes` are the file's. */
+static enum xt_status read_pickle(struct batch *batch, const struct kind *kind,
+                                  const uint8_t *bytes, struct xt_err *err)
+{
+    struct xt_cifar_pickle pickle;
+    if (!kind->labels_key)
+        return XT_OK;
+    enum xt_status status =
+        xt_cifar_pickle_read(&pickle, bytes, batch->size, kind->labels_key, IMAGE, err);
+    if (status == XT_ERR_DATA)
+        return xt_err_prefix(err, "%s: ", batch->path);
+    batch->labels = pickle.labels;
+    batch->count = pickle.count;
+    batch->pixels_at = pickle.pixels_at;
+    return status;
+}
+
+static enum xt_status read_pickle_file(struct batch *batch, const struct kind *kind,
+                                       struct xt_err *err)
+{
+    uint8_t *bytes = NULL;
+    size_t capacity = 0;
+    if (!kind->labels_key)
+        return XT_OK;
+    enum xt_status status =
+        xt_file_read(batch->path, PICKLE_BYTES_MAX, &bytes, &capacity, &batch->size, err);
+    if (!status)
+        status = read_pickle(batch, kind, bytes, err);
+    free(bytes);
+    return status;
+}
+
+/* Takes over what the batch owns. */
 static enum xt_status add_batch(struct cifar *set, const struct kind *kind, struct batch batch,
                                 struct xt_err *err)
 {
@@ -143,18 +276,16 @@ static enum xt_status add_batch(struct cifar *set, const struct kind *kind, stru
     if (set->kind && set->kind != kind)
         status = xt_err_set(
             err, XT_ERR_DATA,
-            "%s lies among batches of %s, but is named as those of %s are; separate the two",
-            batch.path, set->kind->title, kind->title);
+            "%s lies among batches of %s (%s version), but is named as those of %s (%s version); "
+            "put each in a folder of its own",
+            batch.path, set->kind->title, set->kind->version, kind->title, kind->version);
     else if (set->batch_count >= BATCHES_MAX)
         status = xt_err_set(err, XT_ERR_DATA, "%s: more than %d batches", batch.path, BATCHES_MAX);
     if (!status)
         status = xt_mem_grow(&set->batches, &set->batch_capacity, set->batch_count + 1,
                              sizeof *set->batches, "a list of batches", err);
     if (status) {
-        free(batch.path);
-        free(batch.bytes);
-        if (batch.fd >= 0)
-            close(batch.fd);
+        drop_batch(&batch);
         return status;
     }
     set->kind = kind;
@@ -171,9 +302,28 @@ static enum xt_status add_file(struct cifar *set, const struct kind *kind, const
         return status;
     status = xt_mem_strdup(&batch.path, path, err);
     if (!status)
+        status = read_pickle_file(&batch, kind, err);
+    if (!status)
         return add_batch(set, kind, batch, err);
-    close(batch.fd);
+    drop_batch(&batch);
     return status;
+}
+
+/* Takes the file of names, `size` bytes and a terminating zero. */
+static enum xt_status take_names(struct cifar *set, const struct kind *kind, const char *path,
+                                 uint8_t *text, size_t size, struct xt_err *err)
+{
+    char *names = (char *)text;
+    enum xt_status status = XT_OK;
+    if (kind->names_key) {
+        status = xt_cifar_pickle_names(&names, text, size, kind->names_key, err);
+        free(text);
+    }
+    if (status)
+        return status == XT_ERR_DATA ? xt_err_prefix(err, "%s: ", path) : status;
+    free(set->names);
+    set->names = names;
+    return XT_OK;
 }
 
 static enum xt_status read_names(struct cifar *set, const char *path, struct xt_err *err)
@@ -189,9 +339,15 @@ static enum xt_status read_names(struct cifar *set, const char *path, struct xt_
         return status;
     }
     text[size] = '\0';
-    free(set->names);
-    set->names = (char *)text;
-    return XT_OK;
+    return take_names(set, set->kind, path, text, size, err);
+}
+
+static enum xt_status refuse_empty(const char *path, struct xt_err *err)
+{
+    return xt_err_set(err, XT_ERR_DATA,
+                      "%s holds no CIFAR batches (data_batch_*.bin, test_batch.bin, train.bin, "
+                      "test.bin, or those without .bin)",
+                      path);
 }
 
 static enum xt_status read_folder(struct cifar *set, const char *folder, struct xt_err *err)
@@ -200,12 +356,14 @@ static enum xt_status read_folder(struct cifar *set, const char *folder, struct 
     enum xt_status status = xt_file_list_folder(&list, folder, err);
     for (size_t i = 0; i < list.count && !status; i++) {
         bool test;
-        const struct kind *kind = kind_of(xt_file_name(list.paths[i]), &test);
+        const struct kind *kind = kind_of_file(list.paths[i], &test);
         if (kind)
             status = add_file(set, kind, list.paths[i], test, err);
     }
     xt_file_list_clear(&list);
     char *names = NULL;
+    if (!status && !set->kind)
+        status = refuse_empty(folder, err);
     if (!status)
         status = xt_file_join(&names, folder, set->kind->names, err);
     if (!status && xt_file_exists(names))
@@ -218,7 +376,7 @@ static enum xt_status read_folder(struct cifar *set, const char *folder, struct 
 static enum xt_status read_single(struct cifar *set, const char *path, struct xt_err *err)
 {
     bool test = false;
-    const struct kind *kind = kind_of(xt_file_name(path), &test);
+    const struct kind *kind = kind_of_file(path, &test);
     struct stat st;
     if (!kind && stat(path, &st) == 0 && (size_t)st.st_size % record_size(&kinds[1]) == 0)
         kind = &kinds[1];
@@ -259,28 +417,28 @@ static enum xt_status add_member(struct cifar *set, struct archive *archive, con
 {
     const char *name = xt_file_name(member);
     bool test = false;
-    bool names = false;
-    const struct kind *kind = kind_of(name, &test);
+    const struct kind *names = NULL;
+    const struct kind *kind = kind_of_member(member, &test);
     for (size_t i = 0; i < KINDS; i++)
-        names |= strcmp(name, kinds[i].names) == 0;
+        if (strcmp(name, kinds[i].names) == 0)
+            names = &kinds[i];
     if (!kind && !names)
         return XT_OK;
     struct batch batch = {.fd = -1, .test = test};
     enum xt_status status = read_member(archive, path, name, names ? NAMES_BYTES_MAX : set->room,
                                         &batch.bytes, &batch.size, err);
-    if (!status && names) {
-        free(set->names);
-        set->names = (char *)batch.bytes;
-        return XT_OK;
-    }
+    if (!status && names)
+        return take_names(set, names, path, batch.bytes, batch.size, err);
     if (!status && asprintf(&batch.path, "%s:%s", path, member) < 0) {
         batch.path = NULL;
         status = xt_err_no_memory(err, "a file name", strlen(member));
     }
     set->room -= status ? 0 : batch.size;
     if (!status)
+        status = read_pickle(&batch, kind, batch.bytes, err);
+    if (!status)
         return add_batch(set, kind, batch, err);
-    free(batch.bytes);
+    drop_batch(&batch);
     return status;
 }
 
@@ -308,21 +466,10 @@ static enum xt_status read_tar(struct cifar *set, const char *path, struct xt_er
     }
     archive_read_free(archive);
     if (!status && set->batch_count == 0)
-        return xt_err_set(err, XT_ERR_DATA,
-                          "%s holds no CIFAR batches (data_batch_*.bin, test_batch.bin, or "
-                          "train.bin, test.bin)",
-                          path);
+        return refuse_empty(path, err);
     if (!status)
         qsort(set->batches, set->batch_count, sizeof *set->batches, compare_batches);
     return status;
-}
-
-static void drop_batch(struct batch *batch)
-{
-    if (batch->fd >= 0)
-        close(batch->fd);
-    free(batch->bytes);
-    free(batch->path);
 }
 
 /* Of a set with both parts one is used; otherwise all batches. */
@@ -344,10 +491,14 @@ static void choose_part(struct cifar *set, bool held_out)
     set->batch_count = used;
 }
 
-static enum xt_status check_length(const struct cifar *set, const struct batch *batch,
-                                   struct xt_err *err)
+/* The number of its images, checked. */
+static enum xt_status count_images(const struct cifar *set, struct batch *batch, struct xt_err *err)
 {
     size_t record = record_size(set->kind);
+    if (batch->labels)
+        return XT_OK;
+    batch->count = batch->size / record;
+    batch->pixels_at = (size_t)set->kind->label_bytes;
     if (batch->size && batch->size % record == 0)
         return XT_OK;
     const struct kind *other = kinds + (set->kind == kinds);
@@ -360,18 +511,35 @@ static enum xt_status check_length(const struct cifar *set, const struct batch *
                       is_other ? other->title : "");
 }
 
+/* `count` bytes at `offset` of record `number`. */
 static enum xt_status read_record(const struct cifar *set, const struct batch *batch, size_t number,
-                                  uint8_t *record, struct xt_err *err)
+                                  size_t offset, uint8_t *bytes, size_t count, struct xt_err *err)
 {
-    size_t size = record_size(set->kind);
+    size_t at = number * record_size(set->kind) + offset;
     if (batch->fd < 0) {
-        memcpy(record, batch->bytes + number * size, size);
+        memcpy(bytes, batch->bytes + at, count);
         return XT_OK;
     }
-    if (xt_file_read_at(batch->fd, number * size, record, size))
+    if (xt_file_read_at(batch->fd, at, bytes, count))
         return XT_OK;
     return xt_err_set(err, XT_ERR_DATA, "cannot read record %zu of %s: %s", number, batch->path,
                       errno ? strerror(errno) : "the file has become shorter");
+}
+
+static enum xt_status read_label(const struct cifar *set, const struct batch *batch, size_t number,
+                                 uint8_t *label, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    if (batch->labels)
+        *label = batch->labels[number];
+    else
+        status = read_record(set, batch, number, (size_t)set->kind->label_bytes - 1, label, 1, err);
+    if (!status && *label >= set->kind->classes)
+        return xt_err_set(err, XT_ERR_DATA,
+                          "record %zu of %s has the label %d, which is out of range: %s's go "
+                          "from 0 to %d",
+                          number, batch->path, *label, set->kind->title, set->kind->classes - 1);
+    return status;
 }
 
 static enum xt_status read_labels(struct cifar *set, struct xt_err *err)
@@ -380,29 +548,18 @@ static enum xt_status read_labels(struct cifar *set, struct xt_err *err)
     enum xt_status status = XT_OK;
     for (size_t i = 0; i < set->batch_count && !status; i++) {
         set->batches[i].first = count;
-        count += set->batches[i].size / record_size(set->kind);
-        status = check_length(set, set->batches + i, err);
+        status = count_images(set, set->batches + i, err);
+        count += set->batches[i].count;
     }
     if (!status)
         status = xt_mem_calloc(&set->labels, count, 1, "labels", err);
     if (status)
         return status;
     set->base.count = count;
-    uint8_t record[RECORD_MOST];
-    int at = set->kind->label_bytes - 1;
-    for (size_t i = 0, b = 0; i < count && !status; i++) {
-        while (b + 1 < set->batch_count && set->batches[b + 1].first <= i)
-            b++;
-        const struct batch *batch = set->batches + b;
-        status = read_record(set, batch, i - batch->first, record, err);
-        set->labels[i] = record[at];
-        if (!status && record[at] >= set->kind->classes)
-            status = xt_err_set(err, XT_ERR_DATA,
-                                "record %zu of %s has the label %d, which is out of range: %s's go "
-                                "from 0 to %d",
-                                i - batch->first, batch->path, record[at], set->kind->title,
-                                set->kind->classes - 1);
-    }
+    for (size_t b = 0; b < set->batch_count; b++)
+        for (size_t i = 0; i < set->batches[b].count && !status; i++)
+            status =
+                read_label(set, set->batches + b, i, set->labels + set->batches[b].first + i, err);
     return status;
 }
 
@@ -482,13 +639,12 @@ static enum xt_status cifar_read(const struct xt_source *source, size_t index,
     (void)decoder;
     const struct cifar *set = (const struct cifar *)source;
     const struct batch *batch = batch_of(set, index);
-    uint8_t record[RECORD_MOST];
+    uint8_t red[IMAGE];
     enum xt_status status = xt_image_reserve(&sample->picture.image, SIDE, SIDE, err);
     if (!status)
-        status = read_record(set, batch, index - batch->first, record, err);
+        status = read_record(set, batch, index - batch->first, batch->pixels_at, red, IMAGE, err);
     if (status)
         return status;
-    const uint8_t *red = record + set->kind->label_bytes;
     const uint8_t *planes[3] = {red, red + PLANE, red + (size_t)2 * PLANE};
     if (set->order == XT_PIXEL_BGR) {
         planes[0] = planes[2];
@@ -537,12 +693,23 @@ static const struct xt_source_class cifar_class = {.read = cifar_read,
                                                    .stamp = cifar_stamp,
                                                    .destroy = cifar_destroy};
 
+static enum xt_status read_path(struct cifar *set, const char *path, struct xt_err *err)
+{
+    return xt_file_is_folder(path) ? read_folder(set, path, err)
+           : xt_tar_is_name(path)  ? read_tar(set, path, err)
+                                   : read_single(set, path, err);
+}
+
 static enum xt_status open_set(struct cifar *set, const char *path,
                                const struct xt_source_options *options, struct xt_err *err)
 {
-    enum xt_status status = xt_file_is_folder(path)     ? read_folder(set, path, err)
-                            : xt_str_ends(path, ".bin") ? read_single(set, path, err)
-                                                        : read_tar(set, path, err);
+    char *below = NULL;
+    enum xt_status status = XT_OK;
+    if (xt_file_is_folder(path) && !is_folder_of_batches(path))
+        status = find_below(&below, path, err);
+    if (!status)
+        status = read_path(set, below ? below : path, err);
+    free(below);
     if (status)
         return status;
     choose_part(set, options->held_out);
@@ -552,12 +719,14 @@ static enum xt_status open_set(struct cifar *set, const char *path,
 
 static bool is(const char *path, mode_t mode, enum xt_task task)
 {
+    bool test;
     if (task != XT_TASK_CLASSES)
         return false;
     if (S_ISDIR(mode))
-        return is_folder_of_batches(path);
+        return is_folder(path);
     return S_ISREG(mode) &&
-           (xt_tar_is_name(path) ? is_tar_of_batches(path) : xt_str_ends(path, ".bin"));
+           (xt_tar_is_name(path) ? is_tar_of_batches(path)
+                                 : xt_str_ends(path, ".bin") || kind_of_file(path, &test) != NULL);
 }
 
 static enum xt_status open_cifar(struct xt_source **out, const char *path,

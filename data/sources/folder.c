@@ -107,7 +107,7 @@ static enum xt_status check_again(const struct xt_file_tree *tree, struct xt_err
         if (other_size && (size != other_size || strncmp(one, other, (size_t)size) != 0))
             return xt_err_set(err, XT_ERR_DATA,
                               "%s is the folder %s: its images would be of the classes %.*s and "
-                              "%.*s; remove the link",
+                              "%.*s; move the link out of the set",
                               again->path, again->entered_as, size, one, other_size, other);
     }
     return XT_OK;
@@ -173,22 +173,6 @@ static enum xt_status add_class(struct xt_source_files *set, char **paths,
     return status;
 }
 
-/* CIFAR-10 as torchvision leaves it: pickles of Python, which are not read. */
-static enum xt_status refuse_python_batches(const char *folder, struct xt_err *err)
-{
-    char *path = NULL;
-    enum xt_status status = xt_file_join(&path, folder, "data_batch_1", err);
-    bool found = !status && xt_file_exists(path);
-    free(path);
-    if (!found)
-        return status;
-    return xt_err_set(err, XT_ERR_DATA,
-                      "%s holds CIFAR-10 as Python pickles, which are not read; the same images in "
-                      "the binary form, https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz, "
-                      "are: give that archive as it is",
-                      folder);
-}
-
 static enum xt_status no_class_folders(const char *folder, struct xt_err *err)
 {
     return xt_err_set(err, XT_ERR_DATA,
@@ -201,11 +185,6 @@ static enum xt_status add_classes_of(struct xt_source_files *set, const struct x
                                      const struct xt_file_list *classes, const char *folder,
                                      struct xt_err *err)
 {
-    enum xt_status status = refuse_python_batches(folder, err);
-    for (size_t i = 0; i < classes->count && !status; i++)
-        status = refuse_python_batches(classes->paths[i], err);
-    if (status)
-        return status;
     if (classes->count == 0)
         return no_class_folders(folder, err);
     if (are_parts(classes))
@@ -214,7 +193,8 @@ static enum xt_status add_classes_of(struct xt_source_files *set, const struct x
                           "others separately",
                           folder, classes->paths[classes->count - 1]);
     struct class_files *files = NULL;
-    status = xt_mem_calloc(&files, classes->count, sizeof *files, "a list of classes", err);
+    enum xt_status status =
+        xt_mem_calloc(&files, classes->count, sizeof *files, "a list of classes", err);
     for (size_t i = 0; i < classes->count && !status; i++)
         files[i] = (struct class_files){
             .folder = classes->paths[i],

@@ -17,8 +17,9 @@ static const struct xt_source_kind *const kinds[] = {
     &xt_source_plates, /* "synth:plates?count=N&seed=S&style=..." */
     &xt_source_shapes, /* "synth:shapes?count=N&seed=S&classes=C..." */
     &xt_source_ccpd,   /* "ccpd:" and a folder or list of CCPD's pictures, and perhaps "?cut=box" */
-    &xt_source_cifar,  /* CIFAR's binary batches: a folder of them, one of them, or a tar of them */
-    &xt_source_tar,    /* shards: one tar, several ("x-{000..015}.tar"), or a folder of them */
+    &xt_source_cifar, /* CIFAR's batches, binary or pickled: a folder of them, one of them, or a tar
+                         of them */
+    &xt_source_tar,   /* shards: one tar, several ("x-{000..015}.tar"), or a folder of them */
     &xt_source_folder, /* plates: the label is the file name up to _ or .; classes: a folder each */
     &xt_source_mix,    /* a mixture of others: a .yaml file */
     &xt_source_single, /* one image, where labels are optional */

@@ -10,12 +10,50 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/pickle.h"
 #include "base/str.h"
-#include "models/weights/pickle.h"
 #include "models/weights/weight_store.h"
 
 /* PyTorch's keys are numbers; longer ones would make sorting slow. */
 enum { KEY_MAX = 64 };
+
+static const struct xt_pickle_global globals[] = {
+    {"collections", "OrderedDict", XT_PICKLE_ROLE_DICT, 0},
+    {"torch._utils", "_rebuild_tensor_v2", XT_PICKLE_ROLE_TENSOR, 0},
+    {"torch._utils", "_rebuild_tensor", XT_PICKLE_ROLE_TENSOR, 0},
+    {"torch._utils", "_rebuild_parameter", XT_PICKLE_ROLE_PARAMETER, 0},
+    {"torch", "FloatStorage", XT_PICKLE_ROLE_STORAGE, XT_F32},
+    {"torch", "DoubleStorage", XT_PICKLE_ROLE_STORAGE, XT_F64},
+    {"torch", "HalfStorage", XT_PICKLE_ROLE_STORAGE, XT_F16},
+    {"torch", "BFloat16Storage", XT_PICKLE_ROLE_STORAGE, XT_BF16},
+    {"torch", "LongStorage", XT_PICKLE_ROLE_STORAGE, XT_I64},
+    {"torch", "IntStorage", XT_PICKLE_ROLE_STORAGE, XT_I32},
+    {"torch", "ShortStorage", XT_PICKLE_ROLE_STORAGE, XT_I16},
+    {"torch", "CharStorage", XT_PICKLE_ROLE_STORAGE, XT_S8},
+    {"torch", "ByteStorage", XT_PICKLE_ROLE_STORAGE, XT_U8},
+    {"torch", "BoolStorage", XT_PICKLE_ROLE_STORAGE, XT_BOOL},
+    {"torch", "Size", XT_PICKLE_ROLE_OTHER, 0},
+    {"torch", "device", XT_PICKLE_ROLE_OTHER, 0},
+    {"torch", "float32", XT_PICKLE_ROLE_OTHER, 0},
+    {"torch", "float64", XT_PICKLE_ROLE_OTHER, 0},
+    {"torch", "float16", XT_PICKLE_ROLE_OTHER, 0},
+    {"torch", "bfloat16", XT_PICKLE_ROLE_OTHER, 0},
+    {"torch", "int64", XT_PICKLE_ROLE_OTHER, 0},
+    /* Left in checkpoints by learning-rate schedulers and Python's sets and bytes. */
+    {"collections", "Counter", XT_PICKLE_ROLE_OTHER, 0},
+    {"__builtin__", "set", XT_PICKLE_ROLE_OTHER, 0},
+    {"builtins", "set", XT_PICKLE_ROLE_OTHER, 0},
+    {"_codecs", "encode", XT_PICKLE_ROLE_OTHER, 0},
+};
+
+const struct xt_pickle_rules xt_pth_pickles = {
+    .globals = globals,
+    .global_count = sizeof globals / sizeof *globals,
+    .bytes_max = XT_WEIGHT_HEADER_MAX,
+    .content = "weights",
+    .remedy = "a file that you trust can be made readable in Python by "
+              "torch.save(model.state_dict(), ...)",
+};
 
 /* A storage that the pickle refers to; `bytes` is NULL until it is read, and stays so where no
  * tensor needs it (an optimizer's, say). */
@@ -514,7 +552,8 @@ static enum xt_status read_legacy(struct reader *reader, const uint8_t *head, si
 enum xt_status xt_pth_parse_legacy(struct xt_weight_file *file, const struct xt_weight_input *input,
                                    struct xt_err *err)
 {
-    struct reader reader = {.file = file, .input = input, .err = err};
+    struct reader reader = {
+        .file = file, .input = input, .pickle.rules = &xt_pth_pickles, .err = err};
     size_t size = input->size < XT_WEIGHT_HEADER_MAX ? input->size : XT_WEIGHT_HEADER_MAX;
     uint8_t *head = NULL;
     enum xt_status status = xt_mem_calloc(&head, size, 1, "a pickle", err);
@@ -702,7 +741,8 @@ static enum xt_status read_zip(struct zip *zip)
 enum xt_status xt_pth_parse_zip(struct xt_weight_file *file, const struct xt_weight_input *input,
                                 struct xt_err *err)
 {
-    struct reader reader = {.file = file, .input = input, .err = err};
+    struct reader reader = {
+        .file = file, .input = input, .pickle.rules = &xt_pth_pickles, .err = err};
     struct zip zip = {.reader = &reader};
     enum xt_status status = read_zip(&zip);
     reader_clear(&reader);

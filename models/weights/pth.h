@@ -5,8 +5,12 @@
 #ifndef XT_MODELS_WEIGHTS_PTH_H
 #define XT_MODELS_WEIGHTS_PTH_H
 
+#include "base/pickle.h"
 #include "models/weights/weight_input.h"
 #include "models/weights/weight_store.h"
+
+/* The names that torch.save writes. */
+extern const struct xt_pickle_rules xt_pth_pickles;
 
 /* Fill `file`; only the storages of its tensors are read. After a failure the caller clears `file`.
  */

@@ -1,8 +1,9 @@
-/* Any bytes as CIFAR's batches: a file of records, or a tar of them. */
+/* Any bytes as CIFAR's batches: a file of records, a tar of them, and pickles. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "data/sources/cifar_pickle.h"
 #include "data/sources/registry.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -30,8 +31,28 @@ static void open_as(const char *ending, const uint8_t *data, size_t size)
     unlink(path);
 }
 
+/* What is taken lies within the bytes. */
+static void read_pickle(const uint8_t *data, size_t size)
+{
+    enum { IMAGE = 12 };
+    struct xt_cifar_pickle batch;
+    char *names = NULL;
+    struct xt_err err;
+    if (!xt_cifar_pickle_read(&batch, data, size, "labels", IMAGE, &err) &&
+        (batch.pixels_at > size || batch.count > (size - batch.pixels_at) / IMAGE))
+        abort();
+    free(batch.labels);
+    if (xt_cifar_pickle_names(&names, data, size, "label_names", &err) && names)
+        abort();
+    free(names);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    if (size && data[0] == 0x80) {
+        read_pickle(data, size);
+        return 0;
+    }
     open_as(".bin", data, size);
     open_as(".tar", data, size);
     return 0;

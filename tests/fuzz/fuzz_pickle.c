@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/weights/pickle.h"
+#include "models/weights/pth.h"
 #include "models/weights/weight_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
@@ -85,7 +85,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t room, unsigne
 
 static void read_pickle(const uint8_t *bytes, size_t size)
 {
-    struct xt_pickle pickle = {0};
+    struct xt_pickle pickle = {.rules = &xt_pth_pickles};
     struct xt_err err;
     const struct xt_pickle_value *root = NULL;
     size_t at = 0;

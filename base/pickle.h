@@ -1,15 +1,20 @@
-/* Reads a pickle (Python's object stream, protocols 2 to 5) that holds weights, and executes
- * nothing: a call in the stream is stored as a record of the name and its arguments, and a name
- * outside a short list is refused. Opcodes: Lib/pickletools.py.
+/* Reads a pickle (Python's object stream, protocols 2 to 5) and executes nothing: a call in the
+ * stream is stored as a record of the name and its arguments, and a name outside the caller's short
+ * list is refused. Opcodes: Lib/pickletools.py.
  *
  * Values live until xt_pickle_clear and point into the bytes that were read. Values may be shared
  * and may contain themselves: walk them to a fixed depth only. Memory is bounded by a multiple of
  * the stream's size. Errors leave the file's name to the caller.
  */
-#ifndef XT_MODELS_WEIGHTS_PICKLE_H
-#define XT_MODELS_WEIGHTS_PICKLE_H
+#ifndef XT_BASE_PICKLE_H
+#define XT_BASE_PICKLE_H
 
-#include "models/weights/weight_tensor.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/dtype.h"
+#include "base/err.h"
 
 enum xt_pickle_role {
     XT_PICKLE_ROLE_DICT,      /* a call creates a dictionary */
@@ -60,7 +65,8 @@ struct xt_pickle_value {
         const struct xt_pickle_global *global;
         struct {
             const struct xt_pickle_global *global;
-            struct xt_pickle_value *args; /* a TUPLE */
+            struct xt_pickle_value *args;        /* a TUPLE */
+            const struct xt_pickle_value *state; /* set afterwards, or NULL */
         } call;
         struct xt_pickle_value *id;
     };
@@ -68,8 +74,18 @@ struct xt_pickle_value {
 
 struct xt_pickle_block;
 
-/* The values of one or more streams. A zeroed struct is empty. */
+/* What a kind of file may hold. */
+struct xt_pickle_rules {
+    const struct xt_pickle_global *globals; /* the names that may be called */
+    size_t global_count;
+    size_t bytes_max;    /* a stream of this length was cut by its reader */
+    const char *content; /* "weights", for messages */
+    const char *remedy;  /* what to do with a file that holds other names */
+};
+
+/* The values of one or more streams. A zeroed struct with rules is empty. */
 struct xt_pickle {
+    const struct xt_pickle_rules *rules;
     struct xt_pickle_block *blocks;
     struct xt_pickle_value **persistent; /* every PERSISTENT value, in order */
     size_t persistent_count;

@@ -1,15 +1,15 @@
-#include "models/weights/pickle.h"
+#include "base/pickle.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "models/weights/weight_input.h"
-#include "models/weights/weight_store.h"
+#include "base/str.h"
 
 enum {
     BLOCK_VALUES = 256,
-    VALUES_MAX = 1 << 20, /* a ResNet-50 with optimizer state takes about twenty thousand */
+    VALUES_MAX = 1 << 20, /* a ResNet-50 with optimizer state takes about twenty thousand, CIFAR-100
+                             a hundred and fifty thousand */
     STACK_MAX = 1 << 20,
 };
 
@@ -17,35 +17,6 @@ struct xt_pickle_block {
     struct xt_pickle_block *next;
     size_t count;
     struct xt_pickle_value values[BLOCK_VALUES];
-};
-
-static const struct xt_pickle_global globals[] = {
-    {"collections", "OrderedDict", XT_PICKLE_ROLE_DICT, 0},
-    {"torch._utils", "_rebuild_tensor_v2", XT_PICKLE_ROLE_TENSOR, 0},
-    {"torch._utils", "_rebuild_tensor", XT_PICKLE_ROLE_TENSOR, 0},
-    {"torch._utils", "_rebuild_parameter", XT_PICKLE_ROLE_PARAMETER, 0},
-    {"torch", "FloatStorage", XT_PICKLE_ROLE_STORAGE, XT_F32},
-    {"torch", "DoubleStorage", XT_PICKLE_ROLE_STORAGE, XT_F64},
-    {"torch", "HalfStorage", XT_PICKLE_ROLE_STORAGE, XT_F16},
-    {"torch", "BFloat16Storage", XT_PICKLE_ROLE_STORAGE, XT_BF16},
-    {"torch", "LongStorage", XT_PICKLE_ROLE_STORAGE, XT_I64},
-    {"torch", "IntStorage", XT_PICKLE_ROLE_STORAGE, XT_I32},
-    {"torch", "ShortStorage", XT_PICKLE_ROLE_STORAGE, XT_I16},
-    {"torch", "CharStorage", XT_PICKLE_ROLE_STORAGE, XT_S8},
-    {"torch", "ByteStorage", XT_PICKLE_ROLE_STORAGE, XT_U8},
-    {"torch", "BoolStorage", XT_PICKLE_ROLE_STORAGE, XT_BOOL},
-    {"torch", "Size", XT_PICKLE_ROLE_OTHER, 0},
-    {"torch", "device", XT_PICKLE_ROLE_OTHER, 0},
-    {"torch", "float32", XT_PICKLE_ROLE_OTHER, 0},
-    {"torch", "float64", XT_PICKLE_ROLE_OTHER, 0},
-    {"torch", "float16", XT_PICKLE_ROLE_OTHER, 0},
-    {"torch", "bfloat16", XT_PICKLE_ROLE_OTHER, 0},
-    {"torch", "int64", XT_PICKLE_ROLE_OTHER, 0},
-    /* Left in checkpoints by learning-rate schedulers and Python's sets and bytes. */
-    {"collections", "Counter", XT_PICKLE_ROLE_OTHER, 0},
-    {"__builtin__", "set", XT_PICKLE_ROLE_OTHER, 0},
-    {"builtins", "set", XT_PICKLE_ROLE_OTHER, 0},
-    {"_codecs", "encode", XT_PICKLE_ROLE_OTHER, 0},
 };
 
 /* The state of one stream. Bytes are read by `take`, which checks bounds; `left` counts the
@@ -79,10 +50,10 @@ static enum xt_status damaged(struct machine *m, const char *why)
 
 static enum xt_status take(struct machine *m, uint64_t count, const uint8_t **out)
 {
-    if (count > m->size - m->at && m->size == XT_WEIGHT_HEADER_MAX)
+    const size_t most = m->pickle->rules->bytes_max;
+    if (count > m->size - m->at && m->size == most)
         return xt_err_set(m->err, XT_ERR_DATA,
-                          "its pickle is longer than the %d bytes that are read",
-                          XT_WEIGHT_HEADER_MAX);
+                          "its pickle is longer than the %zu bytes that are read", most);
     if (count > m->size - m->at)
         return xt_err_set(m->err, XT_ERR_DATA,
                           "its pickle ends early at byte %zu: the file was cut short or damaged, "
@@ -119,7 +90,7 @@ static enum xt_status make(struct machine *m, enum xt_pickle_kind kind,
                            struct xt_pickle_value **out)
 {
     if (m->values++ == VALUES_MAX)
-        return damaged(m, "it holds more objects than a file of weights can");
+        return damaged(m, "it holds more than a million objects");
     struct xt_pickle_block *block = m->pickle->blocks;
     if (!block || block->count == BLOCK_VALUES) {
         enum xt_status status = xt_mem_calloc(&block, 1, sizeof *block, "a pickle", m->err);
@@ -136,7 +107,7 @@ static enum xt_status make(struct machine *m, enum xt_pickle_kind kind,
 static enum xt_status push(struct machine *m, struct xt_pickle_value *value)
 {
     if (m->depth == STACK_MAX)
-        return damaged(m, "its stack grows beyond that of any file of weights");
+        return damaged(m, "its stack grows beyond a million objects");
     enum xt_status status = xt_mem_grow(&m->stack, &m->stack_capacity, m->depth + 1,
                                         sizeof *m->stack, "a pickle", m->err);
     if (!status)
@@ -371,22 +342,19 @@ static bool is_word(const uint8_t *bytes, size_t length, const char *word)
 static enum xt_status refuse(struct machine *m, const uint8_t *module, size_t module_length,
                              const uint8_t *name, size_t name_length)
 {
-    char shown_module[96];
-    char shown_name[96];
-    xt_weight_store_printable(shown_module, sizeof shown_module, module, module_length);
-    xt_weight_store_printable(shown_name, sizeof shown_name, name, name_length);
-    return xt_err_set(
-        m->err, XT_ERR_DATA,
-        "it wants to call %s.%s, which weights do not need, and nothing of it was run "
-        "(byte %zu of its pickle); a file that you trust can be made readable in "
-        "Python by torch.save(model.state_dict(), ...)",
-        shown_module, shown_name, m->opcode_at);
+    return xt_err_set(m->err, XT_ERR_DATA,
+                      "it wants to call %s.%s, which %s do not need, and nothing of it was run "
+                      "(byte %zu of its pickle); %s",
+                      xt_str_quote((const char *)module, module_length).text,
+                      xt_str_quote((const char *)name, name_length).text, m->pickle->rules->content,
+                      m->opcode_at, m->pickle->rules->remedy);
 }
 
 static enum xt_status push_global(struct machine *m, const uint8_t *module, size_t module_length,
                                   const uint8_t *name, size_t name_length)
 {
-    for (size_t i = 0; i < sizeof globals / sizeof *globals; i++) {
+    const struct xt_pickle_global *globals = m->pickle->rules->globals;
+    for (size_t i = 0; i < m->pickle->rules->global_count; i++) {
         if (!is_word(module, module_length, globals[i].module) ||
             !is_word(name, name_length, globals[i].name))
             continue;
@@ -474,15 +442,18 @@ static enum xt_status reduce(struct machine *m)
     return XT_OK;
 }
 
-/* State beside an object's content: a state_dict's _metadata. Ignored. */
+/* State beside an object's content. A dictionary's (a state_dict's _metadata) is ignored. */
 static enum xt_status build(struct machine *m)
 {
     enum xt_status status = need(m, 2);
     if (status)
         return status;
+    const struct xt_pickle_value *state = top(m);
     m->depth--;
     if (top(m)->kind != XT_PICKLE_DICT && top(m)->kind != XT_PICKLE_CALL)
         return damaged(m, "it sets the state of something that has none");
+    if (top(m)->kind == XT_PICKLE_CALL)
+        top(m)->call.state = state;
     return XT_OK;
 }
 
@@ -509,7 +480,7 @@ static enum xt_status persistent(struct machine *m)
 static enum xt_status mark(struct machine *m)
 {
     if (m->mark_count == STACK_MAX)
-        return damaged(m, "its stack grows beyond that of any file of weights");
+        return damaged(m, "its stack grows beyond a million objects");
     enum xt_status status = xt_mem_grow(&m->marks, &m->mark_capacity, m->mark_count + 1,
                                         sizeof *m->marks, "a pickle", m->err);
     if (!status)
@@ -572,12 +543,9 @@ static enum xt_status stop(struct machine *m)
 
 static enum xt_status unknown(struct machine *m, uint8_t opcode)
 {
-    return xt_err_set(
-        m->err, XT_ERR_DATA,
-        "its pickle uses opcode 0x%02x at byte %zu, which weights do not need; a file "
-        "that you trust can be made readable in Python by "
-        "torch.save(model.state_dict(), ...)",
-        opcode, m->opcode_at);
+    return xt_err_set(m->err, XT_ERR_DATA,
+                      "its pickle uses opcode 0x%02x at byte %zu, which %s do not need; %s", opcode,
+                      m->opcode_at, m->pickle->rules->content, m->pickle->rules->remedy);
 }
 
 static enum xt_status step(struct machine *m, uint8_t opcode)
@@ -736,7 +704,7 @@ void xt_pickle_clear(struct xt_pickle *pickle)
         free(block);
     }
     free(pickle->persistent);
-    *pickle = (struct xt_pickle){0};
+    *pickle = (struct xt_pickle){.rules = pickle->rules};
 }
 
 bool xt_pickle_is_text(const struct xt_pickle_value *value, const char *text)

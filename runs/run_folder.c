@@ -3,11 +3,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -95,8 +97,23 @@ static enum xt_status create_numbered(struct xt_run_folder *folder, const char *
 }
 
 /* The folder itself is locked: a file in it could be removed, and then locked by a second process.
- * File systems that lock no folders (NFS) lock a file. */
-enum lock_of { LOCK_FOLDER, LOCK_FILE };
+ * Linux keeps locks of folders to itself also on NFS: where the file system may be mounted by
+ * several machines, a file is locked as well, which the server sees. */
+enum lock_of { LOCK_FOLDER, LOCK_FILE, LOCKS };
+
+static bool is_local(int fd)
+{
+    static const unsigned long local[] = {
+        EXT4_SUPER_MAGIC,      XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC,
+        OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC,     RAMFS_MAGIC,       0x2fc12fc1 /* ZFS */};
+    struct statfs found;
+    if (fstatfs(fd, &found))
+        return false;
+    for (size_t i = 0; i < sizeof local / sizeof *local; i++)
+        if ((unsigned long)found.f_type == local[i])
+            return true;
+    return false;
+}
 
 static int open_lock(const char *path, enum lock_of what, bool create)
 {
@@ -140,29 +157,27 @@ static bool lock_patiently(int fd, enum lock_of what)
 static enum xt_status take_lock(struct xt_run_folder *folder, struct xt_err *err)
 {
     for (enum lock_of what = LOCK_FOLDER; what <= LOCK_FILE; what++) {
-        folder->lock = open_lock(folder->path, what, true);
-        if (folder->lock < 0)
+        int fd = folder->locks[what] = open_lock(folder->path, what, true);
+        if (fd < 0)
             return xt_err_set(err, XT_ERR_RUN, "cannot write in the run folder %s: %s",
                               folder->path, strerror(errno));
-        if (lock_patiently(folder->lock, what)) {
+        if (lock_patiently(fd, what)) {
             if (what == LOCK_FILE)
-                xt_log_detail("%s: its file system locks no folders; %s is locked, which nobody "
+                xt_log_detail("%s may be on several machines: %s in it is locked, which nobody "
                               "may remove during the run",
                               folder->path, lock_name);
-            return XT_OK;
-        }
-        if (is_held(errno))
+            if (what == LOCK_FILE || is_local(fd))
+                return XT_OK;
+        } else if (is_held(errno)) {
             return xt_err_set(err, XT_ERR_USAGE,
                               "%s is in use by another xtrain; wait for it, or choose another "
                               "--out",
                               folder->path);
-        if (what == LOCK_FOLDER)
-            close(folder->lock);
+        }
     }
-    xt_log_warn(
-        "%s: its file system has no locks (%s), so a second xtrain on this run would not be "
-        "seen",
-        folder->path, strerror(errno));
+    xt_log_warn("%s: its file system has no locks between machines (%s), so a second xtrain on "
+                "this run might not be seen",
+                folder->path, strerror(errno));
     return XT_OK;
 }
 
@@ -170,14 +185,17 @@ bool xt_run_folder_in_use(const char *path, bool *known)
 {
     *known = false;
     bool held = false;
-    for (enum lock_of what = LOCK_FOLDER; what <= LOCK_FILE && !*known; what++) {
+    for (enum lock_of what = LOCK_FOLDER; what <= LOCK_FILE && !held; what++) {
         int fd = open_lock(path, what, false);
         if (fd < 0)
             continue;
         bool locked = lock(fd, what, true);
         held = !locked && is_held(errno);
-        *known = locked || held;
+        *known = *known || locked || held;
+        bool is_enough = locked && is_local(fd);
         close(fd);
+        if (is_enough)
+            break;
     }
     return held;
 }
@@ -185,7 +203,7 @@ bool xt_run_folder_in_use(const char *path, bool *known)
 enum xt_status xt_run_folder_open(struct xt_run_folder *folder, const char *out, const char *model,
                                   bool existing, struct xt_err *err)
 {
-    *folder = (struct xt_run_folder){.lock = -1};
+    *folder = (struct xt_run_folder){.locks = {-1, -1}};
     enum xt_status status = XT_OK;
     if (out) {
         status = xt_mem_strdup(&folder->path, out, err);
@@ -208,10 +226,11 @@ enum xt_status xt_run_folder_open(struct xt_run_folder *folder, const char *out,
 
 void xt_run_folder_clear(struct xt_run_folder *folder)
 {
-    if (folder->lock >= 0)
-        close(folder->lock);
+    for (int i = 0; i < LOCKS; i++)
+        if (folder->locks[i] >= 0)
+            close(folder->locks[i]);
     free(folder->path);
-    *folder = (struct xt_run_folder){.lock = -1};
+    *folder = (struct xt_run_folder){.locks = {-1, -1}};
 }
 
 enum xt_status xt_run_folder_file(const struct xt_run_folder *folder, const char *name, char **out,

@@ -1,5 +1,6 @@
 /* A run's folder: created new, never overwritten, and used by one process at a time: the folder
- * itself is locked, on NFS a file in it; a warning where there are no locks.
+ * itself is locked, on file systems of several machines (NFS) a file in it too; a warning where
+ * there are no locks.
  */
 #ifndef XT_RUNS_RUN_FOLDER_H
 #define XT_RUNS_RUN_FOLDER_H
@@ -11,7 +12,7 @@
 
 struct xt_run_folder {
     char *path;
-    int lock; /* file descriptor, -1: none */
+    int locks[2]; /* file descriptors, -1: none */
 };
 
 /* `out` NULL: runs/MODEL-DATE-N, the first free N. `existing` allows a folder that holds a run

@@ -1,11 +1,39 @@
 #include "runs/run_folder.h"
 
+#include <errno.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "support.h"
+
+/* A file system of several machines: each of them locks folders for itself, or not at all. These
+ * stand before libc's. */
+static struct {
+    bool is_used;
+    int error; /* of a lock of a folder; 0: it is had */
+} network;
+
+int fstatfs(int fd, struct statfs *out)
+{
+    int code = (int)syscall(SYS_fstatfs, fd, out);
+    if (network.is_used)
+        out->f_type = NFS_SUPER_MAGIC;
+    return code;
+}
+
+int flock(int fd, int how)
+{
+    if (!network.is_used)
+        return (int)syscall(SYS_flock, fd, how);
+    errno = network.error;
+    return network.error ? -1 : 0;
+}
 
 static void touch(const char *folder, const char *name)
 {
@@ -98,6 +126,27 @@ static void a_lock_file_that_is_removed_lets_nobody_in(void **state)
     assert_true(known);
 }
 
+static void a_user_on_another_machine_is_refused(void **state)
+{
+    static const int errors[] = {0, ENOLCK, EOPNOTSUPP};
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        struct xt_run_folder first;
+        struct xt_run_folder second;
+        struct xt_err err = {0};
+        bool known = false;
+        network.is_used = true;
+        network.error = errors[i];
+        assert_int_equal(xt_run_folder_open(&first, *state, "lprnet", true, &err), XT_OK);
+        assert_int_equal(xt_run_folder_open(&second, *state, "lprnet", true, &err), XT_ERR_USAGE);
+        support_assert_error(&err, XT_ERR_USAGE, "in use by another xtrain");
+        assert_true(xt_run_folder_in_use(*state, &known) && known);
+        xt_run_folder_clear(&second);
+        xt_run_folder_clear(&first);
+        assert_false(xt_run_folder_in_use(*state, &known));
+        network.is_used = false;
+    }
+}
+
 static void a_file_is_set_aside_and_a_missing_one_is_no_matter(void **state)
 {
     struct xt_run_folder folder;
@@ -122,6 +171,7 @@ int main(void)
         TEST(half_written_files_are_cleared_away_and_no_others),
         TEST(a_second_user_is_refused_until_the_first_lets_go),
         TEST(a_lock_file_that_is_removed_lets_nobody_in),
+        TEST(a_user_on_another_machine_is_refused),
         TEST(a_file_is_set_aside_and_a_missing_one_is_no_matter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -401,7 +401,7 @@ static enum xt_status prepare(struct xt_trainer *trainer, struct xt_err *err)
 static struct xt_trainer empty(const struct xt_train_settings *settings)
 {
     return (struct xt_trainer){.settings = settings,
-                               .folder = {.lock = -1},
+                               .folder = {.locks = {-1, -1}},
                                .log = {.fd = -1},
                                .report = {.events = {.fd = -1}},
                                .best_step = -1,

@@ -254,6 +254,14 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .summary = "write the manual page, or that of a command (xtrain man eval | man -l -)",
             .arguments = "[COMMAND]",
         },
+    [XT_COMMAND_SCHEMA] =
+        {
+            .name = "schema",
+            .summary = "write the JSON Schema of what a command prints with --json",
+            .arguments = "COMMAND|image|progress|evaluation",
+            .least_arguments = 1,
+            .details = "image, progress and evaluation are the lines of --jsonl.",
+        },
     [XT_COMMAND_COMPLETION] =
         {
             .name = "completion",

@@ -38,6 +38,7 @@ enum xt_command_id {
     XT_COMMAND_HELP,
     XT_COMMAND_VERSION,
     XT_COMMAND_MAN,
+    XT_COMMAND_SCHEMA,
     XT_COMMAND_COMPLETION,
     XT_COMMAND_COUNT,
 };
@@ -95,6 +96,7 @@ enum xt_status xt_cmd_doctor(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_selftest(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_cache(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_help(struct xt_options *options, struct xt_err *err);
+enum xt_status xt_cmd_schema(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_man(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_completion(struct xt_options *options, struct xt_err *err);
 /* Implements --version. */

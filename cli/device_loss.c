@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/system/thread.h"
+#include "cli/json/result.h"
 #include "device/faults/guard.h"
 #include "ranks/ranks.h"
 
@@ -74,6 +75,8 @@ static void add_rest(const struct xt_device_loss *loss, bool restart, int count,
                          XT_DEVICE_LOSSES_MAX);
     if (!restart && step >= 0)
         xt_str_append_to(text, size, "; resume with: %s", loss->line);
+    if (!restart && step >= 0)
+        xt_result_next(loss->line);
 }
 
 bool xt_run_is_restarted(void)
@@ -130,22 +133,15 @@ static void append_json(char *out, size_t size, const char *text)
 /* The JSON object of --json when the full report can no longer be written. */
 static void put_json(const struct xt_device_loss *loss, const char *why)
 {
-    char text[sizeof loss->json + 4096];
-    char utf8[2048];
-    if (!*loss->json)
-        return;
-    snprintf(text, sizeof text, "%s\"step\":%" PRId64 ",\"exit_code\":%d,\"exit_reason\":\"",
-             loss->json, xt_trainer_summary(loss->trainer).state.step, (int)XT_ERR_DEVICE);
+    char members[sizeof loss->json + 2048];
+    char utf8[1024];
+    snprintf(members, sizeof members, "%s\"step\":%" PRId64 ",\"exit_reason\":\"", loss->json,
+             xt_trainer_summary(loss->trainer).state.step);
     xt_str_escape_bytes(why, utf8, sizeof utf8);
-    append_json(text, sizeof text - 4, utf8);
-    xt_str_append_to(text, sizeof text, "\"}\n");
-    size_t length = strlen(text);
-    for (size_t at = 0; at < length;) {
-        ssize_t wrote = write(STDOUT_FILENO, text + at, length - at);
-        if (wrote <= 0)
-            return;
-        at += (size_t)wrote;
-    }
+    append_json(members, sizeof members - 4, utf8);
+    xt_str_append_to(members, sizeof members, "\",");
+    if (*loss->json)
+        xt_result_last_words(members, why, XT_ERR_DEVICE);
 }
 
 /* Called where no error can be returned, such as from a signal handler. */
@@ -169,16 +165,16 @@ static void last_words(void *context, const char *why)
     xt_reexec_exit(XT_ERR_DEVICE);
 }
 
-/* `{"run":"...","steps":100,`, on one rank. */
+/* `"run":"...","steps":100,`, on one rank. */
 static void begin_json(struct xt_device_loss *loss)
 {
     const struct xt_run_summary summary = xt_trainer_summary(loss->trainer);
     const struct xt_run_summary *run = &summary;
     char path[2000];
-    if (!loss->settings->output.json || !xt_ranks_is_first(loss->settings->ranks))
+    if (!xt_result_is_json() || !xt_ranks_is_first(loss->settings->ranks))
         return;
     xt_str_escape_bytes(run->folder->path, path, sizeof path);
-    xt_str_append_to(loss->json, sizeof loss->json, "{\"run\":\"");
+    xt_str_append_to(loss->json, sizeof loss->json, "\"run\":\"");
     append_json(loss->json, sizeof loss->json - 64, path);
     xt_str_append_to(loss->json, sizeof loss->json, "\",\"steps\":%" PRId64 ",", run->plan.steps);
 }

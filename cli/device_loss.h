@@ -18,7 +18,7 @@ struct xt_device_loss {
     const struct xt_settings *settings;
     struct xt_reexec reexec;
     char line[1024];   /* the command that resumes the run */
-    char json[4096];   /* with --json: the start of the object that last words complete */
+    char json[4096];   /* with --json: members of the object that last words print */
     int count;         /* consecutive losses before this start */
     int64_t last_step; /* step of its last checkpoint; -1: none */
     bool taken;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/system/stop.h"
 #include "cli/commands.h"
+#include "cli/json/result.h"
 #include "cli/options/help.h"
 #include "cli/options/options.h"
 #include "cli/placement.h"
@@ -51,6 +52,7 @@ static command_function *const functions[XT_COMMAND_COUNT] = {
     [XT_COMMAND_HELP] = xt_cmd_help,
     [XT_COMMAND_VERSION] = xt_cmd_version,
     [XT_COMMAND_MAN] = xt_cmd_man,
+    [XT_COMMAND_SCHEMA] = xt_cmd_schema,
     [XT_COMMAND_COMPLETION] = xt_cmd_completion,
 };
 
@@ -120,7 +122,7 @@ static enum xt_status show_config(const struct xt_options *options, struct xt_er
 static enum xt_status work(struct xt_options *options, struct xt_err *err)
 {
     struct xt_kernel_progress kernels;
-    xt_kernel_progress_init(&kernels, options->values.output.quiet, options->values.output.json);
+    xt_kernel_progress_init(&kernels, options->values.output.quiet, xt_result_is_json());
     options->values.network.kernels = &kernels.observer;
     enum xt_status status = xt_options_find_weights(options, err);
     return status ? status : functions[options->command](options, err);
@@ -153,6 +155,18 @@ static enum xt_status run_command(struct xt_options *options, bool named, struct
     return xt_ranks_end(values->ranks, status, err);
 }
 
+/* Before the options are parsed, since a mistake in them is a result too. */
+static enum xt_result_form form_of(int argc, const char *const *argv)
+{
+    enum xt_result_form form = XT_RESULT_TEXT;
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--jsonl") == 0)
+            form = XT_RESULT_LINES;
+        else if (strcmp(argv[i], "--json") == 0 && form == XT_RESULT_TEXT)
+            form = XT_RESULT_JSON;
+    return form;
+}
+
 enum { MODELS_MAX = 31 };
 
 static void list_models(const char *names[MODELS_MAX + 1])
@@ -168,8 +182,12 @@ static enum xt_status run(int argc, const char *const *argv, struct xt_err *err)
     list_models(names);
     enum xt_command_id command = XT_COMMAND_TRAIN;
     int words = 0;
-    if (argc > 0 && argv[0][0] != '-') {
+    if (argc > 0 && argv[0][0] != '-')
         command = xt_command_find(argv, argc, &words);
+    xt_result_begin(command, form_of(argc, argv));
+    if (!xt_cli_ranks_speaks(command))
+        xt_result_mute();
+    if (argc > 0 && argv[0][0] != '-') {
         if (command == XT_COMMAND_COUNT && xt_command_is_group(argv[0]))
             return run_group(argc, argv, &models, err);
         if (command == XT_COMMAND_COUNT)
@@ -217,7 +235,13 @@ static void end_without_memory(void)
 {
     xt_log_error("out of memory: oneDNN could not continue; a smaller --batch or fewer "
                  "--threads need less, or raise the limit (ulimit -v, the cgroup)");
+    xt_result_last_words("", "out of memory", XT_ERR_MEMORY);
     _exit(XT_ERR_MEMORY);
+}
+
+static void end_at_once(enum xt_status status)
+{
+    xt_result_last_words("", "ended by a second signal", status);
 }
 
 int main(int argc, char **argv)
@@ -225,10 +249,12 @@ int main(int argc, char **argv)
     struct xt_err err = {.status = XT_OK};
     open_standard_streams();
     xt_stop_watch();
+    xt_stop_on_end(end_at_once);
     xt_dnnl_on_no_memory(end_without_memory);
     enum xt_status status =
         run(argc > 0 ? argc - 1 : 0, (const char *const *)argv + (argc > 0), &err);
-    if (!write_out() && status == XT_OK)
+    bool printed = xt_result_end(status, &err);
+    if ((!write_out() || !printed) && status == XT_OK)
         status = xt_err_set(&err, XT_ERR_RUN, "cannot write to standard output: %s",
                             errno ? strerror(errno) : "an earlier write failed");
     xt_log_clear_line();

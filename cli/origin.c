@@ -1,5 +1,7 @@
 #include "cli/origin.h"
 
+#include <stdlib.h>
+
 #include "base/log.h"
 
 void xt_origin_note(const struct xt_run_mark *mark)
@@ -14,9 +16,9 @@ void xt_origin_report(struct xt_report *to, const struct xt_run_mark *mark, bool
     const struct xt_run_mark_text text = xt_run_mark_format(mark);
     if (!*text.text)
         return;
-    struct xt_report *run = xt_report_group(to, "run");
-    xt_report_add(run, "name", NULL, "%s", mark->run);
-    xt_report_add(run, "step", NULL, "%s", mark->step);
+    struct xt_report *run = xt_report_group(to, "origin");
+    xt_report_add(run, "run", NULL, "%s", mark->run);
+    xt_report_add(run, "step", NULL, "%lld", atoll(mark->step));
     xt_report_add(run, "record", NULL, "%s", xt_run_mark_short(mark).text);
     if (line)
         xt_report_line(to, "weights of %s", text.text);

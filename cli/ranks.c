@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cli/json/result.h"
 #include "ranks/facts.h"
 #include "ranks/launch.h"
 #include "ranks/ranks.h"
@@ -27,11 +28,18 @@ static enum kind kind_of(enum xt_command_id command)
     case XT_COMMAND_HELP:
     case XT_COMMAND_VERSION:
     case XT_COMMAND_MAN:
+    case XT_COMMAND_SCHEMA:
     case XT_COMMAND_COMPLETION:
         return EACH_HOST;
     default:
         return ONE_PROCESS;
     }
+}
+
+bool xt_cli_ranks_speaks(enum xt_command_id command)
+{
+    const struct xt_launch launch = xt_launch_read(getenv);
+    return launch.tasks < 2 || launch.task == 0 || kind_of(command) == EACH_HOST;
 }
 
 /* Rank 0 reports the error. */
@@ -66,6 +74,11 @@ static enum xt_status compare_settings(const struct xt_options *options, struct 
     return status;
 }
 
+static void print_failure(const struct xt_err *err)
+{
+    xt_result_last_words("", err->text, err->status);
+}
+
 enum xt_status xt_cli_ranks_open(struct xt_options *options, struct xt_err *err)
 {
     struct xt_settings *s = &options->values;
@@ -76,6 +89,7 @@ enum xt_status xt_cli_ranks_open(struct xt_options *options, struct xt_err *err)
     if (status || !s->ranks)
         return status;
     s->ranks->timeout = s->rank.timeout;
+    s->ranks->failing = print_failure;
     s->device.own_xpu = s->ranks->xpu;
     s->data.processes = s->ranks->local_size;
     s->data.cache_is_made = !xt_ranks_is_first(s->ranks);
@@ -83,7 +97,8 @@ enum xt_status xt_cli_ranks_open(struct xt_options *options, struct xt_err *err)
         xt_log_set_level(XT_LOG_SILENT);
         s->output.quiet = true;
         s->output.verbose = false;
-        if (!freopen("/dev/null", "w", stdout))
+        xt_result_mute();
+        if (!xt_result_is_json() && !freopen("/dev/null", "w", stdout))
             return xt_err_set(err, XT_ERR_RUN, "/dev/null cannot be opened");
     }
     if (s->device.name && strcmp(s->device.name, "auto") == 0)

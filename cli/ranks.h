@@ -14,6 +14,8 @@
  * its own XPU. options->values.ranks is NULL for a single process and for commands that describe
  * each host; commands that must not run in several processes return XT_ERR_USAGE, as do ranks whose
  * settings differ. */
+/* Whether this process prints a result, if it is one of several. */
+bool xt_cli_ranks_speaks(enum xt_command_id command);
 enum xt_status xt_cli_ranks_open(struct xt_options *options, struct xt_err *err);
 
 /* Prints the table of ranks; nothing for a single process. */

@@ -445,6 +445,16 @@ static bool print_json(const struct xt_report *report, FILE *out)
     return text;
 }
 
+enum xt_status xt_report_take(struct xt_report *report, struct cJSON **out, struct xt_err *err)
+{
+    bool fine = report && !report->failed;
+    *out = fine ? report->json : NULL;
+    if (fine)
+        report->json = NULL;
+    xt_report_destroy(report);
+    return fine ? XT_OK : xt_err_no_memory(err, "the report", 0);
+}
+
 enum xt_status xt_report_end(struct xt_report *report, enum xt_report_form form, FILE *out,
                              struct xt_err *err)
 {

@@ -60,6 +60,11 @@ void xt_report_line(struct xt_report *at, const char *format, ...)
 /* Marks the report as incomplete: out of memory. */
 void xt_report_fail(struct xt_report *at);
 
+struct cJSON;
+
+/* Destroys the report, but for its JSON: *out is the caller's; NULL after a failure. */
+enum xt_status xt_report_take(struct xt_report *report, struct cJSON **out, struct xt_err *err);
+
 /* JSON is one object on one line. */
 enum xt_report_form { XT_REPORT_TEXT, XT_REPORT_JSON };
 

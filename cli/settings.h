@@ -83,6 +83,7 @@ struct xt_dataset_settings {
 
 struct xt_output_settings {
     bool json;
+    bool jsonl; /* lines as they come, and the object last */
     bool quiet;
     bool verbose;
     bool log_time;

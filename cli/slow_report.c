@@ -41,8 +41,8 @@ void xt_slow_report_why(struct xt_report *to, const struct xt_slow *slow,
     describe_step(to, facts);
     xt_slow_describe_examined(slow, examined, sizeof examined);
     xt_slow_describe_rest(slow, facts, rest, sizeof rest);
-    xt_report_add(to, "looked_at", NULL, "%s", examined);
-    xt_report_add(to, "not_looked_at", NULL, "%s", rest);
+    xt_report_add(to, "examined", NULL, "%s", examined);
+    xt_report_add(to, "not_examined", NULL, "%s", rest);
     if (!*examined)
         xt_report_line(to, "nothing was examined: on the CPU --profile shows where the time goes");
     else if (slow->count)

@@ -426,6 +426,8 @@ static void end_all(struct xt_ranks *ranks, const struct xt_err *err, bool speak
     xt_log_clear_line();
     if (speaks)
         xt_log_error("%s", err->text);
+    if (speaks && ranks->failing)
+        ranks->failing(err);
     signal(SIGALRM, SIG_DFL);
     alarm(SECONDS);
     ranks->mpi->abort(ranks->job, (int)err->status);

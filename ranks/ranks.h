@@ -54,6 +54,8 @@ struct xt_ranks {
     struct xt_ranks_time time;
     struct xt_ranks_compared compared;
 
+    void (*failing)(const struct xt_err *err); /* called before all are aborted; NULL: nothing */
+
     /* its own */
     const struct xt_mpi_table *mpi;
     struct xt_mpi_job *job;

@@ -78,7 +78,7 @@ def main():
         ours = statistics.median(t[0]['step_ms'] for t in turns)
         theirs = statistics.median(t[1]['ms'] for t in turns)
         ratios = sorted(t[1]['ms'] / t[0]['step_ms'] for t in turns)
-        first = statistics.median(t[0]['first_step_s'] for t in turns)
+        first = statistics.median(t[0]['first_step_seconds'] for t in turns)
         peak = max(t[0]['peak_rss_mb'] for t in turns)
         print(f'| {network} {"f32" if args.amp == "off" else args.amp} | {ours:.0f} | {theirs:.0f} | '
               f'{theirs / ours:.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) | {first:.1f} | {peak:.0f} | '

@@ -12,6 +12,7 @@
 static struct {
     volatile sig_atomic_t number;
     volatile sig_atomic_t second;
+    void (*ending)(enum xt_status status);
 } requested;
 
 static const int asking[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGXCPU};
@@ -29,9 +30,16 @@ static void on_signal(int number)
         /* The compilation of a kernel can take minutes. */
         xt_log_from_signal("xtrain: stopping after what is in hand; a second signal ends it");
     } else if (number != SIGXCPU && (sig_atomic_t)now.tv_sec - requested.second > 1) {
+        if (requested.ending)
+            requested.ending(number == SIGINT ? XT_INTERRUPTED : XT_STOPPED);
         signal(number, SIG_DFL);
         raise(number);
     }
+}
+
+void xt_stop_on_end(void (*ending)(enum xt_status status))
+{
+    requested.ending = ending;
 }
 
 static void mask(int how)

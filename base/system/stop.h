@@ -9,6 +9,8 @@
 /* Installs the handlers; called once by cli/main. An ignored SIGHUP (nohup) stays ignored; SIGPIPE
  * and SIGXFSZ are ignored, so that the write fails instead. */
 void xt_stop_watch(void);
+/* Calls it before a second signal ends the process, in the handler. */
+void xt_stop_on_end(void (*ending)(enum xt_status status));
 /* In a child: restores the default actions. */
 void xt_stop_forget(void);
 /* Blocks the signals until the program that replaces this one handles them. Async-signal-safe. */

@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/progress.h"
+#include "cli/json/result.h"
 #include "cli/report.h"
 #include "models/registry.h"
 #include "cli/bench/infer.h"
@@ -132,7 +133,7 @@ static enum xt_status report(const struct xt_options *options, const struct xt_b
         if (s->bench.profile)
             describe_profile(row, run, types[chosen[i % count]].name);
     }
-    return xt_report_end(report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    return xt_result_put(report, err);
 }
 
 static enum xt_status measure(const struct xt_options *options, struct xt_bench_infer *bench,

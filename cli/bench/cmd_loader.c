@@ -21,6 +21,7 @@
 #include "base/system/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
+#include "cli/json/result.h"
 #include "cli/report.h"
 #include "data/sources/registry.h"
 #include "device/upload.h"
@@ -339,7 +340,7 @@ static enum xt_status report(const struct bench *bench, const struct xt_settings
     xt_report_add(report, "bad_images", bad ? "  bad" : NULL, "%10zu of the images", bad);
     if (bench->device.own_memory)
         describe_transfer(report, bench);
-    return xt_report_end(report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    return xt_result_put(report, err);
 }
 
 static enum xt_status run(struct bench *bench, const struct xt_settings *s, struct xt_err *err)

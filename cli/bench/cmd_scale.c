@@ -15,6 +15,7 @@
 #include "cli/bench/scratch.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
+#include "cli/json/result.h"
 #include "cli/report.h"
 #include "models/registry.h"
 
@@ -159,7 +160,7 @@ static enum xt_status report(const struct scale *scale, struct xt_err *err)
     struct xt_report *report = xt_report_create();
     xt_report_line(report, "%s: the same batch of %d by 1 rank and by several, on this machine",
                    xt_model_title(s->network.model), s->network.batch);
-    struct xt_report *table = xt_report_table(report, "ranks");
+    struct xt_report *table = xt_report_table(report, "runs");
     for (int i = 0; i < scale->count; i++) {
         const struct scale_run *run = &scale->runs[i];
         struct xt_report *row = xt_report_group(table, NULL);
@@ -172,7 +173,7 @@ static enum xt_status report(const struct scale *scale, struct xt_err *err)
         xt_report_scaled(row, "other", "else %", 100, "%.1f", run->other);
         xt_report_scaled(row, "beside_backward", "beside backward %", 100, "%.0f", run->beside);
     }
-    return xt_report_end(report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    return xt_result_put(report, err);
 }
 
 enum xt_status xt_cmd_bench_scale(struct xt_options *options, struct xt_err *err)

@@ -14,6 +14,7 @@
 #include "cli/options/options.h"
 #include "cli/bench/scratch.h"
 #include "cli/bench/start_report.h"
+#include "cli/json/result.h"
 #include "cli/report.h"
 #include "models/registry.h"
 
@@ -99,12 +100,12 @@ static struct xt_span ratio(const struct pair *pair)
 }
 
 /* A phase of one start: two columns of the phase's row. */
-static void add_span(struct xt_report *row, struct xt_report *start, const char *key,
-                     const char *title, const struct xt_span *span)
+static void add_span(struct xt_report *row, const char *key, const char *title,
+                     const struct xt_span *span)
 {
-    struct xt_report *to = xt_report_group_in(row, start, key);
-    xt_report_add(to, "wall_s", title, "%9.2f s", span->wall);
-    xt_report_add(to, "cpu_s", "CPU time", "%9.2f s", span->cpu);
+    struct xt_report *to = xt_report_group(row, key);
+    xt_report_add(to, "seconds", title, "%9.2f s", span->wall);
+    xt_report_add(to, "cpu_seconds", "CPU time", "%9.2f s", span->cpu);
 }
 
 static void add_kernels(struct xt_report *at, struct xt_report *start, const char *title,
@@ -129,14 +130,14 @@ static void describe_pair(struct xt_report *list, const struct pair *pair)
     const char *type = xt_dtype_name(pair->cold.dtype);
     bool cached = pair->cold.has_cache;
     xt_report_add(item, "type", NULL, "%s", type);
-    struct xt_report *table = xt_report_table(item, NULL);
+    struct xt_report *table = xt_report_table(item, "phases");
     for (int i = 0; i <= XT_START_PHASES; i++) {
         struct xt_report *row = xt_report_group(table, NULL);
         struct xt_start_phase first = xt_start_phase(&pair->cold, i);
         struct xt_start_phase second = xt_start_phase(&pair->warm, i);
-        xt_report_add(row, NULL, type, "  %-20s", first.name);
-        add_span(row, cold, first.key, cached ? "cold" : "first", &first.span);
-        add_span(row, warm, second.key, cached ? "warm" : "second", &second.span);
+        xt_report_add(row, "name", type, "  %-20s", first.name);
+        add_span(row, "cold", cached ? "cold" : "first", &first.span);
+        add_span(row, "warm", cached ? "warm" : "second", &second.span);
     }
     xt_report_add(item, "ratio", cached ? "  cold / warm:" : "  first / second:", "%.1f",
                   times.wall);
@@ -163,7 +164,7 @@ static enum xt_status report(const struct bench *bench, struct xt_err *err)
     struct xt_report *list = xt_report_list(report, "starts");
     for (int i = 0; i < bench->count; i++)
         describe_pair(list, &bench->pairs[i]);
-    return xt_report_end(report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    return xt_result_put(report, err);
 }
 
 enum xt_status xt_cmd_bench_start(struct xt_options *options, struct xt_err *err)

@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "base/system/process.h"
+#include "cli/json/result.h"
 #include "cli/bench/against.h"
 #include "cli/bench/step_report.h"
 #include "cli/commands.h"
@@ -190,7 +191,7 @@ static enum xt_status report(const struct command *command, struct xt_err *err)
                       (struct xt_bench_show){.profile = s->bench.profile,
                                              .why = s->bench.why,
                                              .beside = is_beside(command)});
-    return xt_report_end(report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    return xt_result_put(report, err);
 }
 
 static enum xt_status run_all(struct command *command, struct xt_err *err)

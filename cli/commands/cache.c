@@ -13,6 +13,7 @@
 #include "cli/commands/cache_stores.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
+#include "cli/json/result.h"
 #include "cli/report.h"
 #include "cli/signature.h"
 #include "device/kernels/ahead.h"
@@ -65,10 +66,10 @@ static void describe_store(struct xt_report *table, const struct xt_cache_store 
     struct xt_report *row = xt_report_group(table, NULL);
     char day[24];
     format_day(store->used, day);
-    xt_report_add(row, "folder", NULL, "%s", store->folder);
+    xt_report_add(row, "path", NULL, "%s", store->folder);
     xt_report_add(row, NULL, "cache", "%s", xt_file_name(store->folder));
     xt_report_add(row, "kernels", "kernels", "%zu", store->files.count);
-    xt_report_add(row, "bad", "bad", "%zu", store->bad);
+    xt_report_add(row, "bad_kernels", "bad", "%zu", store->bad);
     xt_report_scaled(row, "bytes", "MB", 1e-6, "%8.1f", (double)store->bytes);
     xt_report_add(row, "last_used", NULL, "%lld", (long long)store->used);
     xt_report_add(row, NULL, "last used", "%-16s", day);
@@ -86,20 +87,18 @@ static void describe_store(struct xt_report *table, const struct xt_cache_store 
 }
 
 /* JSON has each cache, also for `cache info`. */
-static enum xt_status report(const struct xt_cache_stores *stores, bool each, bool json,
-                             struct xt_err *err)
+static enum xt_status report(const struct xt_cache_stores *stores, bool each, struct xt_err *err)
 {
     struct xt_report *report = xt_report_create();
-    xt_report_add(report, "base", "folder", "%s", stores->base);
+    xt_report_add(report, "path", "folder", "%s", stores->base);
     describe_all(report, stores);
     struct xt_report *table = xt_report_table(report, "caches");
-    for (size_t i = 0; i < stores->count && (each || json); i++)
+    for (size_t i = 0; i < stores->count && (each || xt_result_is_json()); i++)
         describe_store(table, &stores->items[i]);
-    return xt_report_end(report, json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    return xt_result_put(report, err);
 }
 
-static enum xt_status verify(const struct xt_cache_stores *stores, enum xt_report_form form,
-                             struct xt_err *err)
+static enum xt_status verify(const struct xt_cache_stores *stores, struct xt_err *err)
 {
     struct xt_report *report = xt_report_create();
     struct xt_report *faults = xt_report_list(report, "faults");
@@ -117,17 +116,17 @@ static enum xt_status verify(const struct xt_cache_stores *stores, enum xt_repor
             if (fault) {
                 xt_report_add(fault, "cache", "", "%s/", xt_file_name(store->folder));
                 xt_report_add(fault, "file", "", "%s: ", file->name);
-                xt_report_add(fault, "why", "", "%s\n", file->why);
+                xt_report_add(fault, "reason", "", "%s\n", file->why);
             }
             fine += file->fine;
             bad += !file->fine;
         }
     }
-    xt_report_add(report, "fine", "",
+    xt_report_add(report, "good_kernels", "",
                   fine == 1 ? "%zu kernel matches its record" : "%zu kernels match their record",
                   fine);
-    xt_report_add(report, "bad", "", bad == 1 ? ", %zu does not" : ", %zu do not", bad);
-    enum xt_status status = xt_report_end(report, form, stdout, err);
+    xt_report_add(report, "bad_kernels", "", bad == 1 ? ", %zu does not" : ", %zu do not", bad);
+    enum xt_status status = xt_result_put(report, err);
     if (status)
         return status;
     return bad ? xt_err_set(
@@ -184,21 +183,20 @@ static enum xt_status sort_files(const struct xt_cache_stores *stores, struct ag
 }
 
 static enum xt_status report_removed(size_t removed, uint64_t freed, uint64_t left,
-                                     enum xt_report_form form, struct xt_err *err)
+                                     struct xt_err *err)
 {
     struct xt_report *report = xt_report_create();
     xt_report_add(report, "removed", NULL, "%zu", removed);
     xt_report_add(report, NULL, "", "removed %s", xt_count((long long)removed, "kernel").text);
     xt_report_scaled(report, "bytes", "", 1e-6, ", %.1f MB", (double)freed);
     xt_report_scaled(report, "bytes_left", "", 1e-6, "; %.1f MB are left", (double)left);
-    return xt_report_end(report, form, stdout, err);
+    return xt_result_put(report, err);
 }
 
 /* Deletes oldest first, until the rest is within the age and size limits. Indexes keep the names of
  * deleted files; the next run drops them. */
 static enum xt_status prune(const struct xt_cache_stores *stores,
-                            const struct xt_prune_settings *settings, enum xt_report_form form,
-                            struct xt_err *err)
+                            const struct xt_prune_settings *settings, struct xt_err *err)
 {
     struct aged *files = NULL;
     size_t count = 0;
@@ -220,12 +218,11 @@ static enum xt_status prune(const struct xt_cache_stores *stores,
         freed += status ? 0 : file->bytes;
     }
     free(files);
-    return status ? status : report_removed(removed, freed, bytes - freed, form, err);
+    return status ? status : report_removed(removed, freed, bytes - freed, err);
 }
 
 /* Deletes only files that this program or a driver writes; a folder with anything else stays. */
-static enum xt_status clear(const struct xt_cache_stores *stores, enum xt_report_form form,
-                            struct xt_err *err)
+static enum xt_status clear(const struct xt_cache_stores *stores, struct xt_err *err)
 {
     static const char *const own[] = {"index.txt", "lock", "config.file"};
     size_t removed = 0;
@@ -244,7 +241,7 @@ static enum xt_status clear(const struct xt_cache_stores *stores, enum xt_report
             remove_file(store->folder, own[o], NULL);
         rmdir(store->folder);
     }
-    return status ? status : report_removed(removed, freed, bytes - freed, form, err);
+    return status ? status : report_removed(removed, freed, bytes - freed, err);
 }
 
 /* ---- the command ---- */
@@ -275,7 +272,6 @@ static enum xt_status find_verb(const struct xt_options *options, enum verb *out
 enum xt_status xt_cmd_cache(struct xt_options *options, struct xt_err *err)
 {
     struct xt_cache_stores stores = {0};
-    const enum xt_report_form form = options->values.output.json ? XT_REPORT_JSON : XT_REPORT_TEXT;
     enum verb verb = INFO;
     enum xt_status status = find_verb(options, &verb, err);
     const struct xt_trust_settings *trust = &options->values.trust;
@@ -288,17 +284,17 @@ enum xt_status xt_cmd_cache(struct xt_options *options, struct xt_err *err)
     if (!status)
         status = xt_cache_stores_read(&stores, options->values.device.cache_dir, err);
     if (!status && (verb == INFO || verb == LIST))
-        status = report(&stores, verb == LIST, options->values.output.json, err);
+        status = report(&stores, verb == LIST, err);
     else if (!status && verb == VERIFY)
-        status = verify(&stores, form, err);
+        status = verify(&stores, err);
     else if (!status && verb == PRUNE)
-        status = prune(&stores, &options->values.prune, form, err);
+        status = prune(&stores, &options->values.prune, err);
     else if (!status && verb == CLEAR)
-        status = clear(&stores, form, err);
+        status = clear(&stores, err);
     else if (!status && verb == EXPORT)
-        status = xt_cache_export(&stores, options->arguments[1], form, err);
+        status = xt_cache_export(&stores, options->arguments[1], err);
     else if (!status && verb == IMPORT)
-        status = xt_cache_import(&stores, options->arguments[1], form, err);
+        status = xt_cache_import(&stores, options->arguments[1], err);
     if (!status && trust->sign)
         status = xt_signature_make(options->arguments[1], trust->sign, err);
     xt_cache_stores_clear(&stores);

@@ -1,3 +1,4 @@
+#include "cli/json/result.h"
 #include "cli/commands/cache_carry.h"
 
 #include <archive.h>
@@ -115,7 +116,7 @@ static enum xt_status write_archive(const struct xt_cache_stores *stores,
 }
 
 enum xt_status xt_cache_export(const struct xt_cache_stores *stores, const char *to,
-                               enum xt_report_form form, struct xt_err *err)
+                               struct xt_err *err)
 {
     struct xt_file_writer writer = {0};
     size_t count = 0;
@@ -130,8 +131,8 @@ enum xt_status xt_cache_export(const struct xt_cache_stores *stores, const char 
     struct xt_report *report = xt_report_create();
     xt_report_line(report, "wrote %s to %s", xt_count((long long)count, "kernel").text, to);
     xt_report_add(report, "written", NULL, "%zu", count);
-    xt_report_add(report, "file", NULL, "%s", to);
-    return xt_report_end(report, form, stdout, err);
+    xt_report_add(report, "path", NULL, "%s", to);
+    return xt_result_put(report, err);
 }
 
 /* ---- import ---- */
@@ -322,7 +323,7 @@ static enum xt_status take_entry(struct importer *importer, struct archive *arch
 }
 
 enum xt_status xt_cache_import(const struct xt_cache_stores *stores, const char *from,
-                               enum xt_report_form form, struct xt_err *err)
+                               struct xt_err *err)
 {
     struct importer importer = {.base = stores->base, .from = from};
     int fd = -1;
@@ -364,7 +365,7 @@ enum xt_status xt_cache_import(const struct xt_cache_stores *stores, const char 
     xt_report_line(report, "took %s, refused %zu",
                    xt_count((long long)importer.taken, "kernel").text, importer.refused);
     xt_report_add(report, "refused", NULL, "%zu", importer.refused);
-    status = xt_report_end(report, form, stdout, err);
+    status = xt_result_put(report, err);
     if (status)
         return status;
     return importer.refused ? xt_err_set(err, XT_ERR_DATA, "%s: refused %s", from,

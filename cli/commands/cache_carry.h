@@ -9,10 +9,10 @@
 
 /* Writes the kernels that match their record to the file `to`. */
 enum xt_status xt_cache_export(const struct xt_cache_stores *stores, const char *to,
-                               enum xt_report_form form, struct xt_err *err);
+                               struct xt_err *err);
 /* Extracts what matches the archive's own index. XT_ERR_DATA at the first mismatch; files extracted
  * before it stay. */
 enum xt_status xt_cache_import(const struct xt_cache_stores *stores, const char *from,
-                               enum xt_report_form form, struct xt_err *err);
+                               struct xt_err *err);
 
 #endif

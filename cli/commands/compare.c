@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/past_runs.h"
 #include "cli/progress.h"
+#include "cli/json/result.h"
 #include "cli/report.h"
 
 /* State of the run: "done", "stopped", and so on; "" if not recorded. */
@@ -25,7 +26,7 @@ static void describe_evaluation(struct xt_report *row, const struct xt_past_eval
 {
     bool there = e->step >= 0;
     struct xt_report *to = xt_report_group(row, there ? key : NULL);
-    xt_report_scaled(to, there ? e->keys[0] : NULL, label, 100, "%.2f %%",
+    xt_report_scaled(to, there ? "accuracy" : NULL, label, 100, "%.2f %%",
                      there ? e->figures[0] : NAN);
     for (int i = 1; i < XT_PAST_FIGURES && there && *e->keys[i]; i++)
         xt_report_add(to, e->keys[i], NULL, "%f", e->figures[i]);
@@ -39,8 +40,8 @@ static void describe_run(struct xt_report *row, const struct xt_past_run *run)
     xt_progress_format_time(run->time, time, sizeof time);
     xt_report_add(row, "run", "run", "%s", run->folder);
     xt_report_add(row, "state", "state", "%s", state_of(run));
-    describe_evaluation(row, &run->best, "best", "best");
-    describe_evaluation(row, &run->last, "last", "last");
+    describe_evaluation(row, &run->best, "best_evaluation", "best");
+    describe_evaluation(row, &run->last, "last_evaluation", "last");
     xt_report_add(row, "step", "steps", "%.0f", (double)run->step);
     xt_report_add(row, "epoch", "epochs", "%.0f", (double)run->epoch);
     xt_report_add(row, "loss", "loss", fabs(run->loss) < 1000 ? "%.4f" : "%.4g", run->loss);
@@ -53,7 +54,7 @@ static void describe_run(struct xt_report *row, const struct xt_past_run *run)
 static void describe_settings(struct xt_report *report, const struct xt_past_runs *runs,
                               const char *const *keys, size_t count)
 {
-    struct xt_report *differ = xt_report_group(report, "different");
+    struct xt_report *differ = xt_report_group(report, "settings");
     struct xt_report *text = xt_report_table(xt_report_group_in(report, NULL, NULL), NULL);
     bool by_run = runs->count > count;
     for (size_t k = 0; k < count; k++) {
@@ -88,8 +89,7 @@ enum xt_status xt_cmd_compare(struct xt_options *options, struct xt_err *err)
         for (size_t i = 0; i < runs.count; i++)
             describe_run(xt_report_group(table, NULL), &runs.items[i]);
         describe_settings(report, &runs, keys, count);
-        status = xt_report_end(
-            report, options->values.output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+        status = xt_result_put(report, err);
     }
     free(keys);
     xt_past_runs_clear(&runs);

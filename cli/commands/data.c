@@ -11,6 +11,7 @@
 #include "base/system/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
+#include "cli/json/result.h"
 #include "cli/report.h"
 #include "data/pack.h"
 #include "data/sheet.h"
@@ -130,11 +131,11 @@ static void describe_sizes(struct xt_report *report, const struct xt_survey *sur
     struct xt_report *sizes = xt_report_list(report, "sizes");
     for (size_t i = 0; i < survey->size_count; i++) {
         const struct xt_survey_size *size = &survey->sizes[i];
-        struct xt_report *item = xt_report_list(sizes, NULL);
+        struct xt_report *item = xt_report_group(sizes, NULL);
         const char *label = i == 0 ? "  sizes" : i < SHOWN ? "" : NULL;
-        xt_report_add(item, NULL, label, i ? ", %d" : "%d", size->width);
-        xt_report_add(item, NULL, i < SHOWN ? "" : NULL, " x %d", size->height);
-        xt_report_add(item, NULL, i < SHOWN ? "" : NULL, " (%zu)", size->count);
+        xt_report_add(item, "width", label, i ? ", %d" : "%d", size->width);
+        xt_report_add(item, "height", i < SHOWN ? "" : NULL, " x %d", size->height);
+        xt_report_add(item, "count", i < SHOWN ? "" : NULL, " (%zu)", size->count);
     }
     if (survey->size_count > SHOWN)
         xt_report_add(report, NULL, "", ", and %zu more", survey->size_count - SHOWN);
@@ -151,10 +152,13 @@ static void describe_channels(struct xt_report *report, const char *key, const c
 static void describe_counts(struct xt_report *report, const struct set *set,
                             const struct xt_survey *survey)
 {
-    struct xt_report *counts = xt_report_group(report, set->alphabet ? "symbols" : "classes");
+    struct xt_report *counts = xt_report_list(report, "label_counts");
     for (int i = 0; i < survey->symbols; i++)
-        if (!set->alphabet || i != xt_alphabet_blank(set->alphabet))
-            xt_report_add(counts, symbol_name(set, i), NULL, "%zu", survey->symbol_counts[i]);
+        if (!set->alphabet || i != xt_alphabet_blank(set->alphabet)) {
+            struct xt_report *item = xt_report_group(counts, NULL);
+            xt_report_add(item, "label", NULL, "%s", symbol_name(set, i));
+            xt_report_add(item, "count", NULL, "%zu", survey->symbol_counts[i]);
+        }
 }
 
 static void describe_labels(struct xt_report *report, const struct set *set,
@@ -166,9 +170,10 @@ static void describe_labels(struct xt_report *report, const struct set *set,
     if (list_symbols(set, survey, 0, 0, &never, NULL) ||
         list_symbols(set, survey, 1, RARE - 1, &rare, NULL))
         xt_report_fail(report);
-    xt_report_add(report, "label_least", set->alphabet ? "  labels" : NULL, "%d",
+    xt_report_add(report, "shortest_label", set->alphabet ? "  labels" : NULL, "%d",
                   survey->label_least);
-    xt_report_add(report, "label_most", set->alphabet ? "" : NULL, " to %s long",
+    xt_report_add(report, "longest_label", NULL, "%d", survey->label_most);
+    xt_report_add(report, NULL, set->alphabet ? "" : NULL, " to %s long",
                   xt_count((long long)survey->label_most, "symbol").text);
     xt_report_add(report, "unlabelled", survey->unlabelled ? "  NO LABEL" : NULL, "%zu",
                   survey->unlabelled);
@@ -204,22 +209,22 @@ static enum xt_status report(const struct set *set, const struct xt_settings *s,
     xt_report_add(report, NULL, "", ", %zu of other kinds", survey->other);
     xt_report_add(report, "turned", "  turned", "%zu by their Exif orientation", survey->turned);
     describe_sizes(report, survey);
-    xt_report_add(report, "bad", "  bad", "%zu", survey->bad);
+    xt_report_add(report, "bad_images", "  bad", "%zu", survey->bad);
     if (survey->first_bad)
-        xt_report_add(report, "first_bad", "", "; the first: %s", survey->first_bad);
+        xt_report_add(report, "first_bad_image", "", "; the first: %s", survey->first_bad);
     xt_report_add(report, "duplicates", "  duplicates", "%zu duplicate the pixels of another one",
                   survey->duplicates);
-    describe_channels(report, "mean", "  mean", survey->mean);
+    describe_channels(report, "channel_mean", "  mean", survey->mean);
     xt_report_add(report, NULL, "", " (%s)",
                   set->model->bgr ? "blue, green, red" : "red, green, blue");
-    describe_channels(report, "deviation", "  deviation", survey->deviation);
+    describe_channels(report, "channel_deviation", "  deviation", survey->deviation);
     describe_labels(report, set, survey);
     if (against) {
         xt_report_add(report, "duplicates_across", "  across", "%zu have the pixels of one in ",
                       xt_survey_common(survey, against));
         xt_report_add(report, NULL, "", "%s", others_of(s));
     }
-    return xt_report_end(report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    return xt_result_put(report, err);
 }
 
 /* ---- data check ---- */
@@ -400,10 +405,10 @@ static enum xt_status tell_split(const size_t counts[2], const struct xt_setting
     xt_report_line(report, "%s in %s/train.txt, %zu in %s/val.txt",
                    xt_count((long long)counts[0], "image").text, s->record.out, counts[1],
                    s->record.out);
-    xt_report_add(report, "out", NULL, "%s", s->record.out);
+    xt_report_add(report, "path", NULL, "%s", s->record.out);
     xt_report_add(report, "train", NULL, "%zu", counts[0]);
     xt_report_add(report, "val", NULL, "%zu", counts[1]);
-    return xt_report_end(report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    return xt_result_put(report, err);
 }
 
 /* The parts are the same when the same set is split again, and those of train --val-part. */
@@ -488,9 +493,9 @@ static void describe_packed(struct xt_report *report, const struct xt_packed *pa
     else
         xt_report_line(report, "%s (%.1f MB) in %zu shards, %s-000000.tar to %s-%06zu.tar",
                        images.text, megabytes, packed->shards, out, out, packed->shards - 1);
-    xt_report_add(report, "out", NULL, "%s", out);
+    xt_report_add(report, "path", NULL, "%s", out);
     xt_report_add(report, "images", NULL, "%zu", packed->images);
-    xt_report_add(report, "bad", NULL, "%zu", packed->bad);
+    xt_report_add(report, "bad_images", NULL, "%zu", packed->bad);
     xt_report_add(report, "bytes", NULL, "%lld", (long long)packed->bytes);
     if (s->dataset.pack_as == XT_PACK_SHARDS)
         xt_report_add(report, "shards", NULL, "%zu", packed->shards);
@@ -503,11 +508,11 @@ static enum xt_status tell_packed(const struct xt_packed *packed, const struct x
         xt_log_warn("%s could not be used and %s skipped; the first: %s",
                     xt_count((long long)packed->bad, "image").text,
                     packed->bad == 1 ? "was" : "were", packed->first_bad);
-    if (s->output.quiet && !s->output.json)
+    if (s->output.quiet && !xt_result_is_json())
         return XT_OK;
     struct xt_report *report = xt_report_create();
     describe_packed(report, packed, s, out);
-    return xt_report_end(report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    return xt_result_put(report, err);
 }
 
 static enum xt_status pack(const struct set *set, const struct xt_settings *s, const char *out,

@@ -14,6 +14,7 @@
 #include "base/system/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
+#include "cli/json/result.h"
 #include "cli/report.h"
 #include "device/device.h"
 #include "device/probe.h"
@@ -25,9 +26,19 @@ static const char *library_of(const void *function)
     return dladdr(function, &info) && info.dli_fname ? info.dli_fname : "not known";
 }
 
-static void print_library(const char *name, const char *version, const char *path)
+struct libraries {
+    struct xt_report *report;
+    struct xt_report *list;
+};
+
+static void add_library(struct libraries *to, const char *name, const char *version,
+                        const char *path)
 {
-    printf("  %-14s %-12s %s\n", name, version, path);
+    struct xt_report *row = xt_report_group(to->list, NULL);
+    xt_report_add(row, "name", NULL, "%s", name);
+    xt_report_add(row, "version", NULL, "%s", *version ? version : NULL);
+    xt_report_add(row, "path", NULL, "%s", path);
+    xt_report_line(to->report, "  %-14s %-12s %s", name, version, path);
 }
 
 /* A function's address as dladdr takes it; C has no cast for that. */
@@ -40,41 +51,46 @@ static void print_library(const char *name, const char *version, const char *pat
     })
 
 #define QUOTE(x) #x
+/* libjpeg-turbo has its version in a macro only. */
 #define TEXT_OF(macro) QUOTE(macro)
 
-/* libjpeg-turbo has its version in a macro only. */
-static void print_libjpeg(void)
+/* oneDNN is loaded at run time. */
+static void add_onednn(struct libraries *to)
 {
-    print_library("libjpeg-turbo", TEXT_OF(LIBJPEG_TURBO_VERSION),
-                  library_of(ADDRESS_OF(jpeg_std_error)));
+    char version[64];
+    char path[PATH_MAX];
+    struct xt_err why = {0};
+    if (xt_dnnl_load(XT_DNNL_CPU, &why) == XT_OK) {
+        const dnnl_version_t *v = xt_dnnl.version();
+        snprintf(version, sizeof version, "%d.%d.%d", v->major, v->minor, v->patch);
+        add_library(to, "oneDNN", version, xt_dnnl_path());
+    } else {
+        xt_report_line(to->report, "  %-14s not loaded: %s", "oneDNN", why.text);
+    }
+    if (xt_dnnl_find(XT_DNNL_GPU, path, sizeof path, &why) == XT_OK && *path == '/')
+        add_library(to, "oneDNN (XPU)", "", path);
 }
 
 enum xt_status xt_cmd_version(struct xt_options *options, struct xt_err *err)
 {
     (void)options;
-    printf("xtrain %s\n", XT_VERSION);
-    char version[64];
-    struct xt_err why = {0};
-    if (xt_dnnl_load(XT_DNNL_CPU, &why) == XT_OK) {
-        const dnnl_version_t *v = xt_dnnl.version();
-        snprintf(version, sizeof version, "%d.%d.%d", v->major, v->minor, v->patch);
-        print_library("oneDNN", version, xt_dnnl_path());
-    } else {
-        printf("  %-14s not loaded: %s\n", "oneDNN", why.text);
-    }
-    char path[PATH_MAX];
-    if (xt_dnnl_find(XT_DNNL_GPU, path, sizeof path, &why) == XT_OK && *path == '/')
-        print_library("oneDNN (XPU)", "", path);
-    print_libjpeg();
-    print_library("libpng", png_get_libpng_ver(NULL), library_of(ADDRESS_OF(png_get_libpng_ver)));
-    print_library("libyaml", yaml_get_version_string(),
-                  library_of(ADDRESS_OF(yaml_get_version_string)));
-    print_library("cJSON", cJSON_Version(), library_of(ADDRESS_OF(cJSON_Version)));
-    snprintf(version, sizeof version, "%d.%d.%d", archive_version_number() / 1000000,
+    struct libraries to = {.report = xt_report_create()};
+    char archive[64];
+    snprintf(archive, sizeof archive, "%d.%d.%d", archive_version_number() / 1000000,
              archive_version_number() / 1000 % 1000, archive_version_number() % 1000);
-    print_library("libarchive", version, library_of(ADDRESS_OF(archive_version_number)));
-    (void)err;
-    return XT_OK;
+    xt_report_line(to.report, "xtrain %s", XT_VERSION);
+    xt_report_add(to.report, "xtrain", NULL, "%s", XT_VERSION);
+    to.list = xt_report_list(to.report, "libraries");
+    add_onednn(&to);
+    add_library(&to, "libjpeg-turbo", TEXT_OF(LIBJPEG_TURBO_VERSION),
+                library_of(ADDRESS_OF(jpeg_std_error)));
+    add_library(&to, "libpng", png_get_libpng_ver(NULL),
+                library_of(ADDRESS_OF(png_get_libpng_ver)));
+    add_library(&to, "libyaml", yaml_get_version_string(),
+                library_of(ADDRESS_OF(yaml_get_version_string)));
+    add_library(&to, "cJSON", cJSON_Version(), library_of(ADDRESS_OF(cJSON_Version)));
+    add_library(&to, "libarchive", archive, library_of(ADDRESS_OF(archive_version_number)));
+    return xt_result_put(to.report, err);
 }
 
 /* --- devices
@@ -217,7 +233,7 @@ static void describe_xpu(struct xt_report *devices, const struct xt_probe *probe
 }
 
 static enum xt_status report(const struct cpu *cpu, const struct xt_probe *probe, const char *masks,
-                             bool json, struct xt_err *err)
+                             struct xt_err *err)
 {
     struct xt_report *report = xt_report_create();
     struct xt_report *devices = xt_report_list(report, "devices");
@@ -232,11 +248,12 @@ static enum xt_status report(const struct cpu *cpu, const struct xt_probe *probe
             "none: oneDNN %s finds no Intel GPU; \"xtrain doctor\" checks each requirement",
             probe->version);
     xt_report_add(report, "environment", *masks ? "environment" : NULL, "%s", or_null(masks));
-    return xt_report_end(report, json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    return xt_result_put(report, err);
 }
 
 enum xt_status xt_cmd_devices(struct xt_options *options, struct xt_err *err)
 {
+    (void)options;
     struct xt_probe *probe = NULL;
     struct xt_str masks = {0};
     struct cpu cpu = {0};
@@ -255,7 +272,7 @@ enum xt_status xt_cmd_devices(struct xt_options *options, struct xt_err *err)
         cpu.memory = (double)xt_thread_memory_limit();
     }
     if (!status)
-        status = report(&cpu, probe, xt_str_get(&masks), options->values.output.json, err);
+        status = report(&cpu, probe, xt_str_get(&masks), err);
     xt_str_clear(&masks);
     free(probe);
     return status;

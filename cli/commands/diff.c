@@ -5,6 +5,7 @@
 #include "cli/diff/answers.h"
 #include "cli/diff/weights.h"
 #include "cli/options/options.h"
+#include "cli/json/result.h"
 #include "cli/report.h"
 
 /* The files of A and B, which may be runs' folders. */
@@ -35,14 +36,13 @@ enum xt_status xt_cmd_diff(struct xt_options *options, struct xt_err *err)
     if (status)
         return status;
     struct xt_report *report = xt_report_create();
-    xt_report_add(report, "a", "A", "%s", files[0]);
-    xt_report_add(report, "b", "B", "%s", files[1]);
+    xt_report_add(report, "path_a", "A", "%s", files[0]);
+    xt_report_add(report, "path_b", "B", "%s", files[1]);
     status = on_data ? xt_diff_answers(options, files, report, err)
                      : xt_diff_weights(files, report, err);
     if (status) {
         xt_report_destroy(report);
         return status;
     }
-    return xt_report_end(report, options->values.output.json ? XT_REPORT_JSON : XT_REPORT_TEXT,
-                         stdout, err);
+    return xt_result_put(report, err);
 }

@@ -13,6 +13,7 @@
 #include "cli/options/options.h"
 #include "cli/origin.h"
 #include "cli/progress.h"
+#include "cli/json/result.h"
 #include "cli/report.h"
 #include "data/sources/part.h"
 #include "infer/network/auto_batch.h"
@@ -60,7 +61,7 @@ static void describe_answer(const struct view *view, const struct xt_answer *a, 
     view->source->class->name(view->source, a->index, name, sizeof name);
     xt_report_add(to, "path", NULL, "%s", name);
     xt_report_add(to, "label", NULL, "%s", wanted);
-    xt_report_add(to, "answer", NULL, "%s", got);
+    xt_report_add(to, "prediction", NULL, "%s", got);
     xt_report_add(to, "confidence", NULL, "%f", a->said->probability);
     xt_report_flag(to, "right", NULL, a->right, "", "");
 }
@@ -187,8 +188,8 @@ static void describe_run(struct xt_report *to, const struct command *command, co
     xt_report_add(to, "images", "images", "%9zu", e->images);
     xt_report_add(to, "correct", "right", "%8zu", e->correct);
     for (int i = 0; i < e->metric_count; i++)
-        xt_report_scaled(to, e->metrics[i].key, e->metrics[i].key, 100, "%12.2f %%",
-                         e->metrics[i].value);
+        xt_report_scaled(to, i ? e->metrics[i].key : "accuracy", e->metrics[i].key, 100,
+                         "%12.2f %%", e->metrics[i].value);
     if (e != first)
         xt_report_add(to, NULL, "to first", "%+9.2f",
                       100 * (e->metrics[0].value - first->metrics[0].value));
@@ -196,13 +197,14 @@ static void describe_run(struct xt_report *to, const struct command *command, co
         xt_report_add(to, NULL, "to first", "%9s", "");
     if (e->latency.measured) {
         struct xt_report *latency = xt_report_group(to, "latency_ms");
-        describe_times(xt_report_group(latency, "image"), "ms/image", true, &e->latency.image);
-        describe_times(xt_report_group(latency, "batch"), "ms/batch", !is_comparison(command),
+        describe_times(xt_report_group(latency, "per_image"), "ms/image", true, &e->latency.image);
+        describe_times(xt_report_group(latency, "per_batch"), "ms/batch", !is_comparison(command),
                        &e->latency.batch);
     } else {
         xt_report_null(to, "latency_ms");
     }
     xt_report_add(to, "images_per_s", "images/s", "%9.0f", e->images_per_s);
+    xt_report_add(to, "seconds", NULL, "%f", e->seconds);
     xt_report_add(to, "bad_images", NULL, "%zu", e->bad_images);
 }
 
@@ -253,7 +255,7 @@ static enum xt_status write_errors(struct command *command, struct xt_report *re
     status = xt_error_files_write(s->eval.errors, &findings, s->network.init, command->data, &files,
                                   err);
     if (!status) {
-        struct xt_report *list = xt_report_list(report, "errors");
+        struct xt_report *list = xt_report_list(report, "error_files");
         xt_report_line(report, "%s, worst first: %s",
                        xt_count((long long)command->view.errors.wrong_images, "wrong image").text,
                        files.paths[0]);
@@ -286,9 +288,7 @@ static enum xt_status end_report(struct command *command, struct xt_report *repo
         xt_report_destroy(report);
         return status;
     }
-    return xt_report_end(report,
-                         command->options->values.output.json ? XT_REPORT_JSON : XT_REPORT_TEXT,
-                         stdout, err);
+    return xt_result_put(report, err);
 }
 
 /* Warns about the first images that could not be used. */
@@ -451,9 +451,8 @@ static enum xt_status evaluate_all(struct command *command, struct xt_err *err)
     struct xt_report *said = xt_report_create();
     xt_report_add(said, "data", NULL, "%s", command->data);
     command->view.source = command->source;
-    if (command->options->values.output.json && command->options->values.eval.show &&
-        !is_comparison(command))
-        command->view.answers = xt_report_list(said, "answers");
+    if (xt_result_is_json() && command->options->values.eval.show && !is_comparison(command))
+        command->view.answers = xt_report_list(said, "predictions");
     enum xt_status status = open_view(command, err);
     for (int i = 0; i < command->count && !status; i++)
         status = evaluate(command, i, err);

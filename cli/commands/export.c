@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/commands/export_check.h"
 #include "cli/options/options.h"
+#include "cli/json/result.h"
 #include "cli/report.h"
 #include "models/onnx/write/export.h"
 #include "engine/executor.h"
@@ -186,7 +187,7 @@ static void describe_check(struct xt_report *report, const struct command *comma
     }
     xt_report_add(to, "runtime", NULL, "%s", c->runtime);
     xt_report_add(to, "images", NULL, "%zu", c->images);
-    xt_report_add(to, "same_answers", NULL, "%zu", c->same);
+    xt_report_add(to, "same_predictions", NULL, "%zu", c->same);
     xt_report_add(to, "largest_difference", NULL, "%f", c->largest);
     xt_report_add(to, "largest_logit", NULL, "%f", c->magnitude);
     xt_report_flag(to, "passed", NULL, c->passed, "", "");
@@ -225,7 +226,7 @@ static enum xt_status say(const struct command *command, struct xt_err *err)
 {
     const struct xt_settings *s = command->settings;
     struct xt_report *report = xt_report_create();
-    xt_report_add(report, "file", "", "%s: ", command->path);
+    xt_report_add(report, "path", "", "%s: ", command->path);
     xt_report_add(report, "model", "", "%s", command->network.model->name);
     xt_report_add(report, "type", "", " in %s, ", xt_amp_name(amps[s->export.type]));
     xt_report_scaled(report, "bytes", "", 1e-6, "%.1f MB, ", (double)command->exported.bytes);
@@ -240,7 +241,7 @@ static enum xt_status say(const struct command *command, struct xt_err *err)
                        xt_count((long long)command->calibration.all, "image").text,
                        command->calibration.source);
     describe_check(report, command);
-    return xt_report_end(report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    return xt_result_put(report, err);
 }
 
 enum xt_status xt_cmd_export(struct xt_options *options, struct xt_err *err)

@@ -1,6 +1,7 @@
 /* xtrain models: the networks that there are by name. */
 #include "cli/commands.h"
 #include "cli/options/options.h"
+#include "cli/json/result.h"
 #include "cli/report.h"
 #include "models/registry.h"
 
@@ -49,6 +50,7 @@ static enum xt_status add_model(struct xt_report *models, const struct xt_model_
 
 enum xt_status xt_cmd_models(struct xt_options *options, struct xt_err *err)
 {
+    (void)options;
     struct xt_report *report = xt_report_create();
     struct xt_report *models = xt_report_table(report, "models");
     enum xt_status status = XT_OK;
@@ -59,6 +61,5 @@ enum xt_status xt_cmd_models(struct xt_options *options, struct xt_err *err)
         xt_report_destroy(report);
         return status;
     }
-    return xt_report_end(report, options->values.output.json ? XT_REPORT_JSON : XT_REPORT_TEXT,
-                         stdout, err);
+    return xt_result_put(report, err);
 }

@@ -149,7 +149,7 @@ static enum xt_status predict_all(struct reader *reader, struct xt_err *err)
         status = read_input(reader, &reader->inputs[i], err);
     if (!status && !reader->answers.images)
         status = xt_err_set(err, XT_ERR_DATA, "standard input named no files to read");
-    return status ? status : xt_ordered_end(&reader->answers, xt_thread_seconds() - start, err);
+    return status ? status : xt_ordered_end(&reader->answers, start, err);
 }
 
 /* With a known number of images passes wait for full batches; a stream's images are answered as
@@ -166,8 +166,7 @@ static enum xt_status start(struct reader *reader, struct xt_err *err)
     enum xt_status status = xt_engine_start(reader->network, &plan, err);
     return status ? status
                   : xt_ordered_init(&reader->answers, reader->network,
-                                    xt_engine_network(reader->network)->batch, &s->answer,
-                                    s->output.json, err);
+                                    xt_engine_network(reader->network)->batch, &s->answer, err);
 }
 
 static void clear(struct reader *reader)

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "cli/json/result.h"
 #include "cli/options/options.h"
 #include "cli/past_runs.h"
 #include "runs/report/page.h"
@@ -19,6 +20,15 @@ static enum xt_status find_path(const struct xt_options *options, char **out, st
     return xt_mem_strdup(out, name, err);
 }
 
+static enum xt_status tell(const char *path, size_t count, struct xt_err *err)
+{
+    struct xt_report *report = xt_report_create();
+    xt_report_add(report, "path", "", "%s: ", path);
+    xt_report_add(report, "run_count", NULL, "%zu", count);
+    xt_report_add(report, NULL, "", "%s", xt_count((long long)count, "run").text);
+    return xt_result_put(report, err);
+}
+
 enum xt_status xt_cmd_report(struct xt_options *options, struct xt_err *err)
 {
     struct xt_past_runs runs;
@@ -30,7 +40,7 @@ enum xt_status xt_cmd_report(struct xt_options *options, struct xt_err *err)
         status =
             xt_page_write_runs(path, runs.items, runs.count, options->values.record.pictures, err);
     if (!status)
-        xt_log_result(stdout, "%s: %s", path, xt_count((long long)runs.count, "run").text);
+        status = tell(path, runs.count, err);
     free(path);
     xt_past_runs_clear(&runs);
     return status;

@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/progress.h"
+#include "cli/json/result.h"
 #include "cli/report.h"
 #include "data/alphabet.h"
 #include "device/types.h"
@@ -187,9 +188,9 @@ static void add_row(struct xt_report *table, const struct xt_selftest_row *row)
     xt_report_add(item, "op", "op", "%s", row->kind);
     xt_report_add(item, "type", "type", "%s", xt_dtype_name(row->dtype));
     xt_report_add(item, "pass", "pass", "%s", xt_selftest_pass_name(row->pass));
-    xt_report_add(item, "ops", "ops", "%d", row->ops);
+    xt_report_add(item, "op_count", "ops", "%d", row->ops);
     xt_report_add(item, "wrong", NULL, "%d", row->wrong);
-    xt_report_add(item, "error", "error", "%.1e", row->error);
+    xt_report_add(item, "largest_error", "error", "%.1e", row->error);
     xt_report_add(item, "bound", "bound", "%.1e", row->bound);
     xt_report_add(item, "where", NULL, "%s", row->where);
     xt_report_add(item, NULL, "nearest", row->wrong ? "WRONG %s" : "%s", row->where);
@@ -240,7 +241,7 @@ static enum xt_status print(const struct command *command, struct xt_err *err)
                    "errors are relative to the tensor's largest value; shown is the one nearest "
                    "to its bound");
     xt_report_add(report, "device", NULL, "%s", command->device.name);
-    xt_report_add(report, "ops", NULL, "%d", count_ops(command));
+    xt_report_add(report, "op_count", NULL, "%d", count_ops(command));
     xt_report_add(report, "wrong", NULL, "%d", wrong);
     struct xt_report *networks = xt_report_list(report, "networks");
     for (int i = 0; i < command->subject_count; i++)
@@ -250,9 +251,7 @@ static enum xt_status print(const struct command *command, struct xt_err *err)
         snprintf(verdict, sizeof verdict, "%d WRONG", wrong);
     xt_report_line(report, "%s", "");
     xt_report_line(report, "%d passes of ops checked, %s", count_ops(command), verdict);
-    return xt_report_end(report,
-                         command->options->values.output.json ? XT_REPORT_JSON : XT_REPORT_TEXT,
-                         stdout, err);
+    return xt_result_put(report, err);
 }
 
 /* Reports the first network with an op out of tolerance. */

@@ -84,13 +84,12 @@ static enum xt_status answer_stream(struct xtrain *network, const struct xt_sett
 {
     struct xt_ordered answers = {.each = true};
     double begin = xt_thread_seconds();
-    enum xt_status status =
-        xt_ordered_init(&answers, network, batch, &s->answer, s->output.json, err);
+    enum xt_status status = xt_ordered_init(&answers, network, batch, &s->answer, err);
     if (!status)
         status = xt_stream_run(&answers, s->service.stdin_kind, width, height, err);
     /* After a stop signal pending requests are completed. */
     if (!status || status == XT_STOPPED || status == XT_INTERRUPTED)
-        status = xt_ordered_end(&answers, xt_thread_seconds() - begin, err);
+        status = xt_ordered_end(&answers, begin, err);
     xt_ordered_clear(&answers);
     return status;
 }
@@ -102,8 +101,7 @@ static enum xt_status attack(const struct xt_options *options, struct xt_err *er
         return xt_err_set(err, XT_ERR_USAGE,
                           "--selftest attacks a service that is running: leave out %s",
                           xt_show(options->arguments[0]).text);
-    return xt_serve_selftest(s->service.selftest, s->service.allow_remote,
-                             s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, err);
+    return xt_serve_selftest(s->service.selftest, s->service.allow_remote, err);
 }
 
 enum xt_status xt_cmd_serve(struct xt_options *options, struct xt_err *err)

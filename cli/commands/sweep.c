@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "cli/json/result.h"
 #include "cli/options/options.h"
 
 enum { AXES_MAX = 8, VALUES_MAX = 1000, RUNS_MAX = 1000, NAME_ROOM = 128 };
@@ -405,6 +406,18 @@ static enum xt_status write_all(const struct sweep *sweep, struct xt_err *err)
     return status ? status : save_script(sweep, err);
 }
 
+static enum xt_status tell(const struct sweep *sweep, const char *out, struct xt_err *err)
+{
+    struct xt_report *report = xt_report_create();
+    xt_report_add(report, "path", NULL, "%s", out);
+    xt_report_add(report, "configs", NULL, "%d", sweep->run_count);
+    xt_report_line(report,
+                   "%s written to %s; run them by %s/run.sh, or as jobs by sbatch --array=1-%d "
+                   "configs/slurm.sh %s",
+                   xt_count(sweep->run_count, "config").text, out, out, sweep->run_count, out);
+    return xt_result_put(report, err);
+}
+
 enum xt_status xt_cmd_sweep(struct xt_options *options, struct xt_err *err)
 {
     struct sweep sweep = {.options = options};
@@ -419,10 +432,7 @@ enum xt_status xt_cmd_sweep(struct xt_options *options, struct xt_err *err)
     if (!status)
         status = write_all(&sweep, err);
     if (!status)
-        xt_log_result(stdout,
-                      "%s written to %s; run them by %s/run.sh, or as jobs by sbatch "
-                      "--array=1-%d configs/slurm.sh %s",
-                      xt_count(sweep.run_count, "config").text, out, out, sweep.run_count, out);
+        status = tell(&sweep, out, err);
     for (int i = 0; i < sweep.axis_count; i++) {
         for (int k = 0; k < sweep.axes[i].count; k++)
             free(sweep.axes[i].values[k]);

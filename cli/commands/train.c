@@ -17,6 +17,8 @@
 #include "cli/placement.h"
 #include "cli/progress.h"
 #include "cli/ranks.h"
+#include "cli/json/result.h"
+#include "cli/json/schema.h"
 #include "cli/report.h"
 #include "cli/signature.h"
 #include "cli/slow_report.h"
@@ -37,8 +39,19 @@ struct view {
     size_t bad_images; /* as of the last warning */
     bool silent;       /* --quiet, or standard output is for --json */
     bool started;      /* the first step is done */
+    double put;        /* time of the last progress line of --jsonl */
     double loss;       /* mean of the last steps; NAN before the first */
 };
+
+/* "accuracy" is the first metric of every network. */
+static void add_metrics(struct xt_report *to, const char *prefix, const struct xt_evaluation *e)
+{
+    for (int i = 0; i < e->metric_count; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "%s%s", prefix, i ? e->metrics[i].key : "accuracy");
+        xt_report_add(to, key, NULL, "%f", e->metrics[i].value);
+    }
+}
 
 /* Prints the slow phases of the start. */
 static void show_start(struct view *view)
@@ -48,6 +61,47 @@ static void show_start(struct view *view)
     xt_start_read(&run, &start);
     xt_progress_clear(&view->progress);
     xt_start_print(&start, view->settings->output.verbose ? -1 : 1, stdout);
+    fflush(stdout);
+}
+
+/* A line of --jsonl, as often as a line of a log. */
+static void put_progress(struct view *view, const struct xt_train_progress *p)
+{
+    struct xt_err err;
+    struct xt_report *line = NULL;
+    double now = xt_thread_seconds();
+    if (p->step != p->steps && now - view->put < XT_PROGRESS_INTERVAL)
+        return;
+    view->put = now;
+    line = xt_report_create();
+    xt_report_add(line, "step", NULL, "%lld", (long long)p->step);
+    xt_report_add(line, "steps", NULL, "%lld", (long long)p->steps);
+    xt_report_add(line, "epoch", NULL, "%d", p->epoch);
+    xt_report_add(line, "epochs", NULL, "%d", p->epochs);
+    xt_report_add(line, "loss", NULL, "%f", p->loss);
+    xt_report_add(line, "lr", NULL, "%f", p->lr);
+    xt_report_add(line, "images_per_s", NULL, "%f", p->images_per_s);
+    xt_report_add(line, "seconds_left", NULL, "%f", p->seconds_left);
+    xt_report_add(line, "wait", NULL, "%f", p->wait);
+    if (xt_result_line(line, XT_SCHEMA_PROGRESS, &err))
+        xt_log_warn("%s", err.text);
+    fflush(stdout);
+}
+
+static void put_evaluation(const struct xt_train_progress *p, const struct xt_evaluation *e,
+                           bool best)
+{
+    struct xt_err err;
+    struct xt_report *line = xt_report_create();
+    xt_report_add(line, "step", NULL, "%lld", (long long)p->step);
+    xt_report_add(line, "images", NULL, "%zu", e->images);
+    xt_report_add(line, "correct", NULL, "%zu", e->correct);
+    add_metrics(line, "", e);
+    xt_report_add(line, "val_loss", NULL, "%f", e->loss);
+    xt_report_flag(line, "average", NULL, p->of_average, "", "");
+    xt_report_flag(line, "best", NULL, best, "", "");
+    if (xt_result_line(line, XT_SCHEMA_EVALUATION, &err))
+        xt_log_warn("%s", err.text);
     fflush(stdout);
 }
 
@@ -72,6 +126,8 @@ static void show_progress(void *context, const struct xt_train_progress *p)
         .device = p->device,
     };
     xt_progress_show(&view->progress, &state, xt_thread_seconds(), p->step == p->steps);
+    if (view->settings->output.jsonl)
+        put_progress(view, p);
 }
 
 static void show_evaluation(void *context, const struct xt_train_progress *p,
@@ -79,6 +135,8 @@ static void show_evaluation(void *context, const struct xt_train_progress *p,
 {
     struct view *view = context;
     xt_progress_clear(&view->progress);
+    if (view->settings->output.jsonl)
+        put_evaluation(p, evaluation, best);
     if (view->silent)
         return;
     char score[128];
@@ -186,14 +244,8 @@ static void add_evaluation(struct xt_report *to, const struct xt_run_summary *ru
     xt_report_add(to, "images", NULL, "%zu", e->images);
     xt_report_add(to, "correct", NULL, "%zu", e->correct);
     xt_report_add(to, "bad_images", NULL, "%zu", e->bad_images);
-    for (int i = 0; i < e->metric_count; i++)
-        xt_report_add(to, e->metrics[i].key, NULL, "%f", e->metrics[i].value);
-    const struct xt_evaluation *average = run->average;
-    for (int i = 0; i < average->metric_count; i++) {
-        char key[64];
-        snprintf(key, sizeof key, "ema_%s", average->metrics[i].key);
-        xt_report_add(to, key, NULL, "%f", average->metrics[i].value);
-    }
+    add_metrics(to, "", e);
+    add_metrics(to, "ema_", run->average);
     xt_report_add(to, "evaluated_step", NULL, "%lld", (long long)run->state.evaluated_step);
 }
 
@@ -237,15 +289,15 @@ static void add_files(struct xt_report *report, const struct xt_run_summary *run
         snprintf(best, sizeof best, "the best weights: %.1f %% at step %" PRId64 "%s",
                  100 * run->best.accuracy, run->best.step,
                  run->best.is_average ? ", their moving average" : "");
-    add_file(files, run, "best", "best.safetensors", best);
-    add_file(files, run, "last", "last.safetensors", "the last weights");
-    add_file(files, run, "ema", "ema.safetensors", " their moving average");
+    add_file(files, run, "best_weights", "best.safetensors", best);
+    add_file(files, run, "last_weights", "last.safetensors", "the last weights");
+    add_file(files, run, "ema_weights", "ema.safetensors", " their moving average");
     add_checkpoint(files, run);
     add_file(files, run, "metrics", "metrics.jsonl", "   losses and evaluations");
     add_file(files, run, "report", "report.html", "     the report page, for a browser");
     add_file(files, run, "events", XT_EVENTS_FILE, NULL);
     add_file(files, run, "config", "config.yaml", NULL);
-    add_file(files, run, "bad_images", "bad_images.txt", NULL);
+    add_file(files, run, "bad_image_list", "bad_images.txt", NULL);
 }
 
 static const char *why_ended(const struct xt_run_summary *run, enum xt_status status,
@@ -353,7 +405,7 @@ static void add_next(struct xt_report *report, const struct xt_run_summary *run)
         status = xt_str_printf(&line, NULL, " IMAGE...");
     if (status)
         xt_report_fail(report);
-    xt_report_add(report, "next", NULL, "%s", xt_str_get(&line));
+    xt_result_next(xt_str_get(&line));
     xt_report_line(report, "next, %s: %s",
                    rest    ? "the steps that are left"
                    : wrong ? "every wrong image"
@@ -400,7 +452,7 @@ static void add_watch(struct xt_report *report, const struct xt_run_summary *run
         xt_report_line(report, "%s: losses far above those before, see `spikes` in metrics.jsonl",
                        xt_count(run->watch.spikes, "loss spike").text);
     if (s->run.on_nan == XT_ON_NAN_SKIP)
-        xt_report_add(report, "left_out_steps", NULL, "%lld", (long long)run->watch.nan_skips);
+        xt_report_add(report, "nan_skipped_steps", NULL, "%lld", (long long)run->watch.nan_skips);
     if (run->watch.nan_skips)
         xt_report_line(report, "%s skipped by --on-nan skip",
                        xt_count(run->watch.nan_skips, "step").text);
@@ -455,7 +507,6 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
     add_files(report, run);
     if (status == XT_OK)
         add_next(report, run);
-    xt_report_add(report, "exit_code", NULL, "%d", (int)status);
     xt_report_add(report, "exit_reason", NULL, "%s", why_ended(run, status, err));
     return report;
 }
@@ -464,7 +515,7 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
  * 0 prints. */
 static enum xt_status report_end(const struct view *view, enum xt_status status, struct xt_err *err)
 {
-    bool json = view->settings->output.json;
+    bool json = xt_result_is_json();
     if (status && !json)
         return status;
     struct xt_err own;
@@ -473,8 +524,7 @@ static enum xt_status report_end(const struct view *view, enum xt_status status,
         xt_report_destroy(report);
         return status;
     }
-    enum xt_status printed =
-        xt_report_end(report, json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, status ? &own : err);
+    enum xt_status printed = xt_result_put(report, status ? &own : err);
     return status ? status : printed;
 }
 
@@ -486,6 +536,7 @@ static void add_command(const struct xt_run_summary *run, struct xt_err *err)
     xt_resume_line(run, false, line, sizeof line);
     if (*line)
         xt_err_set(err, stopped.status, "%s; resume with: %s", stopped.text, line);
+    xt_result_next(line);
 }
 
 /* For a run that diverged: the same again would diverge again. */
@@ -517,6 +568,7 @@ static void add_way_on(const struct xt_run_summary *run, struct xt_err *err)
         add_calmer(run, line, sizeof line);
     if (*line)
         xt_err_set(err, failed.status, "%s; %s with: %s", failed.text, from, line);
+    xt_result_next(line);
 }
 
 /* Printed before the first step. */
@@ -573,10 +625,10 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
         .trainer = trainer,
         .settings = s,
         .predictor = summary.predictor,
-        .silent = s->output.quiet || s->output.json,
+        .silent = s->output.quiet || xt_result_is_json(),
         .loss = NAN,
     };
-    xt_progress_init(&view.progress, s->output.quiet, s->output.json);
+    xt_progress_init(&view.progress, s->output.quiet, xt_result_is_json());
     enum xt_status status =
         xt_network_check_device(xt_trainer_network(trainer), &s->device, s->network.amp, err);
     if (!status)

@@ -9,6 +9,7 @@
 #include "base/system/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
+#include "cli/json/result.h"
 #include "cli/report.h"
 #include "cli/signature.h"
 #include "cli/verify/record.h"
@@ -293,8 +294,7 @@ enum xt_status xt_cmd_verify(struct xt_options *options, struct xt_err *err)
         xt_report_destroy(look.report);
         return status;
     }
-    status =
-        xt_report_end(look.report, s->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    status = xt_result_put(look.report, err);
     if (!status && look.device)
         return xt_err_set(err, look.device, "%s", look.why);
     if (!status && look.differs)

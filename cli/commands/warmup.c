@@ -6,6 +6,8 @@
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/placement.h"
+#include "cli/json/result.h"
+#include "cli/json/schema.h"
 #include "cli/report.h"
 #include "device/upload.h"
 #include "engine/selftest/selftest.h"
@@ -144,12 +146,11 @@ static enum xt_status report(const struct xt_settings *settings, const struct wa
     xt_report_add(line, "type", "", "%-5s ", xt_amp_name(settings->warm.types));
     xt_report_add(line, "compiled", "", "%4d", warmed->compiled);
     xt_report_add(line, NULL, "", " kernel%-2scompiled", warmed->compiled == 1 ? "" : "s");
-    xt_report_add(line, "kept", "", ", %4d in the cache before", warmed->cached);
+    xt_report_add(line, "cached", "", ", %4d in the cache before", warmed->cached);
     xt_report_add(line, "for_gpu", NULL, "%s", xt_capture_names[settings->device.for_gpu]);
-    xt_report_add(line, "wall_s", "", ", %8.2f s", warmed->span.wall);
-    xt_report_add(line, "cpu_s", "", ", %8.2f s of CPU time", warmed->span.cpu);
-    enum xt_status status =
-        xt_report_end(line, settings->output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    xt_report_add(line, "seconds", "", ", %8.2f s", warmed->span.wall);
+    xt_report_add(line, "cpu_seconds", "", ", %8.2f s of CPU time", warmed->span.cpu);
+    enum xt_status status = xt_result_put_one(line, "runs", XT_SCHEMA_COUNT, err);
     fflush(stdout);
     return status;
 }

@@ -276,12 +276,12 @@ static void describe_image(struct xt_report *to, const struct comparison *c, siz
     const struct answer *b = &c->sides[1].answers[i];
     xt_report_add(to, "path", NULL, "%s", c->paths[i]);
     xt_report_add(to, "label", NULL, "%s", c->labels[i]);
-    xt_report_add(to, "a", NULL, "%s", a->text);
-    xt_report_add(to, "a_confidence", NULL, "%f", a->confidence);
-    xt_report_flag(to, "a_right", NULL, a->right, "", "");
-    xt_report_add(to, "b", NULL, "%s", b->text);
-    xt_report_add(to, "b_confidence", NULL, "%f", b->confidence);
-    xt_report_flag(to, "b_right", NULL, b->right, "", "");
+    xt_report_add(to, "prediction_a", NULL, "%s", a->text);
+    xt_report_add(to, "confidence_a", NULL, "%f", a->confidence);
+    xt_report_flag(to, "right_a", NULL, a->right, "", "");
+    xt_report_add(to, "prediction_b", NULL, "%s", b->text);
+    xt_report_add(to, "confidence_b", NULL, "%f", b->confidence);
+    xt_report_flag(to, "right_b", NULL, b->right, "", "");
 }
 
 /* Its table row. */
@@ -306,7 +306,7 @@ static void describe_models(struct xt_report *report, const struct comparison *c
     for (int i = 0; i < 2; i++) {
         const struct side *side = &c->sides[i];
         struct xt_report *to = xt_report_group(models, NULL);
-        xt_report_add(to, "file", NULL, "%s", side->file);
+        xt_report_add(to, "path", NULL, "%s", side->file);
         xt_report_add(to, "images", NULL, "%zu", side->images);
         xt_report_add(to, "correct", NULL, "%zu", side->correct);
         xt_report_add(to, "accuracy", NULL, "%f", side->accuracy);
@@ -392,7 +392,7 @@ static enum xt_status write_list(const struct comparison *c, const char *path, s
     FILE *out = open_memstream(&bytes, &size);
     enum xt_status status = out ? XT_OK : xt_err_no_memory(err, "the list of differences", 0);
     if (!status && !is_json)
-        fputs("path\tlabel\ta\ta_confidence\tb\tb_confidence\tright\n", out);
+        fputs("path\tlabel\tprediction_a\tconfidence_a\tprediction_b\tconfidence_b\tright\n", out);
     for (size_t i = 0; i < c->count && !status; i++)
         if (differ(c, i))
             status = print_line(out, c, i, is_json, err);

@@ -129,8 +129,8 @@ static void describe_shapes(const struct xt_weight_file files[2], struct xt_repo
         print_shape(shapes[0], a);
         print_shape(shapes[1], b);
         xt_report_add(to, "name", NULL, "%s", a->name);
-        xt_report_add(to, "a", NULL, "%s", shapes[0]);
-        xt_report_add(to, "b", NULL, "%s", shapes[1]);
+        xt_report_add(to, "shape_a", NULL, "%s", shapes[0]);
+        xt_report_add(to, "shape_b", NULL, "%s", shapes[1]);
         xt_report_line(report, "different shape: %s, %s in A and %s in B", a->name, shapes[0],
                        shapes[1]);
         count->shapes++;
@@ -171,8 +171,8 @@ static void describe_pair(struct xt_report *report, struct xt_report *list, cons
     struct xt_quoted quoted[2] = {xt_str_quote(a ? a : "", a ? strlen(a) : 0),
                                   xt_str_quote(b ? b : "", b ? strlen(b) : 0)};
     xt_report_add(to, "key", NULL, "%s", key);
-    add_value(to, "a", a);
-    add_value(to, "b", b);
+    add_value(to, "value_a", a);
+    add_value(to, "value_b", b);
     xt_report_line(report, "metadata: %s is %s%s%s in A, %s%s%s in B", key, a ? "\"" : "",
                    a ? quoted[0].text : "not", a ? "\"" : "", b ? "\"" : "",
                    b ? quoted[1].text : "not", b ? "\"" : "");

@@ -16,6 +16,7 @@
 #include "cli/doctor/backends.h"
 #include "cli/doctor/merge.h"
 #include "cli/options/options.h"
+#include "cli/json/result.h"
 #include "cli/report.h"
 #include "device/gpu/figures.h"
 #include "device/gpu/host_gpu.h"
@@ -44,7 +45,7 @@ add(struct look *look, const char *name, enum state state, const char *format, .
     vsnprintf(detail, sizeof detail, format, args);
     va_end(args);
     xt_report_add(step, "state", "state", "%-8s", states[state]);
-    xt_report_add(step, "step", "step", "%-18s", name);
+    xt_report_add(step, "name", "step", "%-18s", name);
     xt_report_add(step, "detail", "detail", "%s", detail);
     if (state == FAILED && !*look->failed)
         snprintf(look->failed, sizeof look->failed, "%s: %s", name, detail);
@@ -217,12 +218,12 @@ static enum xt_status look_at_opencl(struct look *look, struct xt_err *err)
     if (status && status != XT_ERR_DEVICE)
         return xt_err_set(err, status, "%s", why.text);
     if (!status && !seen.status && seen.count > 0) {
-        add(look, "OpenCL driver", PASSED, "driver %s finds %d: %s", seen.driver, seen.count,
+        add(look, "opencl_driver", PASSED, "driver %s finds %d: %s", seen.driver, seen.count,
             seen.name);
-        xt_report_add(look->node, "OpenCL driver", NULL, "%s", seen.driver);
+        xt_report_add(look->node, "opencl_driver", NULL, "%s", seen.driver);
         return XT_OK;
     }
-    struct xt_report *step = add(look, "OpenCL driver", FAILED, "%.500s",
+    struct xt_report *step = add(look, "opencl_driver", FAILED, "%.500s",
                                  status        ? why.text
                                  : seen.status ? seen.why
                                                : "no OpenCL driver offers a GPU");
@@ -459,11 +460,10 @@ static void describe_xpus(struct look *look, const struct xt_probe *probe)
             continue;
         snprintf(text, sizeof text, "%.1f GB", (double)xpu->facts.memory / 1e9);
         xt_report_add(to, "memory", NULL, "%s", text);
-        snprintf(text, sizeof text, "%d", xpu->facts.units);
-        xt_report_add(to, "execution units", NULL, "%s", text);
+        xt_report_add(to, "execution_units", NULL, "%d", xpu->facts.units);
         xt_report_add(to, "driver", NULL, "%s", xpu->facts.driver);
         xt_report_add(to, "backend", NULL, "%s", *xpu->backend ? xpu->backend : "not told");
-        xt_report_add(to, "kernels", NULL, "%s",
+        xt_report_add(to, "kernel_kind", NULL, "%s",
                       types->machine_code ? "machine code" : "OpenCL C, slow");
         xt_report_add(to, "implementation", NULL, "%s", types->implementation);
     }
@@ -473,23 +473,21 @@ static void describe_node(struct look *look, const struct xt_host_gpu *host,
                           const struct level_zero_seen *seen, const struct xt_probe *probe)
 {
     struct utsname system;
-    char text[32];
     bool told = uname(&system) == 0;
     xt_report_add(look->node, "host", NULL, "%s", told ? system.nodename : "not told");
     xt_report_add(look->node, "xtrain", NULL, "%s", XT_VERSION);
     xt_report_add(look->node, "linux", NULL, "%s", told ? system.release : "not told");
-    xt_report_add(look->node, "kernel driver", NULL, "%s",
+    xt_report_add(look->node, "kernel_driver", NULL, "%s",
                   host->count > 0 && *host->nodes[0].kernel ? host->nodes[0].kernel : "none");
-    snprintf(text, sizeof text, "%d", probe->status ? 0 : probe->xpus.count);
-    xt_report_add(look->node, "xpu count", NULL, "%s", text);
+    xt_report_add(look->node, "xpu_count", NULL, "%d", probe->status ? 0 : probe->xpus.count);
     if (seen->count > 0)
-        xt_report_add(look->node, "Level Zero driver", NULL, "%s", seen->first.driver);
+        xt_report_add(look->node, "level_zero_driver", NULL, "%s", seen->first.driver);
     if (seen->count > 0)
-        xt_report_add(look->node, "Resizable BAR", NULL, "%s", seen->bars);
+        xt_report_add(look->node, "resizable_bar", NULL, "%s", seen->bars);
     if (*probe->version) {
-        xt_report_add(look->node, "oneDNN", NULL, "%s", probe->version);
-        xt_report_add(look->node, "oneDNN commit", NULL, "%s", probe->commit);
-        xt_report_add(look->node, "oneDNN runtime", NULL, "%s", probe->runtime);
+        xt_report_add(look->node, "onednn", NULL, "%s", probe->version);
+        xt_report_add(look->node, "onednn_commit", NULL, "%s", probe->commit);
+        xt_report_add(look->node, "onednn_runtime", NULL, "%s", probe->runtime);
     }
     describe_xpus(look, probe);
 }
@@ -527,7 +525,7 @@ enum xt_status xt_cmd_doctor(struct xt_options *options, struct xt_err *err)
                           "doctor checks this machine; to compare files, "
                           "write xtrain doctor --merge FILE.json...");
     struct xt_report *report = xt_report_create();
-    struct look look = {.steps = xt_report_table(report, "steps"),
+    struct look look = {.steps = xt_report_table(report, "checks"),
                         .node = xt_report_group(report, "node")};
     struct xt_str masks = {0};
     enum xt_status status = xt_mem_calloc(&probe, 1, sizeof *probe, "the list of XPUs", err);
@@ -542,8 +540,7 @@ enum xt_status xt_cmd_doctor(struct xt_options *options, struct xt_err *err)
     if (status)
         xt_report_destroy(report);
     else
-        status = xt_report_end(
-            report, options->values.output.json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+        status = xt_result_put(report, err);
     if (!status && !look.works)
         status = xt_err_set(err, XT_ERR_DEVICE, "--xpu does not work here%s%s",
                             *look.failed ? "; the first step that failed: " : "", look.failed);

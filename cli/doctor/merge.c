@@ -2,12 +2,14 @@
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "cli/json/result.h"
 #include "cli/report.h"
 #include "runs/report/json.h"
 
@@ -34,7 +36,14 @@ static const char *text_of(const cJSON *at, const char *key)
 
 /* ---- reading ---- */
 
-/* Copies the strings of an object, as "driver", or with a prefix "xpu:0 driver". */
+/* A fact's name as it is now: files of earlier versions have "OpenCL driver". */
+static void spell(char *name)
+{
+    for (; *name; name++)
+        *name = *name == ' ' || *name == ':' ? '_' : (char)tolower((unsigned char)*name);
+}
+
+/* Copies the facts of an object, as "driver", or with a prefix "xpu_0_driver". */
 static void take_facts(struct nodes *nodes, struct node *node, const cJSON *from,
                        const char *prefix)
 {
@@ -42,10 +51,16 @@ static void take_facts(struct nodes *nodes, struct node *node, const cJSON *from
     cJSON_ArrayForEach(fact, from)
     {
         char name[96];
+        char number[32];
         const char *value = cJSON_GetStringValue(fact);
+        if (cJSON_IsNumber(fact)) {
+            snprintf(number, sizeof number, "%g", fact->valuedouble);
+            value = number;
+        }
         if (!value || !fact->string || strcmp(fact->string, "host") == 0)
             continue;
         snprintf(name, sizeof name, "%s%s", prefix, fact->string);
+        spell(name);
         xt_json_text(&nodes->json, node->facts, name, value);
         if (!cJSON_GetObjectItemCaseSensitive(nodes->keys, name))
             xt_json_text(&nodes->json, nodes->keys, name, "");
@@ -80,7 +95,7 @@ static enum xt_status read_node(struct nodes *nodes, const char *path, struct xt
     cJSON_ArrayForEach(gpu, cJSON_GetObjectItemCaseSensitive(own, "xpus"))
     {
         char prefix[24];
-        snprintf(prefix, sizeof prefix, "xpu:%d ", index++);
+        snprintf(prefix, sizeof prefix, "xpu_%d_", index++);
         take_facts(nodes, node, gpu, prefix);
     }
     return XT_OK;
@@ -147,7 +162,7 @@ static int describe_different(const struct nodes *nodes, struct xt_report *table
             struct xt_report *row = xt_report_group(table, NULL);
             char share[32];
             snprintf(share, sizeof share, "%d of %d", count, nodes->count);
-            xt_report_add(row, "node", "node", "%s", nodes->items[i].name);
+            xt_report_add(row, "name", "node", "%s", nodes->items[i].name);
             xt_report_add(row, "what", "differs in", "%s", key->string);
             xt_report_add(row, "here", "here", "%s", value);
             xt_report_add(row, "most", "elsewhere", "%s", most);
@@ -161,7 +176,7 @@ static int describe_different(const struct nodes *nodes, struct xt_report *table
 
 static void describe_same(const struct nodes *nodes, struct xt_report *report)
 {
-    struct xt_report *same = xt_report_group(report, "same");
+    struct xt_report *same = xt_report_group(report, "common");
     const cJSON *key;
     cJSON_ArrayForEach(key, nodes->keys)
     {
@@ -174,27 +189,26 @@ static void describe_same(const struct nodes *nodes, struct xt_report *report)
     }
 }
 
-static enum xt_status describe(const struct nodes *nodes, bool json, struct xt_err *err)
+static enum xt_status describe(const struct nodes *nodes, struct xt_err *err)
 {
     struct xt_report *report = xt_report_create();
     struct xt_report *names = xt_report_list(report, "nodes");
     int works = 0;
     for (int i = 0; i < nodes->count; i++) {
         struct xt_report *to = xt_report_group(names, NULL);
-        xt_report_add(to, "node", NULL, "%s", nodes->items[i].name);
+        xt_report_add(to, "name", NULL, "%s", nodes->items[i].name);
         xt_report_flag(to, "works", NULL, nodes->items[i].works, "", "");
         works += nodes->items[i].works;
         if (!nodes->items[i].works)
             xt_report_line(report, "--xpu does not work on %s", nodes->items[i].name);
     }
     describe_same(nodes, report);
-    int different = describe_different(nodes, xt_report_table(report, "different"));
+    int different = describe_different(nodes, xt_report_table(report, "differences"));
     bool alike = !different && (works == 0 || works == nodes->count);
     xt_report_flag(report, "alike", NULL, alike, "", "");
     if (alike)
         xt_report_line(report, "%s, all alike", xt_count(nodes->count, "node").text);
-    enum xt_status status =
-        xt_report_end(report, json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    enum xt_status status = xt_result_put(report, err);
     if (!status && !alike)
         return xt_err_set(err, XT_ERR_RUN, "the nodes differ: %s; --xpu works on %d of %d",
                           xt_count(different, "difference").text, works, nodes->count);
@@ -222,7 +236,7 @@ enum xt_status xt_doctor_merge(const struct xt_options *options, struct xt_err *
         status = xt_err_no_memory(err, "the nodes' facts", 0);
     if (!status) {
         name_nodes(&nodes, options->arguments);
-        status = describe(&nodes, options->values.output.json, err);
+        status = describe(&nodes, err);
     }
     for (int i = 0; i < nodes.count; i++) {
         cJSON_Delete(nodes.items[i].all);

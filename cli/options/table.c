@@ -49,9 +49,9 @@ enum {
     DIFF = 1 << XT_COMMAND_DIFF,
     HELP = 1 << XT_COMMAND_HELP,
     NETWORK = TRAIN | EVAL | ANSWER, /* commands that run a network */
-    EVERY = (1 << XT_COMMAND_COUNT) - 1,
-    WORKS = EVERY &
-            ~(HELP | 1 << XT_COMMAND_VERSION | 1 << XT_COMMAND_MAN | 1 << XT_COMMAND_COMPLETION),
+    EVERY = (int)((1U << XT_COMMAND_COUNT) - 1),
+    WORKS = EVERY & ~(HELP | 1 << XT_COMMAND_VERSION | 1 << XT_COMMAND_MAN |
+                      1 << XT_COMMAND_COMPLETION | 1 << XT_COMMAND_SCHEMA),
 };
 
 static const char *const bn_names[] = {"auto", "batch", "frozen", NULL};
@@ -551,10 +551,14 @@ static const struct xt_option table[] = {
     {"small", "check ops only at small shapes, which takes a second on a CPU", XT_GROUP_RUN,
      SELFTEST, FLAG(small_shapes, "false"), .not_in_config = true},
 
-    {"json", "results as JSON, and nothing else, on standard output", XT_GROUP_OUTPUT,
-     NETWORK | COMPARE | EXPORT | DIFF | MODELS | DEVICES | DOCTOR | CACHE | BENCH | LOADER |
-         CHECK | SPLIT | PACK | SELFTEST | INFER | WARM | SCALE | VERIFY,
-     FLAG(output.json, "false"), .not_in_config = true},
+    {"json",
+     "results as one JSON object, and nothing else, on standard output, however the command ends "
+     "(see xtrain schema)",
+     XT_GROUP_OUTPUT, EVERY, FLAG(output.json, "false"), .not_in_config = true},
+    {"jsonl",
+     "as --json, but each image, or each report of progress and evaluation, is an object on a line "
+     "of its own, printed at once",
+     XT_GROUP_OUTPUT, TRAIN | ANSWER, FLAG(output.jsonl, "false"), .not_in_config = true},
     {"quiet", "only results, warnings and errors; also -q", XT_GROUP_OUTPUT, WORKS,
      FLAG(output.quiet, "false"), .letter = 'q'},
     {"verbose", "more details on what is done and where; also -v", XT_GROUP_OUTPUT, WORKS,

@@ -19,8 +19,8 @@ static void describe_parts(struct xt_report *line, bool plates, int most,
     for (int i = 0; i < most; i++) {
         struct xt_report *item = plates ? list : xt_report_group(list, NULL);
         if (!plates)
-            xt_report_add(item, "class", "", "\t%s", xtrain_answer_part(answer, i));
-        xt_report_add(item, plates ? NULL : "probability", "", plates && !i ? "\t%.3f" : " %.3f",
+            xt_report_add(item, "prediction", "", "\t%s", xtrain_answer_part(answer, i));
+        xt_report_add(item, plates ? NULL : "confidence", "", plates && !i ? "\t%.3f" : " %.3f",
                       xtrain_answer_part_confidence(answer, i));
     }
 }
@@ -38,7 +38,7 @@ void xt_answer_describe(struct xt_report *line, const struct xtrain *network,
         most = settings->top;
     if (path)
         xt_report_add(line, "path", "", "%s\t", path);
-    xt_report_add(line, plates ? "plate" : "class", rejected ? NULL : "", "%s", text);
+    xt_report_add(line, "prediction", rejected ? NULL : "", "%s", text);
     if (rejected)
         xt_report_add(line, NULL, "", "%s", "-");
     xt_report_add(line, "confidence", "", "\t%.4f", confidence);

@@ -9,7 +9,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/system/thread.h"
 #include "cli/origin.h"
+#include "cli/json/result.h"
+#include "cli/json/schema.h"
 #include "cli/report.h"
 #include "cli/serve/answer.h"
 #include "infer/session/engine.h"
@@ -21,12 +24,10 @@ struct xt_ordered_item {
 };
 
 enum xt_status xt_ordered_init(struct xt_ordered *ordered, struct xtrain *network, int batch,
-                               const struct xt_answer_settings *settings, bool json,
-                               struct xt_err *err)
+                               const struct xt_answer_settings *settings, struct xt_err *err)
 {
     ordered->network = network;
     ordered->settings = settings;
-    ordered->json = json;
     ordered->room = 2 * (size_t)batch;
     ordered->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (ordered->wake < 0)
@@ -68,8 +69,7 @@ static enum xt_status print_first(struct xt_ordered *ordered, struct xt_err *err
         xt_answer_describe(line, ordered->network, ordered->settings, item->name, item->answer);
     else
         xt_answer_describe_error(line, item->name, item->why);
-    enum xt_status status =
-        xt_report_end(line, ordered->json ? XT_REPORT_JSON : XT_REPORT_TEXT, stdout, err);
+    enum xt_status status = xt_result_put_one(line, "predictions", XT_SCHEMA_IMAGE, err);
     ordered->answered += !status && item->answer;
     clear_item(item);
     ordered->first = (ordered->first + 1) % ordered->room;
@@ -147,7 +147,6 @@ enum xt_status xt_ordered_send(struct xt_ordered *ordered, const char *name,
     return xt_ordered_skip(ordered, name, &why, err);
 }
 
-/* Completes the output of --json. */
 static enum xt_status report_all(const struct xt_ordered *ordered, double seconds,
                                  struct xt_err *err)
 {
@@ -157,18 +156,18 @@ static enum xt_status report_all(const struct xt_ordered *ordered, double second
     xt_report_add(line, "unreadable", NULL, "%zu", ordered->unreadable);
     xt_report_add(line, "seconds", NULL, "%f", seconds);
     xt_origin_report(line, &xt_engine_network(ordered->network)->mark, false);
-    return xt_report_end(line, XT_REPORT_JSON, stdout, err);
+    return xt_result_put(line, err);
 }
 
-enum xt_status xt_ordered_end(struct xt_ordered *ordered, double seconds, struct xt_err *err)
+enum xt_status xt_ordered_end(struct xt_ordered *ordered, double start, struct xt_err *err)
 {
     enum xt_status status = xt_ordered_print(ordered, true, err);
     if (!status && ordered->unreadable)
         status = xt_err_set(err, XT_ERR_DATA, "%zu of %s could not be read", ordered->unreadable,
                             xt_count((long long)ordered->images, "file").text);
     enum xt_status end = XT_OK;
-    if (ordered->json)
-        end = report_all(ordered, seconds, status ? NULL : err);
+    if (xt_result_is_json())
+        end = report_all(ordered, xt_thread_seconds() - start, status ? NULL : err);
     return status ? status : end;
 }
 

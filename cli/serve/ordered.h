@@ -16,7 +16,6 @@ struct xt_ordered_item;
 struct xt_ordered {
     struct xtrain *network;
     const struct xt_answer_settings *settings;
-    bool json;
     bool each; /* images that could not be read get a line too, instead of a warning */
     int wake;  /* an eventfd, written when predictions become ready */
     struct xt_ordered_item *items; /* a ring */
@@ -27,8 +26,7 @@ struct xt_ordered {
 /* Takes ownership of the network, with at most two batches in flight. The caller clears it, also
  * after a failure; the settings must outlive it. */
 enum xt_status xt_ordered_init(struct xt_ordered *ordered, struct xtrain *network, int batch,
-                               const struct xt_answer_settings *settings, bool json,
-                               struct xt_err *err);
+                               const struct xt_answer_settings *settings, struct xt_err *err);
 /* Sends an image, and prints ready predictions. Unreadable images are counted, and the others
  * continue. `name` is printed with the prediction. */
 enum xt_status xt_ordered_send(struct xt_ordered *ordered, const char *name,
@@ -38,9 +36,9 @@ enum xt_status xt_ordered_skip(struct xt_ordered *ordered, const char *name,
                                const struct xt_err *why, struct xt_err *err);
 /* Prints the ready predictions up to the first that is not; with `all`, waits for all. */
 enum xt_status xt_ordered_print(struct xt_ordered *ordered, bool all, struct xt_err *err);
-/* Waits for all, prints the totals if the output is JSON, and returns what was wrong with the input
+/* Waits for all, adds the totals to the result, and returns what was wrong with the input
  * (XT_ERR_DATA). */
-enum xt_status xt_ordered_end(struct xt_ordered *ordered, double seconds, struct xt_err *err);
+enum xt_status xt_ordered_end(struct xt_ordered *ordered, double start, struct xt_err *err);
 /* Also closes the network. */
 void xt_ordered_clear(struct xt_ordered *ordered);
 

@@ -276,7 +276,7 @@ static enum xt_status look_at_files(struct looking *at, struct xt_err *err)
 
 enum xt_status xt_record_look(struct xt_record_look *look, struct xt_err *err)
 {
-    struct looking at = {.look = look, .table = xt_report_table(look->report, "files")};
+    struct looking at = {.look = look, .table = xt_report_table(look->report, "recorded_files")};
     enum xt_status status = look_at_chain(&at, err);
     if (!status) {
         look_at_seal(&at);

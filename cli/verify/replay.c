@@ -225,7 +225,7 @@ static void describe(const struct replaying *at, struct xt_report *report, bool 
     xt_report_add(to, "from", NULL, "%lld", (long long)at->from);
     xt_report_add(to, "to", NULL, "%lld", (long long)at->end);
     xt_report_add(to, "lines", NULL, "%zu", at->lines);
-    xt_report_flag(to, "weights", NULL, weights, "", "");
+    xt_report_flag(to, "same_weights", NULL, weights, "", "");
     xt_report_add(to, "by", NULL, "%s", bits ? "bits" : "tolerance");
     xt_report_flag(to, "same", NULL, !*at->other, "", "");
     if (*at->other)

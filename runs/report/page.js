@@ -560,7 +560,7 @@
     const what = d.unit === 'characters' ? 'plates read whole' : 'top-1';
     document.title = 'two models · xtrain';
     return [make('header', null, make('h1', null, `${whole(d.different)} of ${whole(d.compared)} answered differently`)),
-      make('p', { class: 'soft small name' }, `A: ${a.file}`, make('br'), `B: ${b.file}`, make('br'), `on ${d.data}`),
+      make('p', { class: 'soft small name' }, `A: ${a.path}`, make('br'), `B: ${b.path}`, make('br'), `on ${d.data}`),
       make('div', { class: 'figures' }, figure(share(a.accuracy, 2), `${what}, A`), figure(share(b.accuracy, 2), `${what}, B`),
         figure(whole(d.only_a_right), 'A alone is right'), figure(whole(d.only_b_right), 'B alone is right'), figure(whole(neither), 'neither is right')),
       disagreements(d, 'A alone is right', 'What B lost:', d.only_a_right, of(true, false)),

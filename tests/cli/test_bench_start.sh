@@ -10,8 +10,8 @@ expect 0 'the CPU has no kernel cache' "${start[@]}" --amp off,bf16
 [ -z "$(ls "$tree")" ] || fail 'something is left behind' "$(ls "$tree")"
 
 expect 0 '"kernel_cache":false' "${start[@]}" --json
-grep -oE '"(all|library|engine|network|first_step|else)":\{"wall_s":[0-9.e+-]*' <<<"$said" | tr -d '{"' |
-  awk -F: '{ sum[$1 == "all" ? "all" : "parts"] += $3 }
+grep -oE '"name":"[^"]*","cold":\{"seconds":[0-9.e+-]*' <<<"$said" | tr -d '{"' |
+  awk -F: '{ sum[$2 ~ /^to the first step/ ? "all" : "parts"] += $NF }
     END { exit !(sum["all"] > 0.01 && sum["all"] - sum["parts"] < 1e-6 && sum["parts"] - sum["all"] < 1e-6) }' ||
   fail 'the phases do not add up' "$said"
 ! grep -q kernels_compiled <<<"$said" || fail 'the CPU counts kernels' "$said"

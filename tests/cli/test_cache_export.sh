@@ -13,12 +13,12 @@ echo before >kernels.tar.gz
 expect 1 'cannot write kernels.tar.gz: File too large' bash -c "ulimit -f 100; trap '' XFSZ; exec '$xtrain' cache export kernels.tar.gz"
 [ "$(cat kernels.tar.gz)" = before ] || fail 'an export that failed took the place of the one before'
 expect 0 'wrote 1 kernel to kernels.tar.gz' "$xtrain" cache export kernels.tar.gz
-expect 0 '{"written":1,"file":"kernels.tar.gz"}' "$xtrain" cache export kernels.tar.gz --json
+expect 0 '"written":1,"path":"kernels.tar.gz"' "$xtrain" cache export kernels.tar.gz --json
 [ "$(ls)" = $'cache\nkernels.tar.gz' ] || fail 'an export left something beside it' "$(ls)"
 
 mv cache exported
 expect 0 'a.cl_cache' tar -tzf kernels.tar.gz
-expect 0 '{"taken":1,"refused":0}' "$xtrain" cache import kernels.tar.gz --json
+expect 0 '"taken":1,"refused":0' "$xtrain" cache import kernels.tar.gz --json
 cmp "exported/kernels/0123456789abcdef/a.cl_cache" "$kernels/a.cl_cache" || fail 'the kernel came back as another'
 
 # Signed, and taken from its owner alone.

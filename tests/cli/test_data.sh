@@ -30,7 +30,7 @@ expect 2 'data pack takes two arguments' "$xtrain" "${pack[@]}" "$tree/p" more
 expect 0 "30 images (0.1 MB) in $tree/p/a-000000.tar" "$xtrain" "${pack[@]}" "$tree/p/a"
 [ "$(tar tf "$tree/p/a-000000.tar" | sed 's/.*\.//' | sort | uniq -c | tr -s ' \n' ' ')" = ' 30 png 30 txt ' ] ||
   fail 'the shard does not hold 30 images and labels' "$(tar tf "$tree/p/a-000000.tar")"
-expect 0 "{\"out\":\"$tree/p/json\",\"images\":30,\"bad\":0," "$xtrain" "${pack[@]}" "$tree/p/json" --json
+expect 0 "\"path\":\"$tree/p/json\",\"images\":30,\"bad_images\":0," "$xtrain" "${pack[@]}" "$tree/p/json" --json
 expect 1 'a-000000.tar exists already' "$xtrain" "${pack[@]}" "$tree/p/a"
 expect 2 'use --cache ram' "$xtrain" "${pack[@]}" "$tree/p/b" --as pixels
 expect 2 'give both' "$xtrain" "${loader[@]}" --cache ram --cache-file "$tree/p/b"
@@ -97,10 +97,10 @@ mkdir -p "$tree"/set/{'a dog','cat "x"'}
 for i in 1 2 3 4 5 6; do cp "${images[0]}" "$tree/set/a dog/$i.jpg"; cp "${images[0]}" "$tree/set/cat \"x\"/$i ä.jpg"; done
 split=(data split "$tree/set" --val-part 0.5 --out)
 expect 0 "$tree/s1/val.txt" "$xtrain" "${split[@]}" "$tree/s1"
-expect 0 "{\"out\":\"$tree/s3\",\"train\":5,\"val\":7}" "$xtrain" "${split[@]}" "$tree/s3" --json
+expect 0 "\"path\":\"$tree/s3\",\"train\":5,\"val\":7," "$xtrain" "${split[@]}" "$tree/s3" --json
 cat "$tree"/s1/*.txt >"$tree/both.txt"
-expect 0 '"a dog":6' "$xtrain" "${check[@]}" --json "$tree/both.txt"
-expect 0 '"cat \"x\"":6' "$xtrain" "${check[@]}" --json "$tree/both.txt"
+expect 0 '{"label":"a dog","count":6}' "$xtrain" "${check[@]}" --json "$tree/both.txt"
+expect 0 '{"label":"cat \"x\"","count":6}' "$xtrain" "${check[@]}" --json "$tree/both.txt"
 expect 1 "$tree/s1/train.txt exists" "$xtrain" "${split[@]}" "$tree/s1" --seed 5
 rm "$tree/s1/train.txt"
 expect 1 "$tree/s1/val.txt exists" "$xtrain" "${split[@]}" "$tree/s1" --seed 5

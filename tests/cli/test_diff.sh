@@ -30,9 +30,9 @@ expect 0 'different predictions: ' "$xtrain" diff a b --data "$images" --threads
 count=$(sed -n 's/^different predictions: \([0-9]*\) of 12.*/\1/p' <<<"$said")
 [ "$count" -gt 0 ] || fail 'other weights give the same answers' "$said"
 [ "$(wc -l <list.tsv)" = $((count + 1)) ] || fail 'the list is not of as many' "$(cat list.tsv)"
-[ "$(head -n 1 list.tsv)" = $'path\tlabel\ta\ta_confidence\tb\tb_confidence\tright' ] || fail 'the heading' "$(cat list.tsv)"
+[ "$(head -n 1 list.tsv)" = $'path\tlabel\tprediction_a\tconfidence_a\tprediction_b\tconfidence_b\tright' ] || fail 'the heading' "$(cat list.tsv)"
 expect 0 "\"different\":$count," "$xtrain" diff a b --data "$images" --threads 1 --differences list.jsonl --json
-[ "$(grep -c '^{"path":.*,"label":.*,"a":.*,"b_right":[a-z]*}$' list.jsonl)" = "$count" ] || fail 'the list' "$(cat list.jsonl)"
+[ "$(grep -c '^{"path":.*,"label":.*,"prediction_a":.*,"right_b":[a-z]*}$' list.jsonl)" = "$count" ] || fail 'the list' "$(cat list.jsonl)"
 
 # The same as a page, with what changed in the weights; without pictures where they are private.
 on_page() { grep -o "$1" page.html | wc -l; }

@@ -49,7 +49,7 @@ done
 # The weights say which network they are of; where they do not, it has to be said.
 expect 2 'does not name its network; name it with --model' \
   "$xtrain" predict "$fixtures/state.safetensors" good/京A12311_1.jpg
-[ "$(ls good/京A1231* | "$xtrain" predict w/last.safetensors --threads 1 --json - | grep -c '"plate"')" = 9 ] ||
+[ "$(ls good/京A1231* | "$xtrain" predict w/last.safetensors --threads 1 --json - | grep -o '"prediction"' | wc -l)" = 9 ] ||
   fail 'predict - does not answer for each line'
 
 # Evaluation counts the last, smaller batch, and images that are bad: these are named.

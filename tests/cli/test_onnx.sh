@@ -67,7 +67,7 @@ service=$!
 for ((i = 0; i < 100; i++)); do [ -S here.sock ] && break; sleep 0.05; done
 if command -v curl >/dev/null; then
   curl -s --unix-socket here.sock --data-binary "@$picture" http://localhost/predict >answer || fail 'no answer' "$(cat said)"
-  grep -q '"class"' answer || fail 'the service gives no class' "$(cat answer said)"
+  grep -q '"prediction"' answer || fail 'the service gives no class' "$(cat answer said)"
 fi
 kill $service
 wait $service || fail 'the service did not end well' "$(cat said)"

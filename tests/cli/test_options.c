@@ -600,6 +600,7 @@ static const struct {
     {"images", "what is shown"},
     {"sign", "who vouches for the record"},
     {"json", "what is said"},
+    {"jsonl", "what is said"},
     {"quiet", "what is said"},
     {"verbose", "what is said"},
     {"log-time", "what is said"},
@@ -635,7 +636,7 @@ static void what_a_rank_may_have_for_itself_is_listed(void **state)
         " strict-data out config print-config resume max-time stop-after log-every keep device xpu "
         "threads oversubscribe device-check on-device-loss device-timeout workers recompute slots "
         "cache cache-limit cache-file rank-timeout pin-memory cache-dir kernel-cache images sign "
-        "json "
+        "json jsonl "
         "quiet verbose log-time parse-only version help ";
     (void)state;
     size_t count = 0;

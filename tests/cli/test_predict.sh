@@ -47,7 +47,7 @@ grep -qF 'odd/a\x1B[2Jb\x0Ac.jpg' <<<"$said" || fail 'the name is not escaped' "
 rm odd/$'z\e[31m.jpg'
 "${predict[@]}" run odd --json --quiet >json
 iconv -f utf-8 -t utf-8 json >/dev/null || fail 'the JSON is not UTF-8'
-expect 0 '{"images":2,"answered":2,"unreadable":0,"seconds":' tail -n 1 json
+expect 0 '"images":2,"answered":2,"unreadable":0,"seconds":' tail -n 1 json
 
 # Error messages escape what weights say of themselves.
 header='{"__metadata__":{"model":"a\u001b[2Jb"}}'
@@ -55,7 +55,7 @@ header='{"__metadata__":{"model":"a\u001b[2Jb"}}'
 expect 3 'a\x1B[2Jb' "${predict[@]}" meta.safetensors good
 
 # eval --show N --json: the answers are in the one object.
-expect 0 '"answers":[{"path":"synth:plates #0","label":"' "$xtrain" eval --init run --data 'synth:plates?count=4&seed=4' \
+expect 0 '"predictions":[{"path":"synth:plates #0","label":"' "$xtrain" eval --init run --data 'synth:plates?count=4&seed=4' \
   --show 2 --json --quiet --threads 1
 [ "$(wc -l <<<"$said")" = 1 ] && [ "$(grep -o '"right":' <<<"$said" | wc -l)" = 2 ] || fail 'not one object with two answers' "$said"
 expect 2 '--top: lprnet reads plates' "${predict[@]}" run good --top 3

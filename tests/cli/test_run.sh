@@ -150,7 +150,7 @@ expect 5 ' fits, which --batch auto finds' "$xtrain" --model lprnet --data 'synt
 # The results as JSON, on standard output alone, whatever the folder is called.
 mkdir 'a "b\c'
 "${train[@]}" --steps 1 --val 'synth:plates?count=6&seed=4' --json --out 'a "b\c/r' >json 2>/dev/null
-grep -qF '{"run":"a \"b\\c/r","step":1,"images":6,' json || fail 'the JSON is not what it should be' "$(cat json)"
+grep -qF '"run":"a \"b\\c/r","step":1,"images":6,' json || fail 'the JSON is not what it should be' "$(cat json)"
 
 # One object on one line, however it ends; with --quiet the results alone.
 json() { # CODE COMMAND...
@@ -160,16 +160,16 @@ json() { # CODE COMMAND...
   [ "$code" = "$want" ] && [ "$(wc -l <json)" = 1 ] || fail "it ended with code $code, not $want" "$(cat json)"
 }
 json 75 "${train[@]}" --steps 100000 --stop-after 1s --out j
-for key in '"run":"j"' '"steps":100000' '"loss":[0-9]' '"seconds":[0-9]' '"last":"j/last.safetensors"' \
-  '"checkpoint":"j/state-[0-9]*.safetensors"' '"metrics":"j/metrics.jsonl"' '"exit_code":75,"exit_reason":"stop-after"}$'; do
+for key in '"run":"j"' '"steps":100000' '"loss":[0-9]' '"seconds":[0-9]' '"last_weights":"j/last.safetensors"' \
+  '"checkpoint":"j/state-[0-9]*.safetensors"' '"metrics":"j/metrics.jsonl"' '"exit_reason":"stop-after".*"exit_code":75}$'; do
   grep -q "$key" json || fail "the JSON has no $key" "$(cat json)"
 done
 [ -s "$(sed 's/.*"checkpoint":"\([^"]*\)".*/\1/' json)" ] || fail 'there is no such checkpoint' "$(cat json)"
-! grep -q '"best"' json || fail 'there is no best' "$(cat json)"
+! grep -q '"best_weights"' json || fail 'there is no best' "$(cat json)"
 json 0 "${train[@]}" "${long[@]}" --max-time 1s --out jt
-grep -q '"best_step":.*"files":{"best":"jt/best.safetensors",.*"exit_code":0,"exit_reason":"max-time"' json || fail 'the JSON is wrong' "$(cat json)"
+grep -q '"best_step":.*"files":{"best_weights":"jt/best.safetensors",.*"exit_reason":"max-time".*"exit_code":0}' json || fail 'the JSON is wrong' "$(cat json)"
 json 1 "${train[@]}" --steps 60 --lr 1000 --weight-decay 10 --decay-all --clip 0 --sched constant --out jn
-grep -q '"exit_code":1,"exit_reason":"[^"]*infinite or NaN' json || fail 'the JSON does not say why' "$(cat json)"
+grep -q '"exit_reason":"[^"]*infinite or NaN.*"exit_code":1}' json || fail 'the JSON does not say why' "$(cat json)"
 "${train[@]}" --steps 1 --quiet --out q >said 2>&1
 [ "$(sed 's/in .*:.*/in TIME/; s/^\(speed\|lost to\|energy\): .*/\1/; s/: .*xtrain predict/: xtrain predict/' said | tr '\n' ';')" = \
   'done: 1 step in TIME;speed;lost to;energy;  q/last.safetensors  the last weights;  q/metrics.jsonl     losses and evaluations;  q/report.html       the report page, for a browser;next, images of your own: xtrain predict q IMAGE...;' ] ||

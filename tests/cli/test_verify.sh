@@ -80,7 +80,7 @@ expect 1 'found by the start of' "$xtrain" verify cut
 "$xtrain" "${train[@]}" --steps 6 --save-every 2 --log-every 1 --out again >/dev/null
 expect 0 'replay of steps 5 to 6, compared bit by bit' "$xtrain" verify again --replay 2
 grep -qF '3 lines of the record, weights and optimizer state are the same' <<<"$said" || fail 'what was compared' "$said"
-expect 0 '"replay":{"from":4,"to":5,"lines":1,"weights":false,"by":"bits","same":true}' "$xtrain" verify again --replay 1 --json
+expect 0 '"replay":{"from":4,"to":5,"lines":1,"same_weights":false,"by":"bits","same":true}' "$xtrain" verify again --replay 1 --json
 expect 0 'compared within a tenth' env ONEDNN_MAX_CPU_ISA=AVX2 "$xtrain" verify again --replay 2
 sed -i 's/^lr: .*/lr: 0.0001/' again/config.yaml
 expect 1 'steps trained again are not as recorded' "$xtrain" verify again --replay 2
@@ -88,7 +88,7 @@ expect 3 'no checkpoint before its last one' "$xtrain" verify other --replay 2
 
 # Which run answers.
 expect 0 'weights of run run, step 6, record ' "$xtrain" eval --init run/last.safetensors --data 'synth:plates?count=4'
-expect 0 '"run":{"name":"run","step":"6","record":"' "$xtrain" eval --init run/last.safetensors --data 'synth:plates?count=4' --json
+expect 0 '"origin":{"run":"run","step":6,"record":"' "$xtrain" eval --init run/last.safetensors --data 'synth:plates?count=4' --json
 
 # Signed, by whom.
 if command -v ssh-keygen >/dev/null; then

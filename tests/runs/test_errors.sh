@@ -17,7 +17,7 @@ awk -F'\t' 'NR > 2 && $4 > before { exit 1 } { before = $4 }' e.tsv || fail 'the
 [ "$(awk -F'\t' 'NR > 1 && $1 != "" { n += $3 } END { print n + 0 }' e-confused.tsv)" -ge 2 ] || fail 'no pairs' "$(cat e-confused.tsv)"
 [ ! -e e-matrix.tsv ] || fail 'plates have a matrix of classes'
 
-expect 0 '"errors":["e.jsonl","e-confused.jsonl"]' "${eval[@]}" --errors e.jsonl --json
+expect 0 '"error_files":["e.jsonl","e-confused.jsonl"]' "${eval[@]}" --errors e.jsonl --json
 [ "$(wc -l <e.jsonl)" = 2 ] && [ "$(grep -c '^{"path":"odd/.*","expected":".*","read":".*","confidence":[0-9.e-]*,"parts":\[.*\],"steps":\[\[.*\]\]}$' e.jsonl)" = 2 ] ||
   fail 'the lines are not what they should be' "$(cat e.jsonl)"
 grep -qF 'odd/京A12311_\t<b>\n.jpg' e.jsonl || fail 'a name is not escaped' "$(cat e.jsonl)"

@@ -85,7 +85,7 @@ steps 14 7
 seed 0 2
 log_every 2 10
 END
-expect 0 '"different":{"steps":["14","7"],"seed":["0","2"],"log_every":["2","10"]}}' "$xtrain" compare 'a run' b --json
+expect 0 '"settings":{"steps":["14","7"],"seed":["0","2"],"log_every":["2","10"]},' "$xtrain" compare 'a run' b --json
 expect 2 'xtrain compare needs RUN RUN' "$xtrain" compare b
 
 # Of several runs with few differences a row is a run, and no name of the last screen's JSON stands twice.

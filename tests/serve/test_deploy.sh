@@ -54,11 +54,11 @@ echo car.jpg >list.txt
 top() { awk '/^```$/{ exit } inside; /^```sh not-run: tests\/serve/{ inside = 1 }' "$page"; }
 { echo 'set -m'; echo "$curl_waits"; top | sed "s/127.0.0.1:8080/127.0.0.1:$port/g; s/310,200,94,24/2,2,9,9/; s/310 200 94 24/2 2 9 9/"; echo 'wait'; } >commands.sh
 bash -euo pipefail commands.sh >out 2>said || fail 'the commands at the top fail' "$(cat out said)"
-[ "$(grep -c '^{"plate":' out)" = 2 ] && grep -q '^xtrain_requests_total{code="200"} 2$' out && grep -q $'^street.jpg 2 2 9 9\t' out ||
+[ "$(grep -c '^{"prediction":' out)" = 2 ] && grep -q '^xtrain_requests_total{code="200"} 2$' out && grep -q $'^street.jpg 2 2 9 9\t' out ||
   fail 'not the answers' "$(cat out said)"
 { echo "$curl_waits"; block 'HTTP service' 'sh not-run: tests/serve'; echo 'kill %1; wait %1'; } >commands.sh
 bash -m -euo pipefail commands.sh >out 2>said || fail 'the commands of the service fail' "$(cat out said)"
-grep -q '^{"plate":' out || fail 'no answer over the socket' "$(cat out said)"
+grep -q '^{"prediction":' out || fail 'no answer over the socket' "$(cat out said)"
 bash -euo pipefail <(awk '/^##* /{ here = ($0 == "### Streams") } /^```$/{ inside = 0 } inside; here && /^```sh/{ inside = 1 }' "$page") >out 2>said ||
   fail 'the commands of streams fail' "$(cat out said)"
 [ "$(cut -f 1 out | paste -sd ,)" = 'car.jpg,frame 0,frame 1,image 0' ] || fail 'not the answers of streams' "$(cat out)"

@@ -49,10 +49,10 @@ length() { printf '%b' "$(printf '\\x%02x' $(($1 >> 24 & 255)) $(($1 >> 16 & 255
 framed() { length "$(stat -c %s "$1")"; cat "$1"; }
 { framed "$image"; framed lines; framed "$image"; } >two
 code=0
-"${serve[@]}" --stdin images --json --quiet <two >out 2>said || code=$?
+"${serve[@]}" --stdin images --jsonl --quiet <two >out 2>said || code=$?
 [ "$code" = 3 ] && [ "$(wc -l <out)" = 4 ] || fail "not three answers and an end, $code" "$(cat out said)"
-sed -n 2p out | grep -q '^{"path":"image 1","error":"the image is not a JPEG' || fail 'no error in its place' "$(cat out)"
-sed -n 3p out | grep -q '^{"path":"image 2","plate":' || fail 'no answer in its place' "$(cat out)"
+sed -n 2p out | grep -q '^{"schema":{[^}]*},"path":"image 1","error":"the image is not a JPEG' || fail 'no error in its place' "$(cat out)"
+sed -n 3p out | grep -q '^{"schema":{[^}]*},"path":"image 2","prediction":' || fail 'no answer in its place' "$(cat out)"
 expect 3 'standard input ends in the middle of image 1' "${serve[@]}" --stdin images --quiet < <(framed "$image"; length 500; echo half)
 expect 3 'image 0 has a length of' "${serve[@]}" --stdin images --quiet <"$weights"
 expect 3 'line 2 contains a NUL byte' "${serve[@]}" --stdin paths --quiet < <(printf '%s\n%s\0%s\0' "$image" "$image" "$image")

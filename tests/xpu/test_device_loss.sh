@@ -12,10 +12,10 @@ lost() { # what is said of the fault
 }
 
 train 'launch 600' --json && lost 'the driver says: .*OUT_OF_RESOURCES'
-grep -q '"exit_code": *4,.*"exit_reason": *"the device was lost' "$work/said" || fail 'the end as JSON'
+grep -q '"exit_reason": *"the device was lost.*"exit_code": *4}' "$work/said" || fail 'the end as JSON'
 train 'abort 600' --json --quiet && lost 'its driver gave up \(abort\); the last op submitted: .*: .*'
 is_json() { # the end of the reason
-  grep -Eq "^\{\"run\":\"$work/run\",\"steps\":4,\"step\":[0-9],\"exit_code\":4,\"exit_reason\":\"the device was lost: xpu:0: .*$1; the last .*\"\}\$" \
+  grep -Eq "^\{\"schema\":\{[^}]*\},\"run\":\"$work/run\",\"steps\":4,\"step\":[0-9],\"exit_reason\":\"the device was lost: xpu:0: .*$1; the last .*,\"exit_code\":4\}\$" \
     "$work/said" || fail "$XT_FAULT: the end as JSON"
 }
 is_json 'its driver gave up \(abort\)'

@@ -1,3 +1,4 @@
+#include "cli/json/result.h"
 #include "cli/serve/attack/selftest.h"
 
 #include <png.h>
@@ -402,8 +403,7 @@ static enum xt_status begin(struct selftest *test, const char *url, struct xt_re
                       url, reply->code);
 }
 
-enum xt_status xt_serve_selftest(const char *url, bool remote, enum xt_report_form form,
-                                 struct xt_err *err)
+enum xt_status xt_serve_selftest(const char *url, bool remote, struct xt_err *err)
 {
     struct selftest test = {.attacks = 0};
     struct xt_reply before;
@@ -426,7 +426,7 @@ enum xt_status xt_serve_selftest(const char *url, bool remote, enum xt_report_fo
     xt_report_add(report, "failed", NULL, "%d", test.failed);
     xt_report_line(report, "%s on %s: %d held, %d did not", xt_count(test.attacks, "attack").text,
                    url, test.attacks - test.failed, test.failed);
-    status = xt_report_end(report, form, stdout, err);
+    status = xt_result_put(report, err);
     if (!status && test.failed)
         status = xt_err_set(err, XT_ERR_RUN, "%s did not hold against %s", url,
                             xt_count(test.failed, "attack").text);

@@ -7,7 +7,6 @@
 #include "cli/report.h"
 
 /* XT_ERR_RUN where something did not hold, or nobody answers there. */
-enum xt_status xt_serve_selftest(const char *url, bool remote, enum xt_report_form form,
-                                 struct xt_err *err);
+enum xt_status xt_serve_selftest(const char *url, bool remote, struct xt_err *err);
 
 #endif

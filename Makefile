@@ -90,7 +90,7 @@ TOOLS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out tests/support.c,$(wi
 SUPPORT := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/support.c))
 FUZZERS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
 
-.PHONY: all deps deps-check demo test test-all check install uninstall bundle wheel clean help tests fuzzers fuzz-libs FORCE
+.PHONY: all deps deps-check demo test test-all check install uninstall bundle wheel deb clean help tests fuzzers fuzz-libs FORCE
 # MPI, where `mpicc` is there: the program loads it where it is one of several processes. The compiler is ours, with the
 # flags that mpicc would give it.
 MPICC ?= mpicc
@@ -305,6 +305,8 @@ bundle: $(BUILD)/xtrain $(BUILD)/$(SONAME) $(PLUGINS)
 	@scripts/bundle.sh $(BUILD)/xtrain $(VERSION)
 wheel: $(BUILD)/xtrain $(BUILD)/$(SONAME) $(PLUGINS)
 	@scripts/wheel.sh $(BUILD)/xtrain $(VERSION)
+deb: $(BUILD)/xtrain $(BUILD)/$(SONAME) $(PLUGINS)
+	@scripts/deb.sh $(BUILD)/xtrain $(VERSION)
 
 clean:
 	rm -rf $(BUILD) dist
@@ -328,5 +330,6 @@ clean:
 #: make uninstall takes away what make install put there, and says what
 #: make bundle      a tarball that runs on a machine without root or network
 #: make wheel       a Python wheel: the program and the module xtrain, for pip
+#: make deb         a Debian package, with a systemd unit for xtrain serve
 #: make SAN=address a build with a sanitizer (also SAN=thread) under build/san-address; `make SAN=address test`
 #: make clean       remove what was built, and dist/ (deps/ stays)

@@ -54,9 +54,11 @@ for plugin in libxtrain_mpi.so libxtrain_guard.so; do
   [ ! -e "$file" ] || put 755 "$file" "lib/xtrain/$plugin"
 done
 # Intel's OpenCL runtime for CPUs, which only tests use, stays behind; links stay links.
-if [ "${XPU:-}" != 0 ] && [ -e deps/xpu/licences ]; then
+xpu=deps/xpu
+[ "${XPU:-}" != 0 ] || xpu=none
+if [ -e $xpu/licences ]; then
   install -d -m 755 "$prefix/lib/xtrain-xpu"
-  for file in deps/xpu/lib/lib*.so*; do
+  for file in $xpu/lib/lib*.so*; do
     case ${file##*/} in libintelocl* | libcommon_clang* | libocl_svml*) continue ;; esac
     cp -dp "$file" "$prefix/lib/xtrain-xpu/"
     installed+=lib/xtrain-xpu/${file##*/}$'\n'
@@ -79,7 +81,7 @@ done
 for script in configs/*.sh; do
   put 755 "$script" "share/xtrain/$script"
 done
-for licence in LICENSE assets/*LICENSE* assets/*/*LICENSE* deps/dnnl/share/doc/onednn/* deps/xpu/licences/*; do
+for licence in LICENSE assets/*LICENSE* assets/*/*LICENSE* deps/dnnl/share/doc/onednn/* $xpu/licences/*; do
   [ ! -f "$licence" ] || put 644 "$licence" "share/xtrain/licences/$(tr / - <<<"$licence")"
 done
 for page in README.md docs/*.md docs/images/*; do

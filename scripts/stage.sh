@@ -16,8 +16,6 @@ machines="^(libc|libm|libdl|libpthread|librt|libresolv|libutil|ld-linux[^ ]*${3:
 
 scripts/install.sh "$program" "$folder" >/dev/null
 mkdir -p "$folder/lib/xtrain"
-strip "$folder/bin/xtrain"
-[ ! -e "$folder/lib/libxtrain.so.1" ] || strip "$folder/lib/libxtrain.so.1"
 
 # The system's oneDNN where none was fetched.
 if [ ! -e "$folder/lib/xtrain/libdnnl.so.3" ]; then
@@ -25,6 +23,10 @@ if [ ! -e "$folder/lib/xtrain/libdnnl.so.3" ]; then
   [ -n "$system" ] || stop 'no libdnnl.so.3 was found: run "make deps"'
   install -m 755 "$(realpath "$system")" "$folder/lib/xtrain/libdnnl.so.3"
 fi
+
+for binary in bin/xtrain lib/libxtrain.so.1 lib/xtrain/libdnnl.so.3; do
+  [ ! -e "$folder/$binary" ] || strip "$folder/$binary"
+done
 
 # serve loads this one, where it is; the folder's own is found beside the others.
 http=$(/sbin/ldconfig -p | awk '$1 ~ /^libmicrohttpd[.]so[.]12/ { print $NF; exit }')

@@ -85,9 +85,15 @@ static char **with_short_spin(char **environment)
     return more;
 }
 
+/* For what a library needs that is loaded by its path, the dynamic linker searches the folders that
+ * the program names, but not those that libxtrain names: libgomp beside the latter's oneDNN is
+ * found by name, from here. */
 static void *load(const char *path)
 {
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library && dlopen("libgomp.so.1", RTLD_NOW | RTLD_LOCAL))
+        library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    return library;
 }
 
 /* No setenv: it may free the array that getenv reads in another thread of libxtrain's host. */

@@ -63,12 +63,6 @@ bash -euo pipefail <(awk '/^##* /{ here = ($0 == "### Streams") } /^```$/{ insid
   fail 'the commands of streams fail' "$(cat out said)"
 [ "$(cut -f 1 out | paste -sd ,)" = 'car.jpg,frame 0,frame 1,image 0' ] || fail 'not the answers of streams' "$(cat out)"
 
-# The unit's command line is one that the program takes.
-unit=$(block 'HTTP service' ini | sed -n 's/^ExecStart=[^ ]*xtrain serve [^ ]* //p')
-[ -n "$unit" ] || fail 'the unit has no command'
-# shellcheck disable=SC2086
-expect 0 'log_time: true' "$xtrain" serve best.safetensors $unit --print-config
-
 # A function that was taken away is noticed, and a structure that is another.
 cd "$root"
 library=$(dirname "$xtrain")/libxtrain.so.1

@@ -36,8 +36,8 @@ static enum xt_status read_scalar(struct reader *reader, enum xt_config_form *fo
     return xt_yaml_append(&reader->yaml, &reader->text, err);
 }
 
-/* Items joined by commas. */
-static enum xt_status read_sequence(struct reader *reader, struct xt_err *err)
+/* Items, a line each. */
+static enum xt_status read_sequence(struct reader *reader, bool *quoted, struct xt_err *err)
 {
     enum xt_status status = xt_yaml_next(&reader->yaml, err);
     for (bool first = true; !status && reader->yaml.event.type != YAML_SEQUENCE_END_EVENT;
@@ -45,15 +45,18 @@ static enum xt_status read_sequence(struct reader *reader, struct xt_err *err)
         enum xt_config_form form = XT_CONFIG_PLAIN;
         if (reader->yaml.event.type != YAML_SCALAR_EVENT)
             return xt_yaml_refuse(&reader->yaml,
-                                  "a list here holds plain numbers, no lists or mappings", err);
+                                  "a list here holds single values, no lists or mappings", err);
         if (!first)
-            status = xt_str_append(&reader->text, ",", 1, err);
+            status = xt_str_append(&reader->text, "\n", 1, err);
         size_t before = reader->text.length;
         if (!status)
             status = read_scalar(reader, &form, err);
-        if (!status && (form == XT_CONFIG_QUOTED || reader->text.length == before))
-            return xt_yaml_refuse(&reader->yaml, "a list here holds plain numbers, without quotes",
+        if (!status &&
+            (reader->text.length == before ||
+             memchr(xt_str_get(&reader->text) + before, '\n', reader->text.length - before)))
+            return xt_yaml_refuse(&reader->yaml, "an item of this list is empty or has line breaks",
                                   err);
+        *quoted |= form == XT_CONFIG_QUOTED;
         if (!status)
             status = xt_yaml_next(&reader->yaml, err);
     }
@@ -75,7 +78,7 @@ static enum xt_status read_entry(struct reader *reader, struct xt_err *err)
         break;
     case YAML_SEQUENCE_START_EVENT:
         entry.form = XT_CONFIG_SEQUENCE;
-        status = read_sequence(reader, err);
+        status = read_sequence(reader, &entry.quoted, err);
         break;
     default:
         return xt_yaml_refuse(

@@ -9,6 +9,7 @@
 #ifndef XT_BASE_CONFIG_H
 #define XT_BASE_CONFIG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,14 +20,15 @@ enum { XT_CONFIG_LIMIT = 1 << 20 };
 enum xt_config_form {
     XT_CONFIG_PLAIN,    /* batch: 12 */
     XT_CONFIG_QUOTED,   /* data: "12" */
-    XT_CONFIG_SEQUENCE, /* milestones: [10, 20]; the text is "10,20" */
+    XT_CONFIG_SEQUENCE, /* milestones: [10, 20]; the text is "10\n20" */
 };
 
 struct xt_config_entry {
     const char *key;
     const char *text;
     enum xt_config_form form;
-    int line; /* 1-based */
+    bool quoted; /* an item of a sequence */
+    int line;    /* 1-based */
 };
 
 /* Called for each entry in the file's order; the entry is valid during the call. A failure stops

@@ -16,6 +16,7 @@
 #include "cli/json/result.h"
 #include "cli/report.h"
 #include "data/sources/part.h"
+#include "data/sources/registry.h"
 #include "infer/network/auto_batch.h"
 #include "infer/calibrate.h"
 #include "infer/evaluate.h"
@@ -321,7 +322,7 @@ static const char *choose_data(const struct xt_options *options, const struct xt
     bool of_run = xt_options_source(options, "val") == XT_SOURCE_RUN;
     if (s->data.val && of_run && !s->data.images)
         xt_log_note("evaluating on `val` of %s: %s; --data DIR selects another set",
-                    options->run_config, s->data.val);
+                    options->run_config, xt_source_specs_shown(s->data.val).text);
     if (s->data.val && !(of_run && s->data.images)) {
         if (s->data.images)
             xt_log_note("evaluating on `val` of %s; --data DIR selects another set",
@@ -333,7 +334,7 @@ static const char *choose_data(const struct xt_options *options, const struct xt
     if (holds_out(options)) {
         xt_log_note("evaluating on what the run of %s held out of %s; --data DIR selects other "
                     "images",
-                    options->run_config, s->answer.calibrate);
+                    options->run_config, xt_source_specs_shown(s->answer.calibrate).text);
         return s->answer.calibrate;
     }
     xt_log_note("no --data was given: evaluating on %s", network->model->default_val);

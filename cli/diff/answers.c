@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "cli/diff/page.h"
 #include "cli/diff/weights.h"
+#include "data/sources/registry.h"
 #include "infer/evaluate.h"
 #include "infer/network/network_build.h"
 
@@ -131,7 +132,8 @@ static enum xt_status make_room(struct comparison *c, const struct xt_source *so
             status = xt_mem_calloc(&c->labels, c->count, sizeof *c->labels, "the answers", err);
     } else if (c->count != source->count) {
         status = xt_err_set(err, XT_ERR_RUN, "%s changed while it was read: %zu images, then %zu",
-                            c->settings->data.images, c->count, source->count);
+                            xt_source_specs_shown(c->settings->data.images).text, c->count,
+                            source->count);
     }
     return status
                ? status
@@ -301,7 +303,7 @@ static void describe_row(struct xt_report *to, const struct comparison *c, size_
 static void describe_models(struct xt_report *report, const struct comparison *c)
 {
     struct xt_report *models = xt_report_list(report, "models");
-    xt_report_add(report, "data", NULL, "%s", c->settings->data.images);
+    xt_report_add(report, "data", NULL, "%s", xt_source_specs_shown(c->settings->data.images).text);
     xt_report_line(report, "on %s:", c->description);
     for (int i = 0; i < 2; i++) {
         const struct side *side = &c->sides[i];

@@ -12,6 +12,7 @@
 #include "cli/options/settle.h"
 #include "cli/options/suggest.h"
 #include "cli/options/weights.h"
+#include "data/sources/registry.h"
 
 /* ---- setting values ---- */
 
@@ -132,6 +133,23 @@ static enum xt_status set_list(struct xt_options *options, const struct xt_optio
                                    err);
 }
 
+/* A set of images that is named again is joined with those before. */
+static enum xt_status join(struct xt_options *options, const struct xt_origin *before,
+                           const char **text, struct xt_err *err)
+{
+    struct xt_str all = {0};
+    if (strpbrk(*text, XT_SPEC_AND))
+        return xt_err_set(err, XT_ERR_USAGE, "%s: a path of images has no line break",
+                          xt_show(*text).text);
+    if (!before->given || strcmp(before->given, *text) == 0)
+        return XT_OK;
+    enum xt_status status = xt_str_printf(&all, err, "%s" XT_SPEC_AND "%s", before->given, *text);
+    if (!status)
+        status = xt_options_keep(options, all.data, text, err);
+    xt_str_clear(&all);
+    return status;
+}
+
 static enum xt_status set_from_command_line(struct xt_options *options,
                                             const struct xt_option *option, const char *text,
                                             struct xt_err *err)
@@ -140,12 +158,11 @@ static enum xt_status set_from_command_line(struct xt_options *options,
         xt_option_is_for(xt_option_find(option->several), options->command))
         option = xt_option_find(option->several);
     const struct xt_origin *before = &options->origins[xt_option_index(option)];
-    if (before->given && strcmp(before->given, text) != 0 && option->type == &xt_type_source)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "--%s is given twice, as %s and %s; a mixture (mix.yaml) names several "
-                          "sets of images",
-                          option->name, xt_show(before->given).text, xt_show(text).text);
-    if (before->given && strcmp(before->given, text) != 0 && !options->repeated)
+    if (option->type == &xt_type_source) {
+        enum xt_status status = join(options, before, &text, err);
+        if (status)
+            return status;
+    } else if (before->given && strcmp(before->given, text) != 0 && !options->repeated)
         options->repeated = option;
     char subject[XT_OPTION_SPELT];
     xt_option_spell(subject, xt_option_spelling(option), false);
@@ -344,8 +361,11 @@ static enum xt_status check_form(const struct xt_option *option, const char *sub
                                  const struct xt_config_entry *entry, struct xt_err *err)
 {
     const struct xt_option_type *type = option->type;
-    if (entry->form == XT_CONFIG_SEQUENCE && !type->is_list)
+    if (entry->form == XT_CONFIG_SEQUENCE && !type->is_list && type != &xt_type_source)
         return xt_err_set(err, XT_ERR_USAGE, "%s takes one value, not a list", subject);
+    if (entry->quoted && type->is_list)
+        return xt_err_set(err, XT_ERR_USAGE, "%s: the list holds plain numbers, without quotes",
+                          subject);
     if (entry->form == XT_CONFIG_PLAIN && is_null(entry->text))
         return xt_err_set(err, XT_ERR_USAGE, "%s has no value; write one, or remove the line",
                           subject);
@@ -406,6 +426,22 @@ static enum xt_status read_origin(struct xt_options *options, int line, const ch
     return comment ? xt_options_keep(options, comment + strlen("  # "), out, err) : XT_OK;
 }
 
+/* The entry's text, which the options own: several sets of images in lines, as the sources take
+ * them, other lists separated by commas, as the command line has them. */
+static enum xt_status keep_text(struct xt_options *options, const struct xt_option *option,
+                                const struct xt_config_entry *entry, const char **text,
+                                struct xt_err *err)
+{
+    char *own = NULL;
+    enum xt_status status = xt_mem_strdup(&own, entry->text, err);
+    for (char *at = own; at && option->type->is_list && (at = strchr(at, '\n'));)
+        *at = ',';
+    if (!status)
+        status = xt_options_keep(options, own, text, err);
+    free(own);
+    return status;
+}
+
 static enum xt_status take_entry(void *context, const struct xt_config_entry *entry,
                                  struct xt_err *err)
 {
@@ -434,7 +470,7 @@ static enum xt_status take_entry(void *context, const struct xt_config_entry *en
     enum xt_status status = check_form(option, subject, entry, err);
     const char *text = NULL;
     if (!status)
-        status = xt_options_keep(options, entry->text, &text, err);
+        status = keep_text(options, option, entry, &text, err);
     if (status)
         return status;
     if (options->goes_on && is_of_one_start(option))

@@ -87,7 +87,7 @@ static const struct xt_option table[] = {
      "the images: a folder (the label is the file name up to the first _ or .), a list of lines "
      "path<tab>label, tars of images and labels, CCPD's pictures (ccpd:DIR), a mixture (mix.yaml), "
      "or pictures made on the fly (synth:plates?count=N&seed=S); without it, pictures made on the "
-     "fly",
+     "fly. Given several times, the sets are joined",
      XT_GROUP_DATA, TRAIN | EVAL | PREDICT | DIFF | LOADER | WARM | CHECK | SPLIT | PACK,
      FIELD(source, data.images), .value = "DIR|LIST|synth:...", .needed = LOADER,
      .resume = XT_RESUME_SAYS},

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/mem.h"
 #include "data/sources/registry.h"
 
 /* ---- showing ---- */
@@ -433,6 +434,36 @@ static enum xt_status spell_text(const struct xt_option *option, const void *val
     return xt_str_printf(out, err, "%s", text ? text : "");
 }
 
+/* Several sets as "A, B"; a config file has them as a list. */
+static enum xt_status spell_source(const struct xt_option *option, const void *value,
+                                   struct xt_str *out, struct xt_err *err)
+{
+    const char *text = NULL;
+    (void)option;
+    memcpy(&text, value, sizeof text);
+    enum xt_status status = XT_OK;
+    for (; text && *text && !status; text++)
+        status = *text == *XT_SPEC_AND ? xt_str_append(out, ", ", 2, err)
+                                       : xt_str_append(out, text, 1, err);
+    return status ? status : xt_str_append(out, "", 0, err);
+}
+
+/* "A\nB" as [A, B] */
+static enum xt_status print_sources(const char *specs, struct xt_str *out, struct xt_err *err)
+{
+    char *copy = NULL;
+    enum xt_status status = xt_mem_strdup(&copy, specs, err);
+    char *rest = copy;
+    const char *between = "[";
+    for (char *spec; !status && (spec = strsep(&rest, XT_SPEC_AND)); between = ", ") {
+        status = xt_str_printf(out, err, "%s", between);
+        if (!status)
+            status = xt_option_quote(spec, out, err);
+    }
+    free(copy);
+    return status ? status : xt_str_printf(out, err, "]");
+}
+
 /* "xpu:" with a number, or possibly a name, PCI address or UUID; which one is decided when the
  * devices are known. */
 static bool names_xpu(const char *text)
@@ -508,6 +539,11 @@ enum xt_status xt_option_print(const struct xt_option *option, const void *value
     if (!type->may_be_quoted)
         return type->spell(option, value, out, err);
     struct xt_str text = {0};
+    const char *specs = NULL;
+    if (type == &xt_type_source)
+        memcpy(&specs, value, sizeof specs);
+    if (specs && strpbrk(specs, XT_SPEC_AND))
+        return print_sources(specs, out, err);
     enum xt_status status = type->spell(option, value, &text, err);
     if (!status)
         status = type->is_list ? print_list(xt_str_get(&text), out, err)
@@ -552,7 +588,13 @@ const struct xt_option_type xt_type_choice = {.placeholder = "NAME",
 const struct xt_option_type xt_type_text = TEXT("TEXT", parse_text, .is_free_text = true);
 const struct xt_option_type xt_type_path =
     TEXT("PATH", parse_text, .is_free_text = true, .absolute = xt_file_join);
-const struct xt_option_type xt_type_source =
-    TEXT("PATH", parse_text, .is_free_text = true, .absolute = xt_source_spec_from);
+const struct xt_option_type xt_type_source = {.placeholder = "PATH",
+                                              .size = sizeof(const char *),
+                                              .takes_value = true,
+                                              .may_be_quoted = true,
+                                              .is_free_text = true,
+                                              .parse = parse_text,
+                                              .spell = spell_source,
+                                              .absolute = xt_source_spec_from};
 const struct xt_option_type xt_type_device = TEXT("DEVICE", parse_device, .is_free_text = false);
 const struct xt_option_type xt_type_epochs = TEXT("N,N,...", parse_epochs, .is_list = true);

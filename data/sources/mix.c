@@ -9,208 +9,11 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "base/yaml.h"
+#include "data/classes.h"
 #include "data/sources/registry.h"
 
-enum { FILE_BYTES_MAX = 1 << 20 };
-static const double weight_max = 1e6;
-static const uint64_t epoch_max = (uint64_t)1 << 31;
 /* A stream of its own, distinct from others with the same seed. */
 static const uint64_t stream_of_mixtures = 0x6D697874757265u;
-
-/* ---- the file ---- */
-
-static enum xt_status read_text(struct xt_yaml *yaml, const char *key, struct xt_str *text,
-                                struct xt_err *err)
-{
-    text->length = 0;
-    enum xt_status status = xt_yaml_next(yaml, err);
-    if (!status && yaml->event.type != YAML_SCALAR_EVENT)
-        return xt_err_set(err, XT_ERR_USAGE, "%s:%d: %s is a single value, not a list", yaml->name,
-                          xt_yaml_line(yaml), key);
-    if (!status)
-        status = xt_yaml_append(yaml, text, err);
-    if (!status && text->length == 0)
-        return xt_err_set(err, XT_ERR_USAGE, "%s:%d: %s has no value", yaml->name,
-                          xt_yaml_line(yaml), key);
-    return status;
-}
-
-/* Digits with at most one point among them. */
-static bool is_decimal(const char *text)
-{
-    size_t points = 0;
-    size_t digits = 0;
-    for (; *text; text++) {
-        points += *text == '.';
-        digits += *text >= '0' && *text <= '9';
-        if (*text != '.' && (*text < '0' || *text > '9'))
-            return false;
-    }
-    return digits > 0 && points <= 1;
-}
-
-static enum xt_status read_weight(struct xt_yaml *yaml, struct xt_str *text, double *weight,
-                                  struct xt_err *err)
-{
-    enum xt_status status = read_text(yaml, "weight", text, err);
-    if (status)
-        return status;
-    *weight = is_decimal(text->data) ? strtod(text->data, NULL) : 0;
-    if (*weight > 0 && *weight <= weight_max)
-        return XT_OK;
-    return xt_err_set(err, XT_ERR_USAGE,
-                      "%s:%d: weight is \"%.40s\", but must be a number above 0, at most %.0f; "
-                      "omit the source if none of it is wanted",
-                      yaml->name, xt_yaml_line(yaml), text->data, weight_max);
-}
-
-static enum xt_status read_epoch(struct xt_yaml *yaml, struct xt_str *text, uint64_t *epoch,
-                                 struct xt_err *err)
-{
-    enum xt_status status = read_text(yaml, "epoch", text, err);
-    if (status)
-        return status;
-    bool whole = strspn(text->data, "0123456789") == text->length && text->length < 19;
-    *epoch = whole ? strtoull(text->data, NULL, 10) : 0;
-    if (*epoch > 0 && *epoch <= epoch_max)
-        return XT_OK;
-    return xt_err_set(err, XT_ERR_USAGE,
-                      "%s:%d: epoch is \"%.40s\", but must be how many samples an epoch has, 1 to "
-                      "%llu",
-                      yaml->name, xt_yaml_line(yaml), text->data, (unsigned long long)epoch_max);
-}
-
-/* Reads the current key into `text`, which must be one of two; *second says which. */
-static enum xt_status read_key(struct xt_yaml *yaml, const char *first_key, const char *second_key,
-                               unsigned *seen, bool *second, struct xt_str *text,
-                               struct xt_err *err)
-{
-    text->length = 0;
-    if (yaml->event.type != YAML_SCALAR_EVENT)
-        return xt_yaml_refuse(yaml, "a key must be a word", err);
-    enum xt_status status = xt_yaml_append(yaml, text, err);
-    if (status)
-        return status;
-    *second = strcmp(xt_str_get(text), second_key) == 0;
-    if (!*second && strcmp(xt_str_get(text), first_key) != 0)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "%s:%d: \"%.40s\" is not known here; there are %s and "
-                          "%s",
-                          yaml->name, xt_yaml_line(yaml), xt_str_get(text), first_key, second_key);
-    unsigned bit = *second ? 2 : 1;
-    if (*seen & bit)
-        return xt_err_set(err, XT_ERR_USAGE, "%s:%d: %s is given twice; keep one", yaml->name,
-                          xt_yaml_line(yaml), xt_str_get(text));
-    *seen |= bit;
-    return XT_OK;
-}
-
-static enum xt_status read_part_keys(struct xt_yaml *yaml, struct xt_mix_part *part,
-                                     struct xt_str *text, struct xt_err *err)
-{
-    unsigned seen = 0;
-    enum xt_status status = xt_yaml_next(yaml, err);
-    while (!status && yaml->event.type != YAML_MAPPING_END_EVENT) {
-        bool weight = false;
-        status = read_key(yaml, "data", "weight", &seen, &weight, text, err);
-        if (!status && weight)
-            status = read_weight(yaml, text, &part->weight, err);
-        else if (!status)
-            status = read_text(yaml, "data", text, err);
-        if (!status && !weight)
-            status = xt_mem_strdup(&part->data, text->data, err);
-        if (!status)
-            status = xt_yaml_next(yaml, err);
-    }
-    return status;
-}
-
-static enum xt_status read_part(struct xt_yaml *yaml, struct xt_mix_plan *plan, struct xt_str *text,
-                                struct xt_err *err)
-{
-    if (yaml->event.type != YAML_MAPPING_START_EVENT)
-        return xt_yaml_refuse(yaml, "a source is written `- data: DIR`, and below it `weight: 3`",
-                              err);
-    if (plan->count >= XT_MIX_SOURCES_MAX)
-        return xt_err_set(err, XT_ERR_USAGE, "%s:%d: more than %d sources", yaml->name,
-                          xt_yaml_line(yaml), XT_MIX_SOURCES_MAX);
-    enum xt_status status = xt_mem_grow(&plan->parts, &plan->capacity, plan->count + 1,
-                                        sizeof *plan->parts, "a list of sources", err);
-    if (status)
-        return status;
-    struct xt_mix_part *part = &plan->parts[plan->count++];
-    *part = (struct xt_mix_part){.weight = 1, .line = xt_yaml_line(yaml)};
-    status = read_part_keys(yaml, part, text, err);
-    if (!status && !part->data)
-        return xt_err_set(err, XT_ERR_USAGE, "%s:%d: the source has no data: which images it is of",
-                          yaml->name, part->line);
-    return status;
-}
-
-static enum xt_status read_parts(struct xt_yaml *yaml, struct xt_mix_plan *plan,
-                                 struct xt_str *text, struct xt_err *err)
-{
-    enum xt_status status = xt_yaml_next(yaml, err);
-    if (!status && yaml->event.type != YAML_SEQUENCE_START_EVENT)
-        return xt_yaml_refuse(yaml, "sources is a list; each begins with `- data: DIR`", err);
-    if (!status)
-        status = xt_yaml_next(yaml, err);
-    while (!status && yaml->event.type != YAML_SEQUENCE_END_EVENT) {
-        status = read_part(yaml, plan, text, err);
-        if (!status)
-            status = xt_yaml_next(yaml, err);
-    }
-    return status;
-}
-
-static enum xt_status read_plan(struct xt_yaml *yaml, struct xt_mix_plan *plan, struct xt_str *text,
-                                struct xt_err *err)
-{
-    bool nothing = true;
-    unsigned seen = 0;
-    enum xt_status status = xt_yaml_enter(yaml, &nothing, err);
-    if (!status && (nothing || yaml->event.type != YAML_MAPPING_START_EVENT))
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "%s:1: a mixture's file has `sources:` and a list of them", yaml->name);
-    if (!status)
-        status = xt_yaml_next(yaml, err);
-    while (!status && yaml->event.type != YAML_MAPPING_END_EVENT) {
-        bool sources = false;
-        status = read_key(yaml, "epoch", "sources", &seen, &sources, text, err);
-        if (!status)
-            status = sources ? read_parts(yaml, plan, text, err)
-                             : read_epoch(yaml, text, &plan->epoch, err);
-        if (!status)
-            status = xt_yaml_next(yaml, err);
-    }
-    if (!status)
-        status = xt_yaml_leave(yaml, err);
-    if (!status && plan->count == 0)
-        return xt_err_set(err, XT_ERR_USAGE, "%s:1: the mixture has no sources", yaml->name);
-    return status;
-}
-
-enum xt_status xt_mix_parse(struct xt_mix_plan *plan, const char *name, const uint8_t *bytes,
-                            size_t size, struct xt_err *err)
-{
-    struct xt_yaml yaml;
-    struct xt_str text = {0};
-    enum xt_status status = xt_yaml_begin(&yaml, name, bytes, size, err);
-    if (!status)
-        status = read_plan(&yaml, plan, &text, err);
-    xt_yaml_end(&yaml);
-    xt_str_clear(&text);
-    return status;
-}
-
-void xt_mix_plan_clear(struct xt_mix_plan *plan)
-{
-    for (size_t i = 0; i < plan->count; i++)
-        free(plan->parts[i].data);
-    free(plan->parts);
-    *plan = (struct xt_mix_plan){0};
-}
 
 /* ---- the order ---- */
 
@@ -240,6 +43,7 @@ uint64_t xt_mix_permute(uint64_t number, uint64_t count, uint64_t key)
 
 struct part {
     struct xt_source *source;
+    int *classes;   /* of joined sets: the joined number of each of its classes; NULL: the same */
     size_t first;   /* the index of its first sample in the mixture */
     uint64_t place; /* its first position in an epoch */
     uint64_t place_after;
@@ -249,6 +53,7 @@ struct mix {
     struct xt_source base;
     struct part *parts;
     size_t count;
+    bool owns_names; /* of the classes; else they are the first source's */
 };
 
 static const struct part *part_of(const struct xt_source *source, size_t index)
@@ -265,14 +70,22 @@ static enum xt_status mix_read(const struct xt_source *source, size_t index,
                                struct xt_sample *sample, struct xt_err *err)
 {
     const struct part *part = part_of(source, index);
-    return part->source->class->read(part->source, index - part->first, want, decoder, sample, err);
+    enum xt_status status =
+        part->source->class->read(part->source, index - part->first, want, decoder, sample, err);
+    if (!status && part->classes)
+        sample->label[0] = part->classes[sample->label[0]];
+    return status;
 }
 
 static enum xt_status mix_label(const struct xt_source *source, size_t index, int *label,
                                 int *length, struct xt_err *err)
 {
     const struct part *part = part_of(source, index);
-    return part->source->class->label(part->source, index - part->first, label, length, err);
+    enum xt_status status =
+        part->source->class->label(part->source, index - part->first, label, length, err);
+    if (!status && part->classes)
+        label[0] = part->classes[label[0]];
+    return status;
 }
 
 static void mix_name(const struct xt_source *source, size_t index, char *out, size_t size)
@@ -315,8 +128,12 @@ static size_t mix_draw(const struct xt_source *source, uint64_t seed, uint64_t e
 static void mix_destroy(struct xt_source *source)
 {
     struct mix *mix = (struct mix *)source;
-    for (size_t i = 0; i < mix->count; i++)
+    for (size_t i = 0; i < mix->count; i++) {
         xt_source_destroy(mix->parts[i].source);
+        free(mix->parts[i].classes);
+    }
+    if (mix->owns_names)
+        xt_classes_free_names(source);
     free(mix->parts);
     free(mix);
 }
@@ -345,9 +162,32 @@ static const struct xt_source_class mix_class = {
     .destroy = mix_destroy,
 };
 
+/* The same without an order of its own: an epoch has each sample once. */
+static const struct xt_source_class joined_class = {
+    .read = mix_read,
+    .label = mix_label,
+    .name = mix_name,
+    .stamp = mix_stamp,
+    .bytes = mix_bytes,
+    .cache = mix_cache,
+    .destroy = mix_destroy,
+};
+
 static bool is_name(const char *path)
 {
     return xt_str_ends(path, ".yaml") || xt_str_ends(path, ".yml");
+}
+
+/* Counts the part that was opened last. */
+static void count_part(struct mix *mix)
+{
+    struct part *part = &mix->parts[mix->count];
+    part->first = mix->base.count;
+    mix->base.count += part->source->count;
+    if (mix->count++ == 0) {
+        mix->base.class_names = part->source->class_names;
+        mix->base.class_count = part->source->class_count;
+    }
 }
 
 /* Opens a part; its paths are relative to the folder of the mixture's file. */
@@ -373,12 +213,7 @@ static enum xt_status open_part(struct mix *mix, const char *path, const struct 
         return xt_err_prefix(err, "%s:%d: ", path, wanted->line);
     if (status)
         return status;
-    part->first = mix->base.count;
-    mix->base.count += part->source->count;
-    if (mix->count++ == 0) {
-        mix->base.class_names = part->source->class_names;
-        mix->base.class_count = part->source->class_count;
-    }
+    count_part(mix);
     return XT_OK;
 }
 
@@ -435,18 +270,6 @@ static enum xt_status open_all(struct mix *mix, const char *path, const struct x
     return status;
 }
 
-static enum xt_status read_file(struct xt_mix_plan *plan, const char *path, struct xt_err *err)
-{
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
-    size_t size = 0;
-    enum xt_status status = xt_file_read(path, FILE_BYTES_MAX, &bytes, &capacity, &size, err);
-    if (!status)
-        status = xt_mix_parse(plan, path, bytes, size, err);
-    free(bytes);
-    return status;
-}
-
 static bool is(const char *path, mode_t mode, enum xt_task task)
 {
     (void)task;
@@ -463,7 +286,7 @@ static enum xt_status open_mix(struct xt_source **out, const char *path,
     if (status)
         return status;
     mix->base.class = &mix_class;
-    status = read_file(&plan, path, err);
+    status = xt_mix_read(&plan, path, err);
     if (!status)
         status = open_all(mix, path, &plan, options, err);
     xt_mix_plan_clear(&plan);
@@ -475,3 +298,114 @@ static enum xt_status open_mix(struct xt_source **out, const char *path,
 }
 
 const struct xt_source_kind xt_source_mix = {.is = is, .open = open_mix};
+
+/* ---- several sets as one ---- */
+
+/* Plates and images of classes may open as each other: file names are labels of either. */
+static enum xt_status check_kinds(const char *first, const char *spec,
+                                  const struct xt_source_options *options, struct xt_err *err)
+{
+    static const char *const kinds[] = {
+        [XT_TASK_PLATES] = "plates", [XT_TASK_CLASSES] = "images of classes"};
+    enum xt_task one = xt_source_guess_task(first, options->alphabet);
+    enum xt_task other = xt_source_guess_task(spec, options->alphabet);
+    if (one == other)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_USAGE,
+                      "%.*s holds %s, and %s %s: sets of different kinds cannot be joined",
+                      (int)strcspn(first, XT_SPEC_AND), first, kinds[one], spec, kinds[other]);
+}
+
+static enum xt_status open_set(struct mix *mix, const char *first, const char *spec,
+                               const struct xt_source_options *options, struct xt_err *err)
+{
+    struct part *part = &mix->parts[mix->count];
+    enum xt_status status = xt_source_open(&part->source, spec, options, err);
+    if (!status && mix->count && !options->labels_optional)
+        status = check_kinds(first, spec, options, err);
+    if (!status && part->source->class->draw)
+        status = xt_err_set(err, XT_ERR_USAGE,
+                            "%s is a mixture, which names its sets itself; give it alone", spec);
+    if (status) {
+        xt_source_destroy(part->source);
+        return status;
+    }
+    mix->base.has_other_part =
+        part->source->has_other_part && (mix->base.has_other_part || mix->count == 0);
+    mix->base.labels_in_names =
+        part->source->labels_in_names && (mix->base.labels_in_names || mix->count == 0);
+    count_part(mix);
+    return XT_OK;
+}
+
+/* The classes of all sets, matched by name. */
+static enum xt_status join_classes(struct mix *mix, const struct xt_source_options *options,
+                                   struct xt_err *err)
+{
+    struct xt_classes all = {0};
+    int *map = NULL;
+    if (options->task != XT_TASK_CLASSES || options->class_count || options->labels_optional)
+        return XT_OK;
+    enum xt_status status = xt_classes_init(&all, options, err);
+    for (size_t i = 0; i < mix->count && !status; i++) {
+        struct part *part = &mix->parts[i];
+        int count = part->source->class_count;
+        status = xt_mem_calloc(&part->classes, (size_t)count, sizeof(int), "class numbers", err);
+        for (int k = 0; k < count && !status; k++) {
+            const char *name = part->source->class_names[k];
+            status = xt_classes_add(&all, name, strlen(name), &part->classes[k], err);
+        }
+    }
+    if (!status)
+        status = xt_classes_sort(&all, &map, err);
+    for (size_t i = 0; i < mix->count && !status; i++)
+        for (int k = 0; k < mix->parts[i].source->class_count; k++)
+            mix->parts[i].classes[k] = map[mix->parts[i].classes[k]];
+    if (!status)
+        status = xt_classes_move(&all, &mix->base, "the joined sets", err);
+    mix->owns_names = !status;
+    xt_classes_clear(&all);
+    free(map);
+    return status;
+}
+
+static enum xt_status open_sets(struct mix *mix, const char *specs,
+                                const struct xt_source_options *options, struct xt_err *err)
+{
+    char *copy = NULL;
+    size_t count = 1;
+    for (const char *at = specs; (at = strpbrk(at, XT_SPEC_AND)); at++)
+        count++;
+    enum xt_status status =
+        xt_mem_calloc(&mix->parts, count, sizeof *mix->parts, "joined sets", err);
+    if (!status)
+        status = xt_mem_strdup(&copy, specs, err);
+    char *rest = copy;
+    for (char *spec; !status && (spec = strsep(&rest, XT_SPEC_AND));)
+        status = open_set(mix, specs, spec, options, err);
+    free(copy);
+    if (!status)
+        status = join_classes(mix, options, err);
+    if (!status)
+        snprintf(mix->base.description, sizeof mix->base.description, "%s of %s: %.150s",
+                 xt_count((long long)mix->base.count, "image").text,
+                 xt_count((long long)mix->count, "set").text, xt_source_specs_shown(specs).text);
+    return status;
+}
+
+enum xt_status xt_source_open_joined(struct xt_source **out, const char *specs,
+                                     const struct xt_source_options *options, struct xt_err *err)
+{
+    struct mix *mix = NULL;
+    *out = NULL;
+    enum xt_status status = xt_mem_calloc(&mix, 1, sizeof *mix, "a data source", err);
+    if (status)
+        return status;
+    mix->base.class = &joined_class;
+    status = open_sets(mix, specs, options, err);
+    if (status)
+        mix_destroy(&mix->base);
+    else
+        *out = &mix->base;
+    return status;
+}

@@ -36,6 +36,8 @@ struct xt_mix_plan {
 /* Parses the file's text into a zeroed plan. Clear it also after a failure. */
 enum xt_status xt_mix_parse(struct xt_mix_plan *plan, const char *name, const uint8_t *bytes,
                             size_t size, struct xt_err *err);
+/* As above, of the file at `path`. */
+enum xt_status xt_mix_read(struct xt_mix_plan *plan, const char *path, struct xt_err *err);
 void xt_mix_plan_clear(struct xt_mix_plan *plan);
 
 /* A permutation of the numbers below `count`, selected by `key`; computed for one number at a

@@ -102,6 +102,8 @@ static enum xt_status open_kind(struct xt_source **out, const char *spec,
                                 const struct xt_source_options *options, struct xt_err *err)
 {
     *out = NULL;
+    if (strpbrk(spec, XT_SPEC_AND))
+        return xt_source_open_joined(out, spec, options, err);
     struct stat st = {0};
     int error = stat(spec, &st) ? errno : 0;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -210,7 +212,8 @@ enum xt_status xt_source_open(struct xt_source **out, const char *spec,
                               const struct xt_source_options *options, struct xt_err *err)
 {
     enum xt_status status = open_kind(out, spec, options, err);
-    if (options->labels_optional || options->class_count || (status && status != XT_ERR_DATA))
+    if (options->labels_optional || options->class_count || (status && status != XT_ERR_DATA) ||
+        strpbrk(spec, XT_SPEC_AND))
         return status;
     struct xt_alphabet *own = NULL;
     struct xt_err why;
@@ -233,21 +236,55 @@ enum xt_status xt_source_open(struct xt_source **out, const char *spec,
 
 enum xt_task xt_source_guess_task(const char *spec, const struct xt_alphabet *alphabet)
 {
-    return opens_as(XT_TASK_CLASSES, spec, alphabet) ? XT_TASK_CLASSES : XT_TASK_PLATES;
+    struct xt_alphabet *own = NULL;
+    struct xt_err why;
+    char *first = strndup(spec, strcspn(spec, XT_SPEC_AND));
+    bool known = alphabet || !xt_alphabet_load(&own, NULL, &why);
+    bool is = first && known && opens_as(XT_TASK_CLASSES, first, alphabet ? alphabet : own);
+    xt_alphabet_destroy(own);
+    free(first);
+    return is ? XT_TASK_CLASSES : XT_TASK_PLATES;
+}
+
+struct xt_specs_shown xt_source_specs_shown(const char *specs)
+{
+    struct xt_specs_shown shown = {.text = ""};
+    for (const char *at = specs; *at;) {
+        size_t length = strcspn(at, XT_SPEC_AND);
+        xt_str_append_to(shown.text, sizeof shown.text, "%s%.*s", at > specs ? ", " : "",
+                         (int)length, at);
+        at += length + (at[length] != '\0');
+    }
+    return shown;
+}
+
+/* Appends one, resolved. */
+static enum xt_status resolve(struct xt_str *out, const char *path, const char *spec, size_t length,
+                              struct xt_err *err)
+{
+    size_t prefix = 0;
+    bool is_made = xt_str_starts(spec, made_prefix);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !prefix && !is_made; i++)
+        prefix = prefix_of(kinds[i], spec);
+    int folder = is_made || spec[prefix] == '/' ? 0 : (int)(xt_file_name(path) - path);
+    return xt_str_printf(out, err, "%.*s%.*s%.*s", (int)prefix, spec, folder, path,
+                         (int)(length - prefix), spec + prefix);
 }
 
 enum xt_status xt_source_spec_from(char **out, const char *path, const char *spec,
                                    struct xt_err *err)
 {
-    *out = NULL;
-    if (xt_str_starts(spec, made_prefix))
-        return xt_mem_strdup(out, spec, err);
-    size_t prefix = 0;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !prefix; i++)
-        prefix = prefix_of(kinds[i], spec);
-    int folder = spec[prefix] == '/' ? 0 : (int)(xt_file_name(path) - path);
-    if (asprintf(out, "%.*s%.*s%s", (int)prefix, spec, folder, path, spec + prefix) >= 0)
-        return XT_OK;
-    *out = NULL;
-    return xt_err_no_memory(err, "a file name", strlen(path));
+    struct xt_str all = {0};
+    enum xt_status status = XT_OK;
+    for (const char *at = spec; *at && !status;) {
+        size_t length = strcspn(at, XT_SPEC_AND);
+        status = xt_str_printf(&all, err, "%s", at > spec ? XT_SPEC_AND : "");
+        if (!status)
+            status = resolve(&all, path, at, length, err);
+        at += length + (at[length] != '\0');
+    }
+    if (status)
+        xt_str_clear(&all);
+    *out = all.data;
+    return status;
 }

@@ -32,9 +32,23 @@ extern const struct xt_source_kind xt_source_mix;
 extern const struct xt_source_kind xt_source_single;
 extern const struct xt_source_kind xt_source_list;
 
-/* Opens the named set. Every label is checked here; the first error names file and reason, and how
- * many more there are. Labels that look like plates where classes are wanted, or like classes, get
- * a hint: in the error, or as a warning. Destroy with xt_source_destroy. */
+/* Between the names of several sets that are joined to one: --data A --data B is "A\nB". */
+#define XT_SPEC_AND "\n"
+
+/* The names for messages: "A, B". */
+struct xt_specs_shown {
+    char text[256];
+};
+struct xt_specs_shown xt_source_specs_shown(const char *specs);
+
+/* Several sets as one: their samples in their order, classes matched by name. All are of the same
+ * task, and none is a mixture. */
+enum xt_status xt_source_open_joined(struct xt_source **out, const char *specs,
+                                     const struct xt_source_options *options, struct xt_err *err);
+
+/* Opens the named set, or several. Every label is checked here; the first error names file and
+ * reason, and how many more there are. Labels that look like plates where classes are wanted, or
+ * like classes, get a hint: in the error, or as a warning. Destroy with xt_source_destroy. */
 enum xt_status xt_source_open(struct xt_source **out, const char *spec,
                               const struct xt_source_options *options, struct xt_err *err);
 
@@ -42,7 +56,8 @@ enum xt_status xt_source_open(struct xt_source **out, const char *spec,
  * look like plates. */
 enum xt_task xt_source_guess_task(const char *spec, const struct xt_alphabet *alphabet);
 
-/* Resolves `spec`, written in the file at `path`: a relative path starts at that file's folder.
+/* Resolves `spec`, written in the file at `path`: a relative path starts at that file's folder. Of
+ * several sets each is resolved.
  * Into *out (release with free). */
 enum xt_status xt_source_spec_from(char **out, const char *path, const char *spec,
                                    struct xt_err *err);

@@ -442,9 +442,9 @@ enum xt_status xt_network_open_source(const struct xt_network *network, const ch
     enum xt_status status = xt_source_open(out, spec, &options, err);
     if (!status && network->task == XT_TASK_CLASSES &&
         xt_source_class_count(*out) != network->classes) {
-        status = xt_err_set(err, XT_ERR_DATA,
-                            "%s has images of %d classes, the network distinguishes %d", spec,
-                            xt_source_class_count(*out), network->classes);
+        status = xt_err_set(
+            err, XT_ERR_DATA, "%s has images of %d classes, the network distinguishes %d",
+            xt_source_specs_shown(spec).text, xt_source_class_count(*out), network->classes);
         xt_source_destroy(*out);
         *out = NULL;
     }

@@ -73,11 +73,13 @@ static const struct {
      "@:1: data: yes without quotes is a number or a boolean; to mean text write it in quotes"},
     {"data: null", "@:1: data has no value; write one, or remove the line"},
     {"data: ''", "@:1: data was given an empty value; give one, or omit it"},
-    {"data: [a, b]", "@:1: data takes one value, not a list"},
+    {"data: [a, '']", "@:1: an item of this list is empty or has line breaks"},
+    {"data: [a, \"b\\nc\"]", "@:1: an item of this list is empty or has line breaks"},
+    {"init: [a, b]", "@:1: init takes one value, not a list"},
     {"milestones: [10, 5]", "@:1: milestones takes ascending whole numbers separated by commas, "
                             "such as 10,20, not \"10,5\""},
-    {"milestones: [10, '20']", "@:1: a list here holds plain numbers, without quotes"},
-    {"milestones: [10, [20]]", "@:1: a list here holds plain numbers, no lists or mappings"},
+    {"milestones: [10, '20']", "@:1: milestones: the list holds plain numbers, without quotes"},
+    {"milestones: [10, [20]]", "@:1: a list here holds single values, no lists or mappings"},
     {"milestones: []",
      "@:1: milestones takes ascending whole numbers separated by commas, such as 10,20, not \"\""},
     {"milestones: [10, x]", "@:1: milestones takes ascending whole numbers separated by commas, "
@@ -318,7 +320,7 @@ static void absurd_depth_is_refused_at_once(void **state)
     text[1] = ':';
     text[2] = ' ';
     parse_bytes(text, DEPTH, &err);
-    support_assert_error(&err, XT_ERR_USAGE, "f:1: a list here holds plain numbers");
+    support_assert_error(&err, XT_ERR_USAGE, "f:1: a list here holds single values");
     memset(text, '{', DEPTH);
     parse_bytes(text, DEPTH, &err);
     support_assert_error(&err, XT_ERR_USAGE, "f:1: a key must be the name of an option");

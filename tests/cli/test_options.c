@@ -286,9 +286,6 @@ static const struct {
     {"devices --batch 3",
      "--batch belongs to train, eval, predict, serve, bench step, bench infer, bench loader, bench "
      "start, bench scale, warmup and selftest, not to devices"},
-    {"--model lprnet --data a --data b",
-     "--data is given twice, as \"a\" and \"b\"; a mixture (mix.yaml) names several sets of "
-     "images"},
     {"completion", "xtrain completion needs bash|zsh|fish; `xtrain completion --help` tells more"},
     {"", "xtrain train needs --model lprnet (the network, by name or as an "
          "ONNX file); `xtrain train --help` tells more"},

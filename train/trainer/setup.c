@@ -34,13 +34,14 @@ static enum xt_status check_enough(const struct xt_trainer *trainer, const char 
         return xt_err_set(err, XT_ERR_USAGE,
                           "%s--data %s has %s, fewer than one batch; give a smaller --batch "
                           "than %d",
-                          s->run.overfit ? "what --overfit takes of " : "", data,
+                          s->run.overfit ? "what --overfit takes of " : "",
+                          xt_source_specs_shown(data).text,
                           xt_count((long long)images, "image").text, s->network.batch);
     return xt_err_set(err, XT_ERR_USAGE,
                       "--data %s has %s, fewer than --accumulate %d batches of %d, which "
                       "make one step; give less of either",
-                      data, xt_count((long long)images, "image").text, batches,
-                      s->network.batch ? s->network.batch : 1);
+                      xt_source_specs_shown(data).text, xt_count((long long)images, "image").text,
+                      batches, s->network.batch ? s->network.batch : 1);
 }
 
 /* --overfit: some of the images, which are trained and evaluated on. */
@@ -80,8 +81,9 @@ static enum xt_status warn_of_shared(const struct xt_trainer *trainer, const cha
     if (!status && overlap.count)
         xt_log_warn("%zu of the %s to evaluate on (%s) %s among the training images too, "
                     "so that results look better than they are; the first: %s",
-                    overlap.count, xt_count((long long)trainer->val->count, "image").text, val,
-                    overlap.count == 1 ? "is" : "are", overlap.first);
+                    overlap.count, xt_count((long long)trainer->val->count, "image").text,
+                    xt_source_specs_shown(val).text, overlap.count == 1 ? "is" : "are",
+                    overlap.first);
     return status;
 }
 

@@ -301,12 +301,13 @@ const struct xt_source_kind xt_source_mix = {.is = is, .open = open_mix};
 
 /* ---- several sets as one ---- */
 
+static const char *const kinds[] = {
+    [XT_TASK_PLATES] = "plates", [XT_TASK_CLASSES] = "images of classes"};
+
 /* Plates and images of classes may open as each other: file names are labels of either. */
 static enum xt_status check_kinds(const char *first, const char *spec,
                                   const struct xt_source_options *options, struct xt_err *err)
 {
-    static const char *const kinds[] = {
-        [XT_TASK_PLATES] = "plates", [XT_TASK_CLASSES] = "images of classes"};
     enum xt_task one = xt_source_guess_task(first, options->alphabet);
     enum xt_task other = xt_source_guess_task(spec, options->alphabet);
     if (one == other)
@@ -321,11 +322,15 @@ static enum xt_status open_set(struct mix *mix, const char *first, const char *s
 {
     struct part *part = &mix->parts[mix->count];
     enum xt_status status = xt_source_open(&part->source, spec, options, err);
-    if (!status && mix->count && !options->labels_optional)
-        status = check_kinds(first, spec, options, err);
+    if (status == XT_ERR_DATA && mix->count)
+        xt_err_prefix(err,
+                      "%.*s and %s are joined, so both hold %s: ", (int)strcspn(first, XT_SPEC_AND),
+                      first, spec, kinds[options->task]);
     if (!status && part->source->class->draw)
         status = xt_err_set(err, XT_ERR_USAGE,
                             "%s is a mixture, which names its sets itself; give it alone", spec);
+    if (!status && mix->count && !options->labels_optional)
+        status = check_kinds(first, spec, options, err);
     if (status) {
         xt_source_destroy(part->source);
         return status;

@@ -5,6 +5,7 @@
  * there is no lock per sample, and only one epoch's order is held at a time. */
 #include "data/loader.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@
 enum { NO_STEP = -1 };
 
 /* Random streams: one per purpose, so that no two share numbers. */
-enum stream { STREAM_ORDER = 1, STREAM_AUGMENT, STREAM_REPLACE, STREAM_CROP };
+enum stream { STREAM_ORDER = 1, STREAM_AUGMENT, STREAM_REPLACE, STREAM_CROP, STREAM_NEGATIVE };
 
 struct slot {
     _Atomic int64_t step;    /* the step that may be filled, or NO_STEP */
@@ -237,6 +238,23 @@ static void mirror(uint8_t *pixels, int width, int height)
             }
 }
 
+/* Varies the row's pixels, made from `in`, as the run asks. */
+static enum xt_status augment(struct worker *worker, const uint8_t *in, struct xt_rng *rng,
+                              uint8_t *pixels)
+{
+    const struct xt_loader_config *config = &worker->loader->config;
+    size_t count = (size_t)config->width * (size_t)config->height;
+    enum xt_status status = XT_OK;
+    if (config->augment)
+        status = xt_augment_plate(in, config->width, config->height, rng, &worker->scratch, pixels,
+                                  &worker->err);
+    if (!status && config->jitter > 0)
+        xt_augment_colours(pixels, count, config->order, config->jitter, rng);
+    if (!status && config->hue > 0)
+        xt_augment_hue(pixels, count, config->order, config->hue, rng);
+    return status;
+}
+
 /* Makes the row's pixels from the sample just read, or from cached pixels. */
 static enum xt_status transform(struct worker *worker, uint64_t epoch, uint64_t position,
                                 bool cached, size_t index, uint8_t *pixels)
@@ -261,16 +279,42 @@ static enum xt_status transform(struct worker *worker, uint64_t epoch, uint64_t 
         xt_cache_put(config->cache, index, pixels);
     if (!status && mirror_late)
         mirror(pixels, config->width, config->height);
-    if (!status && config->augment)
-        status = xt_augment_plate(as_it_is ? image->pixels : pixels, config->width, config->height,
-                                  &rng, &worker->scratch, pixels, &worker->err);
-    if (!status && config->jitter > 0)
-        xt_augment_colours(pixels, (size_t)config->width * (size_t)config->height, config->order,
-                           config->jitter, &rng);
-    if (!status && config->hue > 0)
-        xt_augment_hue(pixels, (size_t)config->width * (size_t)config->height, config->order,
-                       config->hue, &rng);
-    return status;
+    return status ? status : augment(worker, as_it_is ? image->pixels : pixels, &rng, pixels);
+}
+
+/* A quarter are all of a picture, the others parts of it whose shape is between the picture's and
+ * the network's. */
+static struct xt_want want_negative(const struct xt_loader_config *config, struct xt_rng *rng)
+{
+    double log_shape = log((double)config->width / config->height);
+    struct xt_want want = {.width = config->width, .height = config->height};
+    want.fit = xt_rng_below(rng, 4) ? XT_FIT_RANDOM_CROP : XT_FIT_STRETCH;
+    want.crop_least = 0.02f;
+    want.crop_aspect = (float)exp((double)xt_rng_uniform(rng) * log_shape);
+    want.crop = xt_rng_begin(xt_rng_below(rng, UINT64_MAX), STREAM_NEGATIVE);
+    return want;
+}
+
+/* Fills the row with a negative, in place of the sample of this position. Unreadable ones are
+ * replaced by others. */
+static enum xt_status fill_negative(struct worker *worker, struct xt_rng *rng, uint8_t *pixels)
+{
+    enum { DRAWS = 100 };
+    const struct xt_loader_config *config = &worker->loader->config;
+    const struct xt_source *from = config->negatives;
+    const struct xt_picture *picture = &worker->sample.picture;
+    enum xt_status status = XT_ERR_DATA;
+    for (int i = 0; i < DRAWS && status == XT_ERR_DATA; i++) {
+        struct xt_want want = want_negative(config, rng);
+        status = from->class->read(from, (size_t)xt_rng_below(rng, from->count), &want,
+                                   &worker->decoder, &worker->sample, &worker->err);
+    }
+    bool mirrored = xt_rng_below(rng, 2);
+    if (status)
+        return xt_err_prefix(&worker->err, "--negatives: no good picture was found: ");
+    status = xt_resize_part(&worker->resizer, &picture->image, &picture->part, mirrored,
+                            config->width, config->height, pixels, &worker->err);
+    return status ? status : augment(worker, pixels, rng, pixels);
 }
 
 /* Fills the row from the cache. False if the sample is not cached. */
@@ -298,6 +342,11 @@ static enum xt_status fill_row(struct worker *worker, struct slot *slot, int64_t
     uint64_t position =
         ((uint64_t)step - slot->epoch * worker->loader->epoch_steps) * (uint64_t)config->batch +
         (uint64_t)xt_rows_at(&config->rows, row);
+    struct xt_rng rng = place_rng(config->seed, STREAM_NEGATIVE, slot->epoch, position);
+    if (config->negatives && (double)xt_rng_uniform(&rng) < config->negatives_part) {
+        slot->label_lengths[row] = XT_LABEL_NEGATIVE;
+        return fill_negative(worker, &rng, pixels);
+    }
     bool cached = from_cache(worker, slot->indices[row], pixels);
     bool good = cached;
     enum xt_status status = XT_OK;
@@ -311,7 +360,7 @@ static enum xt_status fill_row(struct worker *worker, struct slot *slot, int64_t
     }
     const struct xt_sample *sample = &worker->sample;
     status = transform(worker, slot->epoch, position, cached, slot->indices[row], pixels);
-    slot->label_lengths[row] = sample->label_length;
+    slot->label_lengths[row] = config->are_negatives ? XT_LABEL_NEGATIVE : sample->label_length;
     memcpy(label, sample->label, (size_t)sample->label_length * sizeof *label);
     return status;
 }

@@ -57,6 +57,11 @@ struct xt_loader_config {
     uint64_t seed;
     struct xt_cache *cache; /* borrowed; NULL: no cache. Not with random crops */
     uint64_t start_step;    /* batches already consumed, from epoch 0 (resume) */
+    /* Training: at random places, this part of a batch shows negatives instead, random crops of
+     * these pictures or all of one. Borrowed; NULL: none. */
+    const struct xt_source *negatives;
+    double negatives_part;
+    bool are_negatives; /* evaluation: all samples are negatives, whatever their labels */
 };
 
 /* A filled slot. Valid until it is released. */
@@ -68,7 +73,8 @@ struct xt_batch {
     const uint8_t *pixels;    /* [rows][height][width][3] */
     const int *labels;        /* [rows][XT_LABEL_MAX] */
     const int *label_lengths; /* [rows]; 0 marks a bad sample (evaluation skips it; in training it
-                                 is replaced by another one, drawn from seed, epoch and position) */
+                                 is replaced by another one, drawn from seed, epoch and position);
+                                 XT_LABEL_NEGATIVE a negative */
     const size_t *indices;    /* [rows] index in the source */
     struct xt_mixup mixup;    /* mixup of the pixels; labels are the rows' own */
 };

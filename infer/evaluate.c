@@ -37,18 +37,23 @@ static enum xt_status score_batch(struct work *work, const struct xt_batch *batc
             work->loss_sum = NAN;
         }
         const int *label = batch->labels + (size_t)i * XT_LABEL_MAX;
-        predictor->class->add(&work->out->score, label, length, &answer);
+        bool right = length > 0 && xt_predictor_is_right(predictor, label, length, &answer);
+        if (length > 0)
+            predictor->class->add(&work->out->score, label, length, &answer);
+        if (!xt_predictor_rejects(predictor, &answer)) {
+            work->out->score.accepted++;
+            work->out->score.accepted_right += right;
+        }
         counted++;
         if (observer->answer && !is_nan)
-            observer->answer(observer->context,
-                             &(struct xt_answer){
-                                 .index = batch->indices[i],
-                                 .label = label,
-                                 .label_length = length,
-                                 .said = &answer,
-                                 .logits = xt_predictor_logits(predictor, i),
-                                 .right = xt_predictor_is_right(predictor, label, length, &answer),
-                             });
+            observer->answer(observer->context, &(struct xt_answer){
+                                                    .index = batch->indices[i],
+                                                    .label = label,
+                                                    .label_length = length,
+                                                    .said = &answer,
+                                                    .logits = xt_predictor_logits(predictor, i),
+                                                    .right = right,
+                                                });
     }
     if (loss->mean)
         work->loss_sum +=
@@ -133,6 +138,7 @@ enum xt_status xt_evaluate(struct xt_network *network, struct xt_predictor *pred
     struct xt_loader_config images = xt_single_pass_config(network, config->data, config->source);
     enum xt_status status = XT_OK;
     take_share(&config->share, &images);
+    images.are_negatives = config->are_negatives;
     /* There may be fewer images than processes. */
     if (images.count || !config->share.reduce)
         status = xt_single_pass_open(&once, network, &images, err);

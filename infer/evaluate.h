@@ -73,8 +73,10 @@ struct xt_evaluate_config {
     struct xt_evaluate_loss loss; /* mean NULL: no loss */
     struct xt_evaluate_share share;
     struct xt_evaluate_observer observer;
-    bool nan_is_loss; /* outputs that are not finite count as wrong and make the loss NaN, instead
-                         of failing */
+    bool are_negatives; /* the observer sees them, with label_length XT_LABEL_NEGATIVE and none of
+                           them right; they have no score */
+    bool nan_is_loss;   /* outputs that are not finite count as wrong and make the loss NaN, instead
+                           of failing */
 };
 
 /* The caller clears `out`, also after a failure. After a signal it returns XT_INTERRUPTED or

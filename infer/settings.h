@@ -33,6 +33,18 @@ enum xt_cache_choice {
 enum xt_images_fit { XT_IMAGES_STRETCH, XT_IMAGES_CROP };
 enum xt_decode_kind { XT_DECODE_GREEDY, XT_DECODE_BEAM };
 
+/* Which predictions are rejected (--reject; infer/answer/confidence.h). */
+struct xt_reject_rule {
+    enum xt_reject_kind {
+        XT_REJECT_STORED, /* as the weights say; in training: nothing is chosen */
+        XT_REJECT_NONE,
+        XT_REJECT_BELOW, /* those of less confidence than `value` */
+        XT_REJECT_AUTO,  /* so that the part `value` of the others is right */
+        XT_REJECT_KEEP,  /* so that the part `value` of the images is not rejected */
+    } kind;
+    double value;
+};
+
 struct xt_graph_observer;
 
 /* The images and how they are read. */
@@ -42,11 +54,13 @@ struct xt_data_settings {
     bool augment;
     enum xt_images_fit fit;
     bool flip;
-    double jitter;   /* of brightness, contrast, saturation; 0: off */
-    double hue;      /* part of the circle; 0: off */
-    double mixup;    /* alpha; 0: off */
-    double val_part; /* of `images`, held out for evaluation; 0: none */
-    bool strict;     /* a bad image is an error */
+    double jitter;         /* of brightness, contrast, saturation; 0: off */
+    double hue;            /* part of the circle; 0: off */
+    double mixup;          /* alpha; 0: off */
+    double val_part;       /* of `images`, held out for evaluation; 0: none */
+    const char *negatives; /* pictures of nothing that is to be read; NULL: none */
+    double negatives_part; /* of each batch */
+    bool strict;           /* a bad image is an error */
     uint64_t seed;
     int workers; /* 0: from the number of threads */
     int slots;   /* batches decoded ahead; 0: automatic */
@@ -99,8 +113,8 @@ struct xt_device_settings {
 
 struct xt_answer_settings {
     enum xt_decode_kind decode;
-    int top;               /* prediction names this many of the likeliest classes */
-    double reject;         /* predictions below this confidence are rejected; 0: keep all */
+    int top; /* prediction names this many of the likeliest classes */
+    struct xt_reject_rule reject;
     const char *calibrate; /* int8: images that its ranges come from */
     int calibrate_images;  /* at most this many of them */
 };

@@ -142,6 +142,7 @@ struct xt_run_summary {
     struct xt_run_watch watch;
     struct xt_run_device device;
     struct xt_run_update update;
+    const struct xt_reliability_report *reliability; /* of the best weights */
 };
 
 /* ---- a run ---- */

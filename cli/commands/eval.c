@@ -19,6 +19,7 @@
 #include "data/sources/registry.h"
 #include "infer/network/auto_batch.h"
 #include "infer/calibrate.h"
+#include "infer/answer/reliability.h"
 #include "infer/evaluate.h"
 #include "train/losses/loss.h"
 #include "train/ranks/compare.h"
@@ -35,6 +36,9 @@ struct view {
     struct xt_report *answers; /* of --show with --json; NULL: printed immediately */
     struct xt_errors errors;   /* wrong predictions; not collected in a comparison */
     bool collects;
+    struct xt_outcome *outcomes; /* [source->count]; NULL in a comparison and with ranks */
+    size_t seen;
+    struct xt_acceptance acceptance;
     size_t show;
 };
 
@@ -52,9 +56,10 @@ static void describe_answer(const struct view *view, const struct xt_answer *a, 
                             const char *got)
 {
     if (!view->answers) {
-        xt_log_result(stdout, "  %s  %s  read as  %s  confidence %.3f",
+        xt_log_result(stdout, "  %s  %s  read as  %s  confidence %.3f%s",
                       a->right ? "right" : "wrong", as_word(wanted).text, as_word(got).text,
-                      a->said->probability);
+                      a->said->probability,
+                      xt_predictor_rejects(view->predictor, a->said) ? "  rejected" : "");
         return;
     }
     char name[4096];
@@ -65,6 +70,7 @@ static void describe_answer(const struct view *view, const struct xt_answer *a, 
     xt_report_add(to, "prediction", NULL, "%s", got);
     xt_report_add(to, "confidence", NULL, "%f", a->said->probability);
     xt_report_flag(to, "right", NULL, a->right, "", "");
+    xt_report_flag(to, "rejected", NULL, xt_predictor_rejects(view->predictor, a->said), "", "");
 }
 
 static void show_answer(const struct view *view, const struct xt_answer *a)
@@ -80,11 +86,24 @@ static void show_answer(const struct view *view, const struct xt_answer *a)
     xt_str_clear(&got);
 }
 
+/* Whether it is rejected whatever its confidence. */
+static bool refuses(const struct view *view, const struct xt_answer *answer)
+{
+    struct xt_decoded sure = *answer->said;
+    sure.probability = 1;
+    return xt_predictor_rejects(view->predictor, &sure);
+}
+
 static void see_answer(void *context, const struct xt_answer *answer)
 {
     struct view *view = context;
     if (view->collects)
         xt_errors_add(&view->errors, answer);
+    if (view->outcomes)
+        view->outcomes[view->seen++] = (struct xt_outcome){
+            .confidence = answer->said->probability,
+            .right = answer->right,
+            .odd = answer->said->length == 0 || refuses(view, answer) ? XT_OUTCOME_EMPTY : 0};
     if (answer->index >= view->show)
         return;
     xt_progress_clear(&view->progress);
@@ -209,6 +228,42 @@ static void describe_run(struct xt_report *to, const struct command *command, co
     xt_report_add(to, "bad_images", NULL, "%zu", e->bad_images);
 }
 
+/* The rule that the command line gives, else that of the weights. */
+static void describe_rule(const struct command *command, char *out, size_t size)
+{
+    const struct xt_reject_rule *rule = &command->options->values.answer.reject;
+    const char *stored = command->network->confidence.rule;
+    bool is_stored = rule->kind == XT_REJECT_STORED;
+    snprintf(out, size, "%s%s", is_stored ? "of the weights: " : "",
+             is_stored ? stored : xt_reject_spell(rule).text);
+}
+
+/* What is rejected, and how far the confidence can be relied on. */
+static void describe_confidence(struct xt_report *report, const struct command *command)
+{
+    const struct view *view = &command->view;
+    const struct xt_acceptance *a = &view->acceptance;
+    char text[192];
+    if (!view->outcomes)
+        return;
+    struct xt_reliability r = xt_reliability_of(view->outcomes, view->seen);
+    xt_report_add(report, "ece", NULL, "%f", r.ece);
+    xt_report_line(report, "confidence: off by %.2f %% on average (ECE), %s", 100 * r.ece,
+                   command->network->confidence.temperature > 0
+                       ? "calibrated by the temperature in the weights"
+                       : "not calibrated");
+    if (!(a->threshold > 0))
+        return;
+    xt_report_add(report, "reject_below", NULL, "%f", a->threshold);
+    xt_report_add(report, "accepted", NULL, "%zu", a->accepted);
+    xt_report_add(report, "accepted_correct", NULL, "%zu", a->right);
+    describe_rule(command, text, sizeof text);
+    xt_report_line(report, "rejected: %zu below a confidence of %.6g (%s)", a->images - a->accepted,
+                   a->threshold, text);
+    xt_acceptance_describe(a, &command->options->values.answer.reject, text, sizeof text);
+    xt_report_line(report, "%s", text);
+}
+
 /* One type as lines, several as a table. */
 static void describe_runs(struct xt_report *report, const struct command *command)
 {
@@ -224,6 +279,7 @@ static void describe_runs(struct xt_report *report, const struct command *comman
         command->predictor->class->describe(&first->score, score, sizeof score);
         xt_report_line(report, "%s", score);
         describe_run(report, command, &command->runs[0]);
+        describe_confidence(report, command);
     }
     if (!first->latency.measured)
         xt_report_line(report, "latency: not measured (needs at least %d batches)",
@@ -435,7 +491,16 @@ static enum xt_status open_view(struct command *command, struct xt_err *err)
 {
     const struct xt_settings *s = &command->options->values;
     struct xt_network *network = command->network;
-    enum xt_status status = xt_predictor_create(&command->predictor, network, &s->answer, err);
+    struct xt_answer_settings settings = s->answer;
+    bool chooses = settings.reject.kind >= XT_REJECT_AUTO;
+    if (chooses)
+        settings.reject.kind = XT_REJECT_NONE;
+    enum xt_status status = xt_predictor_create(&command->predictor, network, &settings, err);
+    if (!status && chooses && (is_comparison(command) || s->ranks))
+        status = xt_err_set(err, XT_ERR_USAGE,
+                            "--reject %s is chosen by one process, in one type; give one --amp and "
+                            "no mpirun",
+                            xt_reject_spell(&s->answer.reject).text);
     if (!status)
         status = xt_loss_create(&command->loss, network, 0, err);
     command->view.predictor = command->predictor;
@@ -443,8 +508,23 @@ static enum xt_status open_view(struct command *command, struct xt_err *err)
         return status;
     command->view.show = (size_t)s->eval.show;
     command->view.collects = true;
+    if (!s->ranks)
+        status = xt_mem_calloc(&command->view.outcomes, command->source->count,
+                               sizeof *command->view.outcomes, "the predictions", err);
+    if (status)
+        return status;
     /* Keep all errors, or none for the per-class table. */
     return xt_errors_init(&command->view.errors, command->predictor, s->eval.errors ? 0 : 1, err);
+}
+
+/* That of --reject auto and keep comes of the predictions. */
+static void choose_threshold(struct command *command)
+{
+    struct view *view = &command->view;
+    struct xt_reject_rule rule = command->options->values.answer.reject;
+    if (rule.kind < XT_REJECT_AUTO)
+        rule = (struct xt_reject_rule){XT_REJECT_BELOW, command->predictor->rejects.threshold};
+    view->acceptance = xt_acceptance_choose(&rule, view->outcomes, view->seen);
 }
 
 static enum xt_status evaluate_all(struct command *command, struct xt_err *err)
@@ -459,6 +539,8 @@ static enum xt_status evaluate_all(struct command *command, struct xt_err *err)
         status = evaluate(command, i, err);
     if (!status && command->view.collects)
         status = xt_ranks_share_errors(command->options->values.ranks, &command->view.errors, err);
+    if (!status && command->view.outcomes)
+        choose_threshold(command);
     if (!status && xt_ranks_is_first(command->options->values.ranks))
         status = end_report(command, said, err);
     else
@@ -466,6 +548,7 @@ static enum xt_status evaluate_all(struct command *command, struct xt_err *err)
     for (int i = 0; i < command->count; i++)
         xt_evaluation_clear(&command->runs[i].result);
     xt_errors_clear(&command->view.errors);
+    free(command->view.outcomes);
     xt_loss_destroy(command->loss);
     xt_predictor_destroy(command->predictor);
     return status;

@@ -24,6 +24,7 @@
 #include "cli/slow_report.h"
 #include "cli/bench/start_report.h"
 #include "device/faults/guard.h"
+#include "infer/answer/reliability.h"
 #include "models/loaded.h"
 #include "ranks/ranks.h"
 #include "runs/checkpoint.h"
@@ -432,6 +433,48 @@ static void add_device(struct xt_report *report, const struct xt_run_summary *ru
                    (double)asked->primitives / (double)steps, (double)asked->waits / (double)steps);
 }
 
+static void add_negatives(struct xt_report *report, struct xt_report *to,
+                          const struct xt_reliability_report *c)
+{
+    if (!c->negatives)
+        return;
+    xt_report_add(to, "negatives", NULL, "%zu", c->negatives);
+    xt_report_add(to, "negatives_accepted", NULL, "%zu", c->negatives_accepted);
+    xt_report_add(to, "negatives_at_keep", NULL, "%zu", c->negatives_above);
+    xt_report_line(report,
+                   "negatives: of %zu that were not trained on %zu are answered, and %zu at the "
+                   "threshold that keeps 98 %% of the validation images (--reject keep:0.98)",
+                   c->negatives, c->negatives_accepted, c->negatives_above);
+}
+
+/* What the confidence of the best weights is worth, and what is rejected. */
+static void add_reliability(struct xt_report *report, const struct xt_run_summary *run)
+{
+    const struct xt_reliability_report *c = run->reliability;
+    if (!c->after.images)
+        return;
+    struct xt_report *to = xt_report_group(report, "reliability");
+    xt_report_add(to, "images", NULL, "%zu", c->after.images);
+    xt_report_add(to, "temperature", NULL, "%f", c->confidence.temperature);
+    xt_report_add(to, "ece_before", NULL, "%f", c->before.ece);
+    xt_report_add(to, "ece", NULL, "%f", c->after.ece);
+    xt_report_line(
+        report,
+        "confidence of the best weights: off by %.2f %% on average (ECE), %.2f %% before "
+        "temperature %.4g calibrated it",
+        100 * c->after.ece, 100 * c->before.ece, c->confidence.temperature);
+    add_negatives(report, to, c);
+    if (!(c->confidence.threshold > 0))
+        return;
+    xt_report_add(to, "reject_below", NULL, "%f", c->acceptance.threshold);
+    xt_report_add(to, "accepted", NULL, "%zu", c->acceptance.accepted);
+    xt_report_add(to, "accepted_correct", NULL, "%zu", c->acceptance.right);
+    xt_report_add(to, "accepted_bound", NULL, "%f", c->acceptance.bound);
+    xt_report_flag(to, "promised", NULL, c->acceptance.promised, "", "");
+    xt_report_line(report, "rejected: what has less confidence than %.6g (%s); %s",
+                   c->acceptance.threshold, c->confidence.rule, c->confidence.evidence);
+}
+
 /* Why the run stopped early, and what went wrong. */
 static void add_watch(struct xt_report *report, const struct xt_run_summary *run,
                       enum xt_status status)
@@ -494,6 +537,7 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
                        run->watch.skipped, run->watch.loss_scale);
     }
     add_times(report, run, seconds);
+    add_reliability(report, run);
     add_watch(report, run, status);
     struct xt_err own;
     if (!status && run->settings->run.overfit &&

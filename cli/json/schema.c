@@ -33,12 +33,16 @@ static const char *const shapes[XT_SCHEMA_COUNT] = {
         " ema_accuracy ema_char_accuracy ema_top5 evaluated_step best_step best_accuracy "
         "best_is_average skipped_steps nan_skipped_steps loss_scale loss_spikes lr_factor "
         "epoch_seconds images_per_s start_seconds loading_seconds evaluation_seconds energy_joules "
-        "energy_source learnt not_learnt[path! label! prediction!] " SLOW " waited{" WAITED
+        "energy_source reliability{images! temperature! ece! ece_before! negatives "
+        "negatives_accepted negatives_at_keep reject_below accepted accepted_correct "
+        "accepted_bound promised} learnt not_learnt[path! label! prediction!] " SLOW
+        " waited{" WAITED
         "} files{best_weights last_weights ema_weights checkpoint metrics report events config "
         "bad_image_list}",
     [XT_COMMAND_SWEEP] = "path! configs!",
     [XT_COMMAND_EVAL] = "data! " ORIGIN " calibration{source! images!} " EVALUATED
-                        " error_files predictions[path! label! prediction! confidence! right!] "
+                        " ece reject_below accepted accepted_correct error_files "
+                        "predictions[path! label! prediction! confidence! right! rejected!] "
                         "runs[" EVALUATED "]",
     [XT_COMMAND_PREDICT] =
         "images! answered! unreadable! seconds! " ORIGIN " predictions[" IMAGE "]",

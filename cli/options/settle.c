@@ -181,6 +181,15 @@ static enum xt_status settle_output(struct xt_options *options, struct xt_err *e
 }
 
 /* These commands have no training memory to fill. */
+/* A rule of a run's settings was for its training, which stored what came of it. */
+static void settle_reject(struct xt_options *options)
+{
+    struct xt_reject_rule *rule = &options->values.answer.reject;
+    if (rule->kind >= XT_REJECT_AUTO && options->command != XT_COMMAND_TRAIN &&
+        xt_options_source(options, "reject") != XT_SOURCE_COMMAND_LINE)
+        *rule = (struct xt_reject_rule){.kind = XT_REJECT_STORED};
+}
+
 static enum xt_status settle_batch(const struct xt_options *options, struct xt_err *err)
 {
     const struct xt_option *batch = xt_option_find("batch");
@@ -202,6 +211,7 @@ enum xt_status xt_options_settle(struct xt_options *options, struct xt_err *err)
         status = settle_output(options, err);
     if (!status)
         status = settle_alphabet(options, err);
+    settle_reject(options);
     if (!status && options->command == XT_COMMAND_TRAIN)
         status = settle_recipe(options, err);
     if (options->command == XT_COMMAND_TRAIN)

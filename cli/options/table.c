@@ -101,6 +101,14 @@ static const struct xt_option table[] = {
      "are in the same part (data split: 0.1 unless given)",
      XT_GROUP_DATA, TRAIN | SPLIT, REAL(data.val_part, 0, 1, NULL), .resume = XT_RESUME_REFUSES,
      .above_min = true, .below_max = true},
+    {"negatives",
+     "pictures that show nothing to be read, such as photographs without a plate: four fifths are "
+     "mixed into training (no symbols; of classes, all alike), a fifth measures how many are "
+     "answered",
+     XT_GROUP_DATA, TRAIN, FIELD(source, data.negatives), .value = "DIR|LIST",
+     .resume = XT_RESUME_SAYS},
+    {"negatives-part", "their part of each batch, on average", XT_GROUP_DATA, TRAIN,
+     REAL(data.negatives_part, 0, 1, "0.1"), .resume = XT_RESUME_SAYS, .below_max = true},
     {"init",
      "trained weights to fine-tune or evaluate: .safetensors, PyTorch's .pth, or a run's folder",
      XT_GROUP_DATA, TRAIN | EVAL | INFER | WARM, FIELD(path, network.init), .value = "FILE",
@@ -431,8 +439,13 @@ static const struct xt_option table[] = {
      EVAL, INTEGER(eval.show, 0, 1000000, "0")},
     {"top", "the number of likeliest classes to print", XT_GROUP_ANSWER, ANSWER,
      INTEGER(answer.top, 1, XT_DECODE_MAX, "5")},
-    {"reject", "mark plates read with less than this confidence as rejected", XT_GROUP_ANSWER,
-     ANSWER, REAL(answer.reject, 0, 1, "0"), .value = "P"},
+    {"reject",
+     "predictions of less confidence than P are rejected (-). auto:0.995: training, or eval, "
+     "chooses P so that 99.5 % of the others are right; keep:0.98: so that 98 % of the images are "
+     "not rejected. Training stores the choice in the weights, which eval, predict, serve and "
+     "export obey; none: nothing is rejected",
+     XT_GROUP_ANSWER, NETWORK, FIELD(reject, answer.reject), .fallback = "stored",
+     .value = "P|auto:A|keep:K|none", .shared = true},
     {"errors",
      "write every wrong image, worst first, and the confusions: by the extension as .jsonl, "
      ".tsv or .html",

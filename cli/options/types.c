@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "data/sources/registry.h"
+#include "infer/answer/confidence.h"
 
 /* ---- showing ---- */
 
@@ -77,6 +78,10 @@ enum xt_status xt_option_describe(const struct xt_option *option, struct xt_str 
                              "ascending whole numbers separated by commas, such as 10,20");
     if (type == &xt_type_flag)
         return xt_str_printf(out, err, "true or false");
+    if (type == &xt_type_reject)
+        return xt_str_printf(out, err,
+                             "a number from 0 to 1, stored, none, or a rule such as auto:0.995 or "
+                             "keep:0.98");
     return xt_str_printf(out, err, "%s", option->value ? option->value : type->placeholder);
 }
 
@@ -496,6 +501,25 @@ static enum xt_status parse_device(const struct xt_option *option, const char *s
     return refuse(option, subject, text, hint, err);
 }
 
+static enum xt_status parse_reject(const struct xt_option *option, const char *subject,
+                                   const char *text, void *value, struct xt_err *err)
+{
+    struct xt_reject_rule rule;
+    if (!xt_reject_parse(text, &rule))
+        return refuse(option, subject, text, "", err);
+    memcpy(value, &rule, sizeof rule);
+    return XT_OK;
+}
+
+static enum xt_status spell_reject(const struct xt_option *option, const void *value,
+                                   struct xt_str *out, struct xt_err *err)
+{
+    (void)option;
+    struct xt_reject_rule rule;
+    memcpy(&rule, value, sizeof rule);
+    return xt_str_printf(out, err, "%s", xt_reject_spell(&rule).text);
+}
+
 static enum xt_status parse_epochs(const struct xt_option *option, const char *subject,
                                    const char *text, void *value, struct xt_err *err)
 {
@@ -577,6 +601,13 @@ const struct xt_option_type xt_type_choice = {.placeholder = "NAME",
                                               .may_be_quoted = true,
                                               .parse = parse_choice,
                                               .spell = spell_choice};
+
+const struct xt_option_type xt_type_reject = {.placeholder = "P",
+                                              .size = sizeof(struct xt_reject_rule),
+                                              .takes_value = true,
+                                              .may_be_quoted = true,
+                                              .parse = parse_reject,
+                                              .spell = spell_reject};
 
 /* Texts: placeholder, parser, further fields. */
 #define TEXT(word, read, ...)                                                                      \

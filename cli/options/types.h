@@ -51,6 +51,7 @@ extern const struct xt_option_type xt_type_text;     /* const char *, UTF-8, not
 extern const struct xt_option_type xt_type_path;     /* as text; completed as a file name */
 extern const struct xt_option_type xt_type_source;   /* as path; images, also synthetic ones */
 extern const struct xt_option_type xt_type_device;   /* const char *: cpu, xpu, xpu:N, auto */
+extern const struct xt_option_type xt_type_reject;   /* struct xt_reject_rule */
 extern const struct xt_option_type xt_type_epochs;   /* const char *: "10,20", ascending */
 
 enum xt_option_group {

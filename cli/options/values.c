@@ -20,6 +20,7 @@ enum xt_status xt_options_set(struct xt_options *options, const struct xt_option
         int64_t number;
         double real;
         const char *text;
+        struct xt_reject_rule rule;
     } value = {0};
     enum xt_status status = option->type->parse(option, subject, text, &value, err);
     struct xt_origin *before = &options->origins[xt_option_index(option)];

@@ -32,7 +32,7 @@ void xt_answer_describe(struct xt_report *line, const struct xtrain *network,
     const char *text = xtrain_answer_text(answer);
     double confidence = xtrain_answer_confidence(answer);
     bool plates = xtrain_reads_plates(network);
-    bool rejected = confidence < settings->reject;
+    bool rejected = xtrain_answer_rejected(answer);
     int most = xtrain_answer_count(answer);
     if (!plates && most > settings->top)
         most = settings->top;

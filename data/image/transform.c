@@ -14,14 +14,15 @@ static struct xt_box middle(int in_width, int in_height, int width, int height, 
     return box;
 }
 
-static struct xt_box random_part(int in_width, int in_height, double least, struct xt_rng *rng)
+static struct xt_box random_part(int in_width, int in_height, double least, double aspect,
+                                 struct xt_rng *rng)
 {
     enum { TRIES = 10 };
     const double log_ratio = 0.28768207245178092; /* of 4/3 */
     double area = (double)in_width * in_height;
     for (int i = 0; i < TRIES; i++) {
         double part = area * (least + (1 - least) * xt_rng_uniform(rng));
-        double ratio = exp(log_ratio * (2 * (double)xt_rng_uniform(rng) - 1));
+        double ratio = aspect * exp(log_ratio * (2 * (double)xt_rng_uniform(rng) - 1));
         int width = (int)(sqrt(part * ratio) + 0.5);
         int height = (int)(sqrt(part / ratio) + 0.5);
         if (width < 1 || height < 1 || width > in_width || height > in_height)
@@ -48,7 +49,7 @@ struct xt_box xt_want_part(const struct xt_want *want, int width, int height)
     struct xt_rng rng = want ? want->crop : (struct xt_rng){0};
     if (want && want->fit == XT_FIT_RANDOM_CROP)
         return random_part(width, height, want->crop_least > 0 ? (double)want->crop_least : 0.08,
-                           &rng);
+                           want->crop_aspect > 0 ? (double)want->crop_aspect : 1, &rng);
     return (struct xt_box){.width = width, .height = height};
 }
 

@@ -24,6 +24,7 @@ struct xt_want {
     int height;
     enum xt_fit fit;
     float crop_least;         /* random crops: the minimum share of the area; 0 means 0.08 */
+    float crop_aspect;        /* random crops: the factor of their aspect ratio; 0 means 1 */
     struct xt_rng crop;       /* random crops: the generator's state */
     const struct xt_box *box; /* this part, whatever `fit` says; NULL: as `fit` says */
     uint8_t *into; /* [height][width][3], or NULL: an image that has this size already may be

@@ -154,8 +154,8 @@ static enum xt_status list_places(const struct xt_source *whole, double share, u
     }
     if (!status && (!counts[0] || !counts[1]))
         status = xt_err_set(err, XT_ERR_USAGE,
-                            "--val-part %g of %zu images leaves %zu for training and %zu for "
-                            "evaluation; give another part",
+                            "holding out %g of %zu images leaves %zu for training and %zu for "
+                            "evaluation; give more images or another part",
                             share, whole->count, counts[0], counts[1]);
     return status;
 }
@@ -170,7 +170,8 @@ enum xt_status xt_source_hold_out(struct xt_source *whole, double share, uint64_
     enum xt_status status =
         whole->class->draw
             ? xt_err_set(err, XT_ERR_USAGE,
-                         "--val-part: a mixture has no fixed images to hold out; give --val")
+                         "a mixture has no fixed images to hold out; give --val instead of "
+                         "--val-part, and a folder as --negatives")
             : list_places(whole, share, seed, places, counts, err);
     if (status) {
         free(places[0]);

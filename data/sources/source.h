@@ -18,6 +18,8 @@
 
 /* The name of a class is as long as any folder's. */
 enum { XT_LABEL_MAX = 32, XT_CLASSES_MAX = 65535, XT_CLASS_NAME_MAX = 255 };
+/* The length of the label of a negative: a picture of nothing that the network reads. */
+enum { XT_LABEL_NEGATIVE = -1 };
 
 /* What a label is: a plate's symbols, or the index of one class. */
 enum xt_task { XT_TASK_PLATES, XT_TASK_CLASSES };

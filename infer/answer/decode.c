@@ -275,6 +275,14 @@ static void fill_confidence(const struct steps *steps, const struct string *stri
     }
 }
 
+static void fill_confidences(const struct steps *steps, const struct string *string,
+                             struct xt_decoded *out)
+{
+    fill_confidence(steps, string, out->confidence);
+    double p = exp(score(steps, string));
+    out->probability = p < 1 ? p : 1;
+}
+
 enum xt_status xt_decode(enum xt_decode_kind kind, const float *logits, int t, int classes,
                          int blank, struct xt_decoded *out, struct xt_err *err)
 {
@@ -288,10 +296,20 @@ enum xt_status xt_decode(enum xt_decode_kind kind, const float *logits, int t, i
         search(&steps, &string);
     memcpy(out->symbols, string.symbols, (size_t)string.length * sizeof *out->symbols);
     out->length = string.length;
-    fill_confidence(&steps, &string, out->confidence);
-    double p = exp(score(&steps, &string));
-    out->probability = p < 1 ? p : 1;
+    fill_confidences(&steps, &string, out);
     return XT_OK;
+}
+
+enum xt_status xt_decode_confidence(const float *logits, int t, int classes, int blank,
+                                    struct xt_decoded *out, struct xt_err *err)
+{
+    struct steps steps = {.logits = logits, .t = t, .classes = classes, .blank = blank};
+    struct string string = {.length = out->length};
+    enum xt_status status = measure(&steps, err);
+    memcpy(string.symbols, out->symbols, (size_t)out->length * sizeof *out->symbols);
+    if (!status)
+        fill_confidences(&steps, &string, out);
+    return status;
 }
 
 enum xt_status xt_decode_steps(const float *logits, int t, int classes, struct xt_decode_step *out,

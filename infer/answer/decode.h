@@ -24,6 +24,10 @@ struct xt_decoded {
 enum xt_status xt_decode(enum xt_decode_kind kind, const float *logits, int t, int classes,
                          int blank, struct xt_decoded *out, struct xt_err *err);
 
+/* The confidences of the string in *out, by these logits. */
+enum xt_status xt_decode_confidence(const float *logits, int t, int classes, int blank,
+                                    struct xt_decoded *out, struct xt_err *err);
+
 /* The likeliest symbol of a single time step, which may be the blank. */
 struct xt_decode_step {
     int symbol;

@@ -1,5 +1,9 @@
 #include "infer/answer/predictor.h"
 
+#include <stdlib.h>
+
+#include "base/mem.h"
+
 enum xt_status xt_predictor_create(struct xt_predictor **out, const struct xt_network *network,
                                    const struct xt_answer_settings *settings, struct xt_err *err)
 {
@@ -12,13 +16,23 @@ enum xt_status xt_predictor_create(struct xt_predictor **out, const struct xt_ne
     const struct xt_tensor *logits = network->graph->logits;
     (*out)->network = network;
     (*out)->sample_logits = xt_tensor_count(logits) / (size_t)logits->n;
-    return XT_OK;
+    status =
+        xt_mem_calloc(&(*out)->scaled, (*out)->sample_logits, sizeof(float), "the answers", err);
+    if (!status)
+        status = xt_reject_settle(&settings->reject, &network->confidence, &(*out)->rejects, err);
+    if (status) {
+        xt_predictor_destroy(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
 void xt_predictor_destroy(struct xt_predictor *predictor)
 {
-    if (predictor)
-        predictor->class->destroy(predictor);
+    if (!predictor)
+        return;
+    free(predictor->scaled);
+    predictor->class->destroy(predictor);
 }
 
 const float *xt_predictor_logits(const struct xt_predictor *predictor, int sample)
@@ -30,7 +44,27 @@ const float *xt_predictor_logits(const struct xt_predictor *predictor, int sampl
 enum xt_status xt_predictor_predict(const struct xt_predictor *predictor, int sample,
                                     struct xt_decoded *out, struct xt_err *err)
 {
-    return predictor->class->answer(predictor, xt_predictor_logits(predictor, sample), out, err);
+    const float *logits = xt_predictor_logits(predictor, sample);
+    enum xt_status status = predictor->class->answer(predictor, logits, out, err);
+    if (status)
+        return status;
+    double temperature = xt_confidence_temperature(&predictor->network->confidence, out->length);
+    return temperature == 1 ? XT_OK
+                            : xt_predictor_confide(predictor, logits, temperature, out, err);
+}
+
+enum xt_status xt_predictor_confide(const struct xt_predictor *predictor, const float *logits,
+                                    double temperature, struct xt_decoded *answer,
+                                    struct xt_err *err)
+{
+    for (size_t i = 0; i < predictor->sample_logits; i++)
+        predictor->scaled[i] = (float)((double)logits[i] / temperature);
+    return predictor->class->confide(predictor, predictor->scaled, answer, err);
+}
+
+bool xt_predictor_rejects(const struct xt_predictor *predictor, const struct xt_decoded *answer)
+{
+    return xt_confidence_rejects(&predictor->rejects, answer);
 }
 
 bool xt_predictor_is_right(const struct xt_predictor *predictor, const int *label, int length,

@@ -24,6 +24,7 @@
 struct xt_score {
     struct xt_plate_score plates;
     struct xt_class_score classes;
+    size_t accepted, accepted_right; /* predictions that are not rejected */
 };
 
 struct xt_predictor;
@@ -33,6 +34,9 @@ struct xt_predictor_class {
      * first, with the probability of the first. */
     enum xt_status (*answer)(const struct xt_predictor *predictor, const float *logits,
                              struct xt_decoded *out, struct xt_err *err);
+    /* Replaces the confidences of a prediction by those that other logits give it. */
+    enum xt_status (*confide)(const struct xt_predictor *predictor, const float *logits,
+                              struct xt_decoded *answer, struct xt_err *err);
     void (*add)(struct xt_score *score, const int *label, int length,
                 const struct xt_decoded *answer);
     /* The prediction of each time step of a sample, into `out` ([XT_DECODE_MAX]); *count gets their
@@ -58,17 +62,27 @@ struct xt_predictor_class {
 struct xt_predictor {
     const struct xt_predictor_class *class;
     const struct xt_network *network;
-    size_t sample_logits; /* of one sample */
+    size_t sample_logits;         /* of one sample */
+    float *scaled;                /* [sample_logits] logits divided by a temperature */
+    struct xt_confidence rejects; /* what is rejected */
 };
 
+/* XT_ERR_USAGE for a rule of --reject that chooses a threshold. */
 enum xt_status xt_predictor_create(struct xt_predictor **out, const struct xt_network *network,
                                    const struct xt_answer_settings *settings, struct xt_err *err);
 void xt_predictor_destroy(struct xt_predictor *predictor);
 
-/* The logits of a sample of the latest pass, and the prediction from them. */
+/* The logits of a sample of the latest pass, and the prediction from them, with the confidences
+ * that the network's temperatures calibrate. */
 const float *xt_predictor_logits(const struct xt_predictor *predictor, int sample);
 enum xt_status xt_predictor_predict(const struct xt_predictor *predictor, int sample,
                                     struct xt_decoded *out, struct xt_err *err);
+/* Sets the confidences of a prediction to those of logits divided by `temperature`. */
+enum xt_status xt_predictor_confide(const struct xt_predictor *predictor, const float *logits,
+                                    double temperature, struct xt_decoded *answer,
+                                    struct xt_err *err);
+/* Whether --reject, or the rule in the weights, rejects the prediction. */
+bool xt_predictor_rejects(const struct xt_predictor *predictor, const struct xt_decoded *answer);
 /* Whether the prediction matches the label. */
 bool xt_predictor_is_right(const struct xt_predictor *predictor, const int *label, int length,
                            const struct xt_decoded *answer);

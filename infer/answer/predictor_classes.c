@@ -13,6 +13,23 @@ struct classes {
     float *values; /* [count] one sample's probabilities */
 };
 
+static void fill_confidences(const struct classes *classes, struct xt_decoded *out)
+{
+    for (int i = 0; i < out->length; i++)
+        out->confidence[i] = classes->values[out->symbols[i]];
+    out->probability = (double)out->confidence[0];
+}
+
+static enum xt_status confide(const struct xt_predictor *predictor, const float *logits,
+                              struct xt_decoded *out, struct xt_err *err)
+{
+    (void)err;
+    const struct classes *classes = (const struct classes *)predictor;
+    xt_softmax(logits, classes->count, classes->values);
+    fill_confidences(classes, out);
+    return XT_OK;
+}
+
 static enum xt_status answer(const struct xt_predictor *predictor, const float *logits,
                              struct xt_decoded *out, struct xt_err *err)
 {
@@ -20,9 +37,7 @@ static enum xt_status answer(const struct xt_predictor *predictor, const float *
     const struct classes *classes = (const struct classes *)predictor;
     xt_softmax(logits, classes->count, classes->values);
     out->length = xt_top_classes(classes->values, classes->count, classes->answers, out->symbols);
-    for (int i = 0; i < out->length; i++)
-        out->confidence[i] = classes->values[out->symbols[i]];
-    out->probability = (double)out->confidence[0];
+    fill_confidences(classes, out);
     return XT_OK;
 }
 
@@ -77,6 +92,7 @@ static void destroy(struct xt_predictor *predictor)
 
 static const struct xt_predictor_class class_classes = {
     .answer = answer,
+    .confide = confide,
     .add = add,
     .mistakes = mistakes,
     .text = text,

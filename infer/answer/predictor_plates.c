@@ -21,6 +21,13 @@ static enum xt_status answer(const struct xt_predictor *predictor, const float *
                      err);
 }
 
+static enum xt_status confide(const struct xt_predictor *predictor, const float *logits,
+                              struct xt_decoded *out, struct xt_err *err)
+{
+    const struct plates *plates = (const struct plates *)predictor;
+    return xt_decode_confidence(logits, plates->steps, plates->classes, plates->blank, out, err);
+}
+
 static enum xt_status list_steps(const struct xt_predictor *predictor, const float *logits,
                                  struct xt_decode_step *out, int *count, struct xt_err *err)
 {
@@ -73,6 +80,7 @@ static void destroy(struct xt_predictor *predictor)
 
 static const struct xt_predictor_class class_plates = {
     .answer = answer,
+    .confide = confide,
     .add = add,
     .steps = list_steps,
     .mistakes = mistakes,

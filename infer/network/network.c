@@ -301,6 +301,8 @@ static enum xt_status read_weights(struct xt_network *network,
     if (!status)
         xt_run_mark_read(&network->mark, &network->weights);
     if (!status)
+        status = xt_confidence_read(&network->confidence, &network->weights, err);
+    if (!status)
         settle_prefix(network);
     if (!status)
         status = describe_by(network, settings->described_by, err);
@@ -479,6 +481,9 @@ enum xt_status xt_network_meta(const struct xt_network *network, struct xt_netwo
     add_meta(out, "mean", out->mean);
     add_meta(out, "scale", out->scale);
     add_meta(out, "xtrain_version", XT_VERSION);
+    xt_confidence_meta(&network->confidence, &out->confidence);
+    for (size_t i = 0; i < out->confidence.count; i++)
+        out->items[out->count++] = out->confidence.items[i];
     if (network->task == XT_TASK_PLATES) {
         add_meta(out, "alphabet", xt_alphabet_text(network->alphabet));
         if (xt_alphabet_blank(network->alphabet) == 0)

@@ -26,6 +26,7 @@
 #include "models/loaded.h"
 #include "models/registry.h"
 #include "models/weights/weight_file.h"
+#include "infer/answer/confidence.h"
 #include "infer/network/class_names.h"
 #include "infer/network/run_mark.h"
 #include "infer/settings.h"
@@ -63,7 +64,8 @@ struct xt_network {
     struct xt_ranges ranges;       /* of an int8 graph (calibrate.h) */
     struct xt_weight_file weights; /* --init, until the network is built */
     bool has_weights;
-    const char *weights_name;  /* of the file, for messages; NULL: no file */
+    const char *weights_name;        /* of the file, for messages; NULL: no file */
+    struct xt_confidence confidence; /* of the weights as they were read; training begins anew */
     struct xt_run_mark mark;   /* of the run that the weights are of; the trainer sets its own */
     struct xt_span build_span; /* duration of building */
     uint64_t seed;             /* of the weights that are initialised; set before it is built */
@@ -129,13 +131,14 @@ enum xt_status xt_network_class_text(const struct xt_network *network, int index
                                      struct xt_str *out, struct xt_err *err);
 
 /* What inference needs beside the weights: model, alphabet and context norm or class names, input
- * size, pixel order, mean and scale, and this program's version. Points into the network; clear it
- * also after a failure. */
+ * size, pixel order, mean and scale, what its confidence is worth, and this program's version.
+ * Points into the network; clear it also after a failure. */
 struct xt_network_meta {
-    struct xt_file_meta items[14];
+    struct xt_file_meta items[14 + XT_CONFIDENCE_META];
     size_t count;
     char size[32], mean[XT_NORMALISE_TEXT], scale[XT_NORMALISE_TEXT];
     struct xt_str names;
+    struct xt_confidence_text confidence;
 };
 enum xt_status xt_network_meta(const struct xt_network *network, struct xt_network_meta *out,
                                struct xt_err *err);

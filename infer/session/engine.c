@@ -32,6 +32,7 @@ struct xtrain_answer {
     void *context;
     struct xt_err err;
     double confidence;
+    bool rejected;
     int parts;
     float part_confidence[XT_DECODE_MAX];
     size_t part_at[XT_DECODE_MAX]; /* offsets in `texts` */
@@ -182,8 +183,10 @@ static enum xt_status fill(struct xtrain_answer *answer, const struct xt_session
         answer->part_confidence[i] = decoded.confidence[i];
         status = append_part(answer, &session->network, decoded.symbols[i]);
     }
-    if (!status)
+    if (!status) {
         answer->confidence = decoded.probability;
+        answer->rejected = xt_predictor_rejects(predictor, &decoded);
+    }
     xt_str_clear(&text);
     return status;
 }
@@ -388,9 +391,9 @@ static void return_cutter(struct xtrain *engine, struct spare *spare)
     pthread_mutex_unlock(&engine->lock);
 }
 
-bool xt_engine_reserved_is_zero(void *const reserved[8])
+bool xt_engine_reserved_is_zero(void *const *reserved, size_t count)
 {
-    for (int i = 0; i < 8; i++)
+    for (size_t i = 0; i < count; i++)
         if (reserved[i])
             return false;
     return true;
@@ -400,7 +403,7 @@ static enum xt_status read_region(const struct xtrain_image *image, struct xt_re
                                   struct xt_err *err)
 {
     *region = (struct xt_region){0};
-    if (!xt_engine_reserved_is_zero(image->reserved))
+    if (!xt_engine_reserved_is_zero(image->reserved, 8))
         return xt_err_set(err, XT_ERR_USAGE,
                           "struct xtrain_image: its reserved fields must be zero: clear it before "
                           "setting its fields");
@@ -592,6 +595,11 @@ const char *xtrain_answer_text(const struct xtrain_answer *answer)
 double xtrain_answer_confidence(const struct xtrain_answer *answer)
 {
     return answer->confidence;
+}
+
+int xtrain_answer_rejected(const struct xtrain_answer *answer)
+{
+    return answer->rejected;
 }
 
 int xtrain_answer_count(const struct xtrain_answer *answer)

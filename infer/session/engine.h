@@ -41,7 +41,7 @@ int xt_engine_waiting(struct xtrain *engine);
 
 /* Whether the reserved fields of a struct of xtrain.h are zero; they must be, since later versions
  * give them a meaning. */
-bool xt_engine_reserved_is_zero(void *const reserved[8]);
+bool xt_engine_reserved_is_zero(void *const *reserved, size_t count);
 
 /* Converts the program's error to the library's; `error` may be NULL. */
 void xt_engine_fail(const struct xt_err *err, struct xtrain_error *error);

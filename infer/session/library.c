@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "infer/answer/confidence.h"
 #include "models/weights/weight_file.h"
 #include "infer/session/engine.h"
 #include "infer/session/library.h"
@@ -48,7 +49,7 @@ enum xt_status xt_library_settings(const char *weights, const struct xtrain_opti
         .network.fuse = true,
         .device.pin_memory = true,
     };
-    if (!xt_engine_reserved_is_zero(options->reserved))
+    if (!xt_engine_reserved_is_zero(options->reserved, 7))
         return xt_err_set(err, XT_ERR_USAGE,
                           "struct xtrain_options: its reserved fields must be zero: clear it "
                           "before setting its fields");
@@ -59,6 +60,11 @@ enum xt_status xt_library_settings(const char *weights, const struct xtrain_opti
             return xt_err_set(err, XT_ERR_USAGE, "%s is %d; it must be from 0 to %d",
                               numbers[i].name, number, numbers[i].most);
     }
+    if (options->reject && !xt_reject_parse(options->reject, &out->answer.reject))
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "reject is \"%.40s\"; it must be a number from 0 to 1, \"none\", or NULL "
+                          "for what the weights say",
+                          options->reject);
     if (!(options->wait >= 0 && options->wait <= 3600))
         return xt_err_set(err, XT_ERR_USAGE, "wait is %g; it must be from 0 to 3600 seconds",
                           options->wait);

@@ -69,7 +69,9 @@ struct xtrain_options {
     int refuse;  /* not 0: xtrain_send returns XTRAIN_BUSY when the queue is full, else it blocks */
     double wait; /* seconds that a picture may wait for others to share its pass; 0: a pass starts
                     as soon as the previous one is done */
-    void *reserved[8]; /* zero, else XTRAIN_USAGE */
+    const char *reject; /* "0.9": answers of less confidence are rejected; "none": none is; NULL: as
+                           the weights say, which training chose by --reject */
+    void *reserved[7];  /* zero, else XTRAIN_USAGE */
 };
 
 /* The order of a pixel's bytes. */
@@ -128,6 +130,9 @@ void xtrain_flush(struct xtrain *network);
 /* Only after waiting for the answer. The text is the plate, or the likeliest class. */
 const char *xtrain_answer_text(const struct xtrain_answer *answer);
 double xtrain_answer_confidence(const struct xtrain_answer *answer);
+/* Whether it is rejected (1): its confidence is too low, or nothing was read. The text is what it
+ * would be otherwise. */
+int xtrain_answer_rejected(const struct xtrain_answer *answer);
 /* Its parts: a plate's characters from left to right, or the likeliest classes, best first. */
 int xtrain_answer_count(const struct xtrain_answer *answer);
 const char *xtrain_answer_part(const struct xtrain_answer *answer, int part);

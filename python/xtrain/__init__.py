@@ -84,6 +84,8 @@ class Answer(NamedTuple):
     text: str
     confidence: float
     parts: Tuple[Part, ...]
+    #: Its confidence is too low, or nothing was read: as the weights say, or Network's reject.
+    rejected: bool = False
 
 
 # --- libxtrain: the structures and functions of xtrain.h ---------------------------------------------------------------
@@ -105,7 +107,8 @@ class _Options(ctypes.Structure):
         ("queue", ctypes.c_int),
         ("refuse", ctypes.c_int),
         ("wait", ctypes.c_double),
-        ("reserved", ctypes.c_void_p * 8),
+        ("reject", ctypes.c_char_p),
+        ("reserved", ctypes.c_void_p * 7),
     ]
 
 
@@ -151,6 +154,7 @@ def _library() -> ctypes.CDLL:
         ("flush", None, handle),
         ("answer_text", text, handle),
         ("answer_confidence", ctypes.c_double, handle),
+        ("answer_rejected", number, handle),
         ("answer_count", number, handle),
         ("answer_part", text, handle, number),
         ("answer_part_confidence", ctypes.c_double, handle, number),
@@ -224,7 +228,8 @@ def _answer(lib: ctypes.CDLL, answer: ctypes.c_void_p) -> Answer:
         Part(_text(lib.xtrain_answer_part(answer, i)), lib.xtrain_answer_part_confidence(answer, i))
         for i in range(lib.xtrain_answer_count(answer))
     )
-    return Answer(_text(lib.xtrain_answer_text(answer)), lib.xtrain_answer_confidence(answer), parts)
+    confidence, rejected = lib.xtrain_answer_confidence(answer), bool(lib.xtrain_answer_rejected(answer))
+    return Answer(_text(lib.xtrain_answer_text(answer)), confidence, parts, rejected)
 
 
 # --- networks ----------------------------------------------------------------------------------------------------------
@@ -234,7 +239,8 @@ class Network:
     device: "cpu", "xpu", "xpu:N", "auto". type: "f32", "bf16", "fp16", "int8" (which wants calibrate, a folder of images
     like those to be read). model, alphabet: for weights that do not name theirs. batch: most pictures in one pass (16).
     threads: computing threads, 0 for all. top: likeliest classes in an answer (5). beam: decode plates by beam search.
-    wait: seconds that a picture may wait for others to share its pass.
+    wait: seconds that a picture may wait for others to share its pass. reject: answers of less confidence are rejected;
+    "none": none is; without it, those that the rule in the weights rejects.
     """
 
     def __init__(
@@ -251,6 +257,7 @@ class Network:
         top: int = 0,
         beam: bool = False,
         wait: float = 0,
+        reject: Union[float, str, None] = None,
     ) -> None:
         self._idle = threading.Condition()
         self._users = 0
@@ -260,6 +267,7 @@ class Network:
         options = _Options(batch=batch, threads=threads, top=top, beam=beam, wait=wait)
         options.device, options.type = device.encode(), type.encode()
         options.calibrate = os.fsencode(calibrate) if calibrate is not None else None
+        options.reject = str(reject).encode() if reject is not None else None
         options.model = model.encode() if model is not None else None
         options.alphabet = os.fsencode(alphabet) if alphabet is not None else None
         handle, error = ctypes.c_void_p(), _ErrorText()

@@ -409,6 +409,23 @@
       make('ul', { class: 'small' }, found.map((f) => make('li', null, f.because + '; ', make('span', { class: 'soft' }, f.remedy)))));
   }
 
+  // --- how far the confidence can be relied on ---
+  function reliability(run) {
+    const r = run.facts.reliability;
+    if (!r || !r.images) return '';
+    return section('Reliability', `How often answers of a confidence are right, on ${whole(r.images)} validation images. The confidence is off by ` +
+      `${share(r.ece, 2)} on average (ECE); before it was calibrated (temperature ${short(r.temperature)}) by ${share(r.ece_before, 2)}.`,
+      make('div', { class: 'card' }, make('div', { class: 'wide' }, make('table', null,
+        make('thead', null, make('tr', null, make('th', null, 'confidence'), ['images', 'mean confidence', 'right'].map((t) => make('th', { class: 'n' }, t)), make('th', { class: 'meter' }))),
+        make('tbody', null, r.bins.filter((bin) => bin.images).map((bin) => make('tr', null,
+          make('td', null, `${share(bin.from, 0)} to ${share(bin.from + 1 / r.bins.length, 0)}`), make('td', { class: 'n' }, whole(bin.images)),
+          make('td', { class: 'n' }, share(bin.confidence)), make('td', { class: 'n' }, share(bin.right / bin.images)),
+          make('td', { class: 'meter' }, make('i', { style: `width:${(90 * bin.right) / bin.images}%` })))))))),
+      r.negatives ? make('p', { class: 'small' }, `Of ${whole(r.negatives)} pictures that show nothing to be read, and were not trained on, ` +
+        `${whole(r.negatives_accepted)} are answered; ${whole(r.negatives_at_keep)} at the threshold that keeps 98 % of the validation images.`) : '',
+      make('p', { class: 'small' }, r.rule ? `Rejected below a confidence of ${r.reject_below} (${r.rule}): ${r.evidence}.` : 'Nothing is rejected; --reject auto:0.995 in training chooses a threshold.'));
+  }
+
   // --- confusions ---
   const MATRIX = 20;
   function confusions(found) {
@@ -602,7 +619,7 @@
     document.title = run.name + ' · xtrain';
     const costs = costs_of(run);
     return [make('header', null, make('h1', null, run.name), state_of(run), again()), part('What the run came to', () => head(run)), curves(),
-      found_by(run.facts.evaluation), costs.length ? section('Where the time went', null, make('div', { class: 'charts loose' }, costs)) : '',
+      found_by(run.facts.evaluation), part('Reliability', () => reliability(run)), costs.length ? section('Where the time went', null, make('div', { class: 'charts loose' }, costs)) : '',
       run.settings.length ? section('Settings', null, settings(run)) : ''];
   }
   function show_run(run, shown) {

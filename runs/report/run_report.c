@@ -151,6 +151,37 @@ static void put_best(struct xt_json *json, cJSON *at, const struct xt_run_facts 
     xt_json_number(json, best, "loss", facts->best.loss);
 }
 
+static void put_reliability(struct xt_json *json, cJSON *at, const struct xt_run_facts *facts)
+{
+    const struct xt_reliability_report *from = facts->reliability;
+    if (!from->after.images)
+        return;
+    cJSON *to = xt_json_object(json, at, "reliability");
+    xt_json_number(json, to, "images", (double)from->after.images);
+    xt_json_number(json, to, "temperature", from->confidence.temperature);
+    xt_json_number(json, to, "ece_before", from->before.ece);
+    xt_json_number(json, to, "ece", from->after.ece);
+    cJSON *bins = xt_json_array(json, to, "bins");
+    for (int i = 0; i < XT_RELIABILITY_BINS; i++) {
+        const struct xt_reliability_bin *bin = &from->after.bins[i];
+        cJSON *row = xt_json_object(json, bins, NULL);
+        xt_json_number(json, row, "from", (double)i / XT_RELIABILITY_BINS);
+        xt_json_number(json, row, "images", (double)bin->images);
+        xt_json_number(json, row, "right", (double)bin->right);
+        xt_json_number(json, row, "confidence", bin->confidence);
+    }
+    if (from->negatives) {
+        xt_json_number(json, to, "negatives", (double)from->negatives);
+        xt_json_number(json, to, "negatives_accepted", (double)from->negatives_accepted);
+        xt_json_number(json, to, "negatives_at_keep", (double)from->negatives_above);
+    }
+    if (!(from->confidence.threshold > 0))
+        return;
+    xt_json_number(json, to, "reject_below", from->confidence.threshold);
+    xt_json_text(json, to, "rule", from->confidence.rule);
+    xt_json_text(json, to, "evidence", from->confidence.evidence);
+}
+
 static void put_facts(struct xt_json *json, cJSON *at, const struct xt_run_facts *facts)
 {
     const struct xt_network *network = facts->network;
@@ -176,6 +207,7 @@ static void put_facts(struct xt_json *json, cJSON *at, const struct xt_run_facts
     put_best(json, at, facts);
     put_ops(json, at, facts);
     put_slow(json, at, facts);
+    put_reliability(json, at, facts);
 }
 
 static enum xt_status write_json(const struct xt_run_report *report,

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "infer/answer/reliability.h"
 #include "runs/report/errors.h"
 #include "runs/report/events.h"
 #include "runs/report/findings.h"
@@ -38,6 +39,7 @@ struct xt_run_facts {
     int profiled;                     /* steps whose ops were timed */
     const struct xt_run_remark *slow; /* causes of slowness, [slow_count] */
     int slow_count;
+    const struct xt_reliability_report *reliability; /* of the best weights */
     /* "running"; "done", "done: WHY" before the last step; else why it stopped */
     const char *state;
 };

@@ -271,7 +271,10 @@ static void keys_of_other_commands_are_checked_and_left_alone(void **state)
     struct xt_options options;
     struct xt_err err = {0};
     assert_reads(*state, "reject: 0.5\n", &options);
-    assert_true(options.values.answer.reject == 0);
+    assert_true(options.values.answer.reject.kind == XT_REJECT_BELOW);
+    xt_options_clear(&options);
+    assert_reads(*state, "reject: auto:0.995\n", &options);
+    assert_true(options.values.answer.reject.kind == XT_REJECT_AUTO);
     xt_options_clear(&options);
     assert_int_equal(read_config(&options, *state, "reject: 2\n", "--model=lprnet", &err),
                      XT_ERR_USAGE);

@@ -259,7 +259,9 @@ static const struct {
     {"--model lprnet plates", "train takes only options, but \"plates\" was given"},
     {"--model lprnet eval", "the command comes first: write `xtrain eval` and then the options"},
     {"--model lprnet -- --lr", "train takes only options, but \"--lr\" was given"},
-    {"--model lprnet --reject 0.5", "--reject belongs to predict and serve, not to train"},
+    {"--model lprnet --reject auto:1", "--reject takes a number from 0 to 1, stored, none, or a "
+                                       "rule such as auto:0.995 or keep:0.98, "
+                                       "not \"auto:1\""},
     {"--model", "--model needs a value: NAME"},
     {"--model lprnt", "--model takes {models}, not \"lprnt\"; did you mean lprnet?"},
     {"--model vit", "--model takes {models}, not \"vit\""},
@@ -280,7 +282,9 @@ static const struct {
     {"predict w.pth",
      "xtrain predict needs WEIGHTS FILE|DIR|LIST|-...; `xtrain predict --help` tells more"},
     {"predict w.pth a.jpg --epochs 3", "--epochs belongs to train, not to predict"},
-    {"predict w.pth a.jpg --reject 2", "--reject takes a number from 0 to 1, not \"2\""},
+    {"predict w.pth a.jpg --reject 2", "--reject takes a number from 0 to 1, stored, none, or a "
+                                       "rule such as auto:0.995 or keep:0.98, "
+                                       "not \"2\""},
     {"predict w.pth a.jpg --json true",
      "--json takes no value, but \"true\" was given; write --json alone"},
     {"devices --batch 3",
@@ -476,7 +480,9 @@ static void arguments_are_kept_in_order(void **state)
     assert_string_equal(options.arguments[0], "w.pth");
     assert_string_equal(options.arguments[2], "-");
     assert_string_equal(options.arguments[3], "--b.jpg");
-    assert_true(options.values.output.json && options.values.answer.reject == 0.5);
+    assert_true(options.values.output.json &&
+                options.values.answer.reject.kind == XT_REJECT_BELOW &&
+                options.values.answer.reject.value == 0.5);
     xt_options_clear(&options);
 }
 
@@ -594,6 +600,7 @@ static const struct {
     {"cache-dir", "the kernels are the same"},
     {"kernel-cache", "the kernels are the same"},
     {"decode", "how evaluation reads plates"},
+    {"reject", "chosen when the weights are trained"},
     {"images", "what is shown"},
     {"sign", "who vouches for the record"},
     {"json", "what is said"},

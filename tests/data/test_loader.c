@@ -180,6 +180,44 @@ static void the_number_of_workers_and_slots_changes_nothing(void **state)
     assert_true(one[0] != many[0] && one[24] != many[24]);
 }
 
+/* The same at any number of workers; the others are the samples that they would be without. */
+static void negatives_are_the_stated_part_of_the_batches(void **state)
+{
+    (void)state;
+    enum { STEPS = 50 };
+    uint64_t one[STEPS];
+    uint64_t many[STEPS];
+    static struct made photos;
+    photos.base = (struct xt_source){.class = &made_class, .count = 9, .description = "9 made"};
+    photos.bad_status = XT_ERR_DATA;
+    photos.bad[4] = 1;
+    config.negatives = &photos.base;
+    config.negatives_part = 0.25;
+    config.workers = 1;
+    take(one, STEPS);
+    config.workers = 5;
+    take(many, STEPS);
+    assert_memory_equal(one, many, sizeof one);
+    int negatives = 0;
+    start();
+    for (int i = 0; i < STEPS; i++) {
+        struct xt_batch batch;
+        assert_true(next(&batch));
+        for (int k = 0; k < batch.count; k++) {
+            bool is_negative = batch.label_lengths[k] == XT_LABEL_NEGATIVE;
+            negatives += is_negative;
+            assert_true(is_negative || batch.label_lengths[k] == 1);
+            assert_int_equal(batch.labels[k * XT_LABEL_MAX], is_negative ? 0 : batch.indices[k]);
+        }
+        xt_loader_release(loader, &batch);
+    }
+    assert_in_range(negatives, 75, 125);
+    memset(photos.bad, 1, sizeof photos.bad);
+    start();
+    assert_int_equal(run_until_error(STEPS), XT_ERR_DATA);
+    assert_non_null(strstr(err.text, "--negatives: no good picture was found"));
+}
+
 /* Whether the batch's image i is the expected one, or its mirror image. */
 static bool is_mirrored(const struct xt_batch *batch, int i)
 {
@@ -678,6 +716,7 @@ int main(void)
         loader_test(the_shares_of_processes_make_up_the_batches_of_one),
         loader_test(parts_of_the_samples_are_each_evaluated_once),
         loader_test(the_number_of_workers_and_slots_changes_nothing),
+        loader_test(negatives_are_the_stated_part_of_the_batches),
         loader_test(images_are_mixed_in_pairs_as_the_batch_says),
         loader_test(every_second_image_is_mirrored),
         loader_test(a_run_starts_again_at_the_exact_batch),

@@ -262,6 +262,39 @@ static void test_weights_may_be_a_runs_folder(void **state)
     assert_int_equal(status, XTRAIN_OK);
 }
 
+/* What the weights say, and what is given instead. */
+static void test_rejected_answers(void **state)
+{
+    (void)state;
+    struct xt_infer_settings settings = {
+        .network.model = "lprnet", .device.name = "cpu", .device.threads = 1, .network.fuse = true};
+    const char *const rules[] = {NULL, "stored", "none", "0", "1"};
+    const int expected[] = {1, 1, 0, 0, 1};
+    static struct xt_network network;
+    struct xt_err err;
+    uint8_t pixels[BYTES];
+    const struct xtrain_image image = picture(1, pixels);
+    assert_int_equal(xt_network_init(&network, &settings.network, &settings.device, 1, false, &err),
+                     XT_OK);
+    network.confidence = (struct xt_confidence){.temperature = 2, .threshold = 1};
+    assert_int_equal(xt_network_save(&network, weights, &err), XT_OK);
+    for (int i = 0; i < 5; i++) {
+        struct xtrain *opened =
+            open_with(&(struct xtrain_options){.threads = 1, .batch = 1, .reject = rules[i]});
+        struct xtrain_answer *answer = NULL;
+        assert_int_equal(xtrain_read(opened, &image, &answer, NULL), XTRAIN_OK);
+        assert_int_equal(xtrain_answer_rejected(answer), expected[i]);
+        xtrain_answer_free(answer);
+        xtrain_close(opened);
+    }
+    network.confidence = (struct xt_confidence){0};
+    assert_int_equal(xt_network_save(&network, weights, &err), XT_OK);
+    xt_network_clear(&network);
+    refuses(weights, &(struct xtrain_options){.reject = "2"}, XTRAIN_USAGE, "reject is \"2\"");
+    refuses(weights, &(struct xtrain_options){.reject = "auto:0.9"}, XTRAIN_USAGE,
+            "labelled images");
+}
+
 static void test_options_that_cannot_be_meant(void **state)
 {
     (void)state;
@@ -442,6 +475,7 @@ int main(void)
         cmocka_unit_test(test_closing_answers_what_was_sent),
         cmocka_unit_test(test_weights_may_be_a_runs_folder),
         cmocka_unit_test(test_options_that_cannot_be_meant),
+        cmocka_unit_test(test_rejected_answers),
         cmocka_unit_test(test_pictures_that_cannot_be_meant),
         cmocka_unit_test(test_regions_and_orders),
         cmocka_unit_test(test_corners_go_round),

@@ -208,6 +208,33 @@ static void an_empty_label_is_not_part_of_the_mean(void **state)
     xt_ctc_destroy(ctc);
 }
 
+/* Beside a plate: its loss is that all steps are blank, and counts as one of two. */
+static void a_negative_wants_blanks_alone(void **state)
+{
+    (void)state;
+    enum { T = 5, C = 3, IMAGE = T * C };
+    const int labels[2][2] = {{0, 0}, {1, 2}};
+    const int lengths[2] = {-1, 2};
+    float logits[2 * IMAGE];
+    float grad[2 * IMAGE];
+    float losses[2];
+    fill(logits, 2 * IMAGE, 9, 1);
+    struct xt_ctc *ctc = loss_for(2, T, C, 2);
+    double mean = xt_ctc_loss(ctc, logits, labels[0], 2, lengths, 2, BLANK, losses, grad);
+    assert_true(fabs((double)losses[0] - enumerated_floats(logits, T, C, BLANK, labels[0], 0)) <
+                1e-5);
+    assert_true(fabs(mean - ((double)losses[0] / T + (double)losses[1] / 2) / 2) < 1e-6);
+    for (int i = 0; i < IMAGE; i++) {
+        const float *row = logits + i / C * C;
+        double sum = 0;
+        for (int k = 0; k < C; k++)
+            sum += exp((double)row[k]);
+        double wanted = (exp((double)logits[i]) / sum - (i % C == BLANK)) / (2 * T);
+        assert_true(fabs((double)grad[i] - wanted) < 1e-6);
+    }
+    xt_ctc_destroy(ctc);
+}
+
 static void large_logits_stay_numbers(void **state)
 {
     (void)state;
@@ -308,6 +335,7 @@ int main(void)
         cmocka_unit_test(the_gradient_is_that_of_the_mean),
         cmocka_unit_test(a_label_that_cannot_be_aligned_has_an_infinite_loss_and_no_gradient),
         cmocka_unit_test(an_empty_label_is_not_part_of_the_mean),
+        cmocka_unit_test(a_negative_wants_blanks_alone),
         cmocka_unit_test(large_logits_stay_numbers),
         cmocka_unit_test(a_certain_answer_costs_nothing),
         cmocka_unit_test(a_logit_that_is_not_a_number_shows_in_the_loss),

@@ -21,6 +21,11 @@ static void fill(float *logits, int count)
     }
 }
 
+static double chance(int label, int k)
+{
+    return label == XT_SOFTMAX_UNIFORM ? 1.0 / CLASSES : label == k;
+}
+
 /* The definition: minus the sum of q ln p. */
 static double reference_loss(const float *logits, int sample, const struct xt_softmax_targets *t)
 {
@@ -31,9 +36,9 @@ static double reference_loss(const float *logits, int sample, const struct xt_so
     double loss = 0;
     for (int k = 0; k < CLASSES; k++) {
         double first = t->seconds ? (double)t->share[sample] : 1;
-        double q = first * (t->labels[sample] == k);
+        double q = first * chance(t->labels[sample], k);
         if (t->seconds)
-            q += (1 - first) * (t->seconds[sample] == k);
+            q += (1 - first) * chance(t->seconds[sample], k);
         q = (1 - t->smoothing) * q + t->smoothing / CLASSES;
         loss -= q * ((double)z[k] - log(sum));
     }
@@ -96,6 +101,21 @@ static void labels_can_be_a_mixture(void **state)
 {
     (void)state;
     check_against_plain(&mixed);
+}
+
+/* With mixup too, where either of the two may be one. */
+static void a_negative_is_of_all_classes_alike(void **state)
+{
+    (void)state;
+    const int own[N] = {XT_SOFTMAX_UNIFORM, 0, 6, XT_SOFTMAX_UNIFORM, 1};
+    const int other[N] = {2, XT_SOFTMAX_UNIFORM, 1, XT_SOFTMAX_UNIFORM, 5};
+    const struct xt_softmax_targets alone = {.labels = own, .stride = 1, .smoothing = 0.1};
+    const struct xt_softmax_targets pairs = {
+        .labels = own, .stride = 1, .seconds = other, .share = share};
+    check_against_plain(&alone);
+    check_gradient(&alone);
+    check_against_plain(&pairs);
+    check_gradient(&pairs);
 }
 
 static void the_gradient_is_exact(void **state)
@@ -196,6 +216,7 @@ int main(void)
         cmocka_unit_test(labels_can_be_smoothed),
         cmocka_unit_test(labels_can_be_a_mixture),
         cmocka_unit_test(the_gradient_is_exact),
+        cmocka_unit_test(a_negative_is_of_all_classes_alike),
         cmocka_unit_test(a_negative_label_does_not_count),
         cmocka_unit_test(a_batch_where_nothing_counts_has_no_loss),
         cmocka_unit_test(large_logits_overflow_nothing),

@@ -150,8 +150,10 @@ static void backward(const struct xt_ctc *ctc, const struct workspace *work, con
 {
     int states = 2 * label->length + 1;
     size_t row = (size_t)states + XT_CTC_PAD;
-    struct xt_ctc_reading mirrored = {
-        .first = label->first + label->length - 1, .step = -1, .length = label->length};
+    struct xt_ctc_reading mirrored = {.first =
+                                          label->first + (label->length ? label->length - 1 : 0),
+                                      .step = -1,
+                                      .length = label->length};
     xt_ctc_fill_skip(&mirrored, work->skip_mirrored);
     for (int t = ctc->t - 1; t >= 0; t--) {
         const float *at = logits + (size_t)t * (size_t)ctc->classes;
@@ -184,7 +186,7 @@ static float sample_loss(const struct xt_ctc *ctc, int sample, const float *logi
         assert(2 * length + 1 <= ctc->states_max);
         struct workspace work = workspace_of(ctc, sample);
         struct xt_ctc_reading reading = {.first = label, .step = 1, .length = length};
-        float *wanted = length > 0 ? grad : NULL;
+        float *wanted = scale > 0 ? grad : NULL;
         log_p = forward(ctc, &work, logits, &reading, blank, wanted, scale);
         if (wanted && !(isinf(log_p) && log_p < 0)) {
             backward(ctc, &work, logits, &reading, blank, wanted, scale);
@@ -196,25 +198,32 @@ static float sample_loss(const struct xt_ctc *ctc, int sample, const float *logi
     return (float)-log_p;
 }
 
+/* What a label's loss is divided by. */
+static double share_of(const struct xt_ctc *ctc, int length)
+{
+    return length > 0 ? length : ctc->t;
+}
+
 double xt_ctc_loss(struct xt_ctc *ctc, const float *logits, const int *labels, size_t label_stride,
                    const int *label_lengths, int n, int blank, float *losses, float *grad)
 {
     assert(n <= ctc->n_max);
     int counted = 0;
     for (int i = 0; i < n; i++)
-        counted += label_lengths[i] > 0;
+        counted += label_lengths[i] != 0;
     size_t image = (size_t)ctc->t * (size_t)ctc->classes;
 #pragma omp parallel for schedule(static)
     for (int i = 0; i < n; i++) {
-        int length = label_lengths[i];
-        float scale = length > 0 ? (float)(1.0 / ((double)length * counted)) : 0;
+        int length = label_lengths[i] > 0 ? label_lengths[i] : 0;
+        float scale =
+            label_lengths[i] ? (float)(1.0 / (share_of(ctc, label_lengths[i]) * counted)) : 0;
         losses[i] =
             sample_loss(ctc, i, logits + (size_t)i * image, labels + (size_t)i * label_stride,
                         length, blank, grad ? grad + (size_t)i * image : NULL, scale);
     }
     double sum = 0;
     for (int i = 0; i < n; i++)
-        if (label_lengths[i] > 0)
-            sum += (double)losses[i] / label_lengths[i];
+        if (label_lengths[i])
+            sum += (double)losses[i] / share_of(ctc, label_lengths[i]);
     return counted ? sum / counted : 0;
 }

@@ -18,10 +18,11 @@ void xt_ctc_destroy(struct xt_ctc *ctc);
 /* logits: [n][t][classes]; labels: [n][label_stride], of label_lengths[i] symbols each (at most
  * label_max, or too many for t), none of them `blank`. losses: [n], -ln P(label), not divided by
  * length; infinite where the label cannot be aligned. grad (may be NULL): [n][t][classes],
- * d(mean)/d(logits); zero for samples whose label cannot be aligned or is empty. Returns the mean
- * over the batch of losses[i] / label_lengths[i] (PyTorch's reduction='mean'); samples of length 0
- * are not counted, and infinite losses make it infinite. NaN logits give NaN losses. The result
- * does not depend on the number of threads.
+ * d(mean)/d(logits); zero for samples whose label cannot be aligned or has length 0. Returns the
+ * mean over the batch of losses[i] / label_lengths[i] (PyTorch's reduction='mean'); samples of
+ * length 0 are not counted, and infinite losses make it infinite. XT_LABEL_NEGATIVE, -1, is the
+ * length of an empty label, all of whose steps are blank: its loss is divided by t. NaN logits give
+ * NaN losses. The result does not depend on the number of threads.
  */
 double xt_ctc_loss(struct xt_ctc *ctc, const float *logits, const int *labels, size_t label_stride,
                    const int *label_lengths, int n, int blank, float *losses, float *grad);

@@ -14,7 +14,7 @@ struct xt_loss {
     int blank;
     /* classes */
     double smoothing;
-    int *labels;  /* [batch]; -1 where a sample does not count */
+    int *labels;  /* [batch]; -1 where a sample does not count, XT_SOFTMAX_UNIFORM of negatives */
     int *seconds; /* [batch] mixup's other label */
     float *share; /* [batch] of the first */
 };
@@ -36,7 +36,9 @@ static double classes_mean(struct xt_loss *loss, const struct xt_batch *batch, c
                            float *grad)
 {
     for (int i = 0; i < batch->count; i++)
-        loss->labels[i] = batch->label_lengths[i] ? batch->labels[(size_t)i * XT_LABEL_MAX] : -1;
+        loss->labels[i] = batch->label_lengths[i] > 0 ? batch->labels[(size_t)i * XT_LABEL_MAX]
+                          : batch->label_lengths[i]   ? XT_SOFTMAX_UNIFORM
+                                                      : -1;
     struct xt_softmax_targets targets = {
         .labels = loss->labels, .stride = 1, .smoothing = grad ? loss->smoothing : 0};
     if (batch->mixup.alpha > 0)

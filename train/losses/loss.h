@@ -18,8 +18,9 @@ enum xt_status xt_loss_create(struct xt_loss **out, const struct xt_network *net
                               double smoothing, struct xt_err *err);
 void xt_loss_destroy(struct xt_loss *loss);
 
-/* The mean over the samples whose label is not empty. grad: as logits; NULL in evaluation, which
- * does not smooth labels. */
+/* The mean over the samples that are not bad. The target of a negative is the empty label, or all
+ * classes alike (outlier exposure, Hendrycks et al. 2019, arXiv:1812.04606). grad: as logits; NULL
+ * in evaluation, which does not smooth labels. */
 double xt_loss_mean(struct xt_loss *loss, const struct xt_batch *batch, const float *logits,
                     float *grad);
 

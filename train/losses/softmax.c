@@ -12,6 +12,16 @@ struct target {
     double first_weight, second_weight, every;
 };
 
+/* The weight of XT_SOFTMAX_UNIFORM goes to every class. */
+static void spread(int *class, double *weight, double *every, int classes)
+{
+    if (*class != XT_SOFTMAX_UNIFORM)
+        return;
+    *every += *weight / classes;
+    *weight = 0;
+    *class = 0;
+}
+
 static struct target target_of(const struct xt_softmax_targets *targets, int sample, int classes)
 {
     double confidence = 1 - targets->smoothing;
@@ -24,6 +34,8 @@ static struct target target_of(const struct xt_softmax_targets *targets, int sam
         target.first_weight = confidence * (double)targets->share[sample];
         target.second_weight = confidence - target.first_weight;
     }
+    spread(&target.first, &target.first_weight, &target.every, classes);
+    spread(&target.second, &target.second_weight, &target.every, classes);
     assert(target.first < classes && target.second >= 0 && target.second < classes);
     return target;
 }
@@ -53,12 +65,12 @@ double xt_softmax_loss(const float *logits, int n, int classes,
     assert(classes > 0);
     int counted = 0;
     for (int i = 0; i < n; i++)
-        counted += targets->labels[(size_t)i * targets->stride] >= 0;
+        counted += targets->labels[(size_t)i * targets->stride] != -1;
     double scale = counted ? 1.0 / counted : 0;
 #pragma omp parallel for schedule(static)
     for (int i = 0; i < n; i++) {
         size_t first = (size_t)i * (size_t)classes;
-        if (targets->labels[(size_t)i * targets->stride] < 0) {
+        if (targets->labels[(size_t)i * targets->stride] == -1) {
             losses[i] = 0;
             if (grad)
                 memset(grad + first, 0, (size_t)classes * sizeof *grad);

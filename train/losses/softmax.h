@@ -7,10 +7,13 @@
 
 #include <stddef.h>
 
+/* In place of a class: every class alike. */
+enum { XT_SOFTMAX_UNIFORM = -2 };
+
 /* The targets: (1 - smoothing) of the label and smoothing / classes of every class.
  */
 struct xt_softmax_targets {
-    const int *labels;  /* sample i's class is labels[i * stride]; negative: it does not count */
+    const int *labels;  /* sample i's class is labels[i * stride]; -1: it does not count */
     size_t stride;      /* 1 for a contiguous array */
     const int *seconds; /* [n] mixup's other class; NULL: none */
     const float *share; /* [n] of the first class, the other has the rest; with seconds */

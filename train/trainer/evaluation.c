@@ -178,12 +178,13 @@ enum xt_status xt_trainer_evaluate(struct xt_trainer *trainer, struct xt_err *er
     return status;
 }
 
-/* Given weights are evaluated before the first step: they may stay the best. */
+/* Given weights are evaluated before the first step: they may stay the best, unless negatives are
+ * what they are to learn. */
 bool xt_trainer_evaluation_is_due(const struct xt_trainer *trainer)
 {
     int64_t step = xt_train_step_count(trainer);
     if (step == 0)
-        return trainer->settings->network.init;
+        return trainer->settings->network.init && !trainer->negatives;
     int64_t epoch = step / trainer->epoch_steps;
     int every = trainer->settings->run.eval_every;
     return every && step % trainer->epoch_steps == 0 && epoch % every == 0 && step < trainer->steps;

@@ -72,6 +72,13 @@ bool xt_trainer_evaluation_is_due(const struct xt_trainer *trainer);
 /* Evaluates once per step, if there are images for it; saves the best weights. */
 enum xt_status xt_trainer_evaluate(struct xt_trainer *trainer, struct xt_err *err);
 
+/* ---- calibrate.c ---- */
+
+/* At the end of a run: rank 0 calibrates the confidence of its best weights on the images that it
+ * was evaluated on, chooses the threshold of --reject, and stores both in best.safetensors, whose
+ * weights are in memory from then on. */
+enum xt_status xt_trainer_calibrate(struct xt_trainer *trainer, struct xt_err *err);
+
 /* ---- rollback.c ---- */
 
 /* `status` is what a step, an evaluation or the end of the run came to. With --on-nan rollback

@@ -212,6 +212,7 @@ void xt_trainer_write_page(struct xt_trainer *trainer, const char *state, bool l
         .profiled = trainer->profiled,
         .slow = remarks,
         .slow_count = slow->count,
+        .reliability = &trainer->reliability,
         .state = state,
     };
     xt_run_report_write(&trainer->report, &facts, last);

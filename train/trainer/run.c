@@ -268,6 +268,8 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
         status = stop(trainer, status, err);
     else if (!status)
         status = xt_trainer_save(trainer, err);
+    if (!status)
+        status = xt_trainer_calibrate(trainer, err);
     xt_trainer_write_page(trainer, status ? err->text : ends[trainer->end], true);
     return status;
 }

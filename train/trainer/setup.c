@@ -102,6 +102,25 @@ static enum xt_status open_val(struct xt_trainer *trainer, struct xt_err *err)
     return status ? status : warn_of_shared(trainer, val, err);
 }
 
+static enum xt_status open_negatives(struct xt_trainer *trainer, struct xt_err *err)
+{
+    const double held = 0.2;
+    const struct xt_data_settings *s = &trainer->settings->data;
+    struct xt_source *whole = NULL;
+    struct xt_source_options options = xt_network_source_options(&trainer->network);
+    options.labels_optional = true;
+    if (!s->negatives)
+        return XT_OK;
+    enum xt_status status = xt_source_open(&whole, s->negatives, &options, err);
+    if (!status)
+        status = xt_source_hold_out(whole, held, s->seed, &trainer->negatives,
+                                    &trainer->negatives_held, err);
+    if (status)
+        return xt_err_prefix(err, "--negatives: ");
+    return xt_ranks_compare_images(trainer->settings->ranks, trainer->negatives, "--negatives",
+                                   s->seed, err);
+}
+
 /* Rejects watch settings that cannot be met. */
 static enum xt_status check_watch(const struct xt_trainer *trainer, struct xt_err *err)
 {
@@ -156,6 +175,8 @@ static enum xt_status open_upload(struct xt_trainer *trainer, struct xt_err *err
     trainer->loader_config = xt_feed_config(&s->data, &size, true);
     trainer->loader_config.group = s->recipe.accumulate;
     trainer->loader_config.source = trainer->source;
+    trainer->loader_config.negatives = trainer->negatives;
+    trainer->loader_config.negatives_part = s->data.negatives_part;
     trainer->loader_config.batch = trainer->batch;
     trainer->loader_config.rows = trainer->rows;
     trainer->epoch_steps =
@@ -301,6 +322,8 @@ static enum xt_status open_network(struct xt_trainer *trainer, struct xt_err *er
         settings.device.threads = bn_and_threads[1];
     if (!status)
         status = open_carried(trainer, &settings.network, &settings.device, err);
+    /* That of --init is not of the weights that come of it. */
+    trainer->network.confidence = (struct xt_confidence){0};
     if (!status && settings.data.mixup > 0 && trainer->network.task == XT_TASK_PLATES)
         status = xt_err_set(err, XT_ERR_USAGE,
                             "--mixup: %s reads plates, whose labels cannot be mixed; leave it out",
@@ -434,11 +457,16 @@ enum xt_status xt_trainer_prepare(struct xt_trainer *trainer, struct xt_err *err
     if (!status)
         status = compare_ranks(trainer, err);
     if (!status)
+        status = open_negatives(trainer, err);
+    if (!status)
         status = check_watch(trainer, err);
     if (!status)
         status = check_ranks(settings, err);
     if (!status)
         status = choose_batch(trainer, &trainer->batch, err);
+    /* A threshold is chosen at the end of the run. */
+    struct xt_answer_settings answer = settings->answer;
+    answer.reject.kind = XT_REJECT_NONE;
     if (!status && settings->ranks)
         trainer->rows = xt_rows_share(trainer->batch, settings->ranks->rank, settings->ranks->size);
     if (!status)
@@ -450,7 +478,7 @@ enum xt_status xt_trainer_prepare(struct xt_trainer *trainer, struct xt_err *err
     if (!status)
         status = prepare(trainer, err);
     if (!status)
-        status = xt_predictor_create(&trainer->predictor, network, &settings->answer, err);
+        status = xt_predictor_create(&trainer->predictor, network, &answer, err);
     if (!status)
         status = xt_loss_create(&trainer->loss, network, settings->recipe.label_smoothing, err);
     if (status)
@@ -494,6 +522,8 @@ void xt_trainer_clear(struct xt_trainer *trainer)
     xt_upload_clear(&trainer->upload);
     xt_source_destroy(trainer->source);
     xt_source_destroy(trainer->val);
+    xt_source_destroy(trainer->negatives_held);
+    xt_source_destroy(trainer->negatives);
     xt_predictor_destroy(trainer->predictor);
     xt_loss_destroy(trainer->loss);
     xt_train_step_close(trainer);

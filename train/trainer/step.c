@@ -168,7 +168,7 @@ static int count_images(const struct xt_batch *batch)
 {
     int count = 0;
     for (int i = 0; i < batch->count; i++)
-        count += batch->label_lengths[i] > 0;
+        count += batch->label_lengths[i] != 0;
     return count;
 }
 

@@ -126,6 +126,7 @@ struct xt_run_summary xt_trainer_summary(const struct xt_trainer *trainer)
         .watch = watch_of(trainer),
         .device = device_of(trainer),
         .update = update_of(trainer),
+        .reliability = &trainer->reliability,
     };
 }
 

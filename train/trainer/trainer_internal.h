@@ -47,7 +47,8 @@ struct xt_trainer {
     struct xt_step_agreement agreement;      /* of the ranks in the last step */
     size_t bad_judged;                       /* bad images of all ranks, when last judged */
     struct xt_source *source;
-    struct xt_source *val; /* NULL: none */
+    struct xt_source *val;                        /* NULL: none */
+    struct xt_source *negatives, *negatives_held; /* to train with, to measure on; NULL: none */
     struct xt_upload upload;
     struct xt_feed *feed;
     struct xt_loader_config loader_config;
@@ -95,7 +96,8 @@ struct xt_trainer {
     struct xt_proof proof;
     struct xt_sha256_text begun_from; /* hash of the record in the checkpoint; "": none */
     struct xt_evaluation last_evaluation;
-    struct xt_evaluation average_evaluation; /* of the moving average, at the same step */
+    struct xt_evaluation average_evaluation;  /* of the moving average, at the same step */
+    struct xt_reliability_report reliability; /* of the best weights, at the end of the run */
     struct xt_train_observer observer;
     struct xt_monitor *monitor;   /* of an XPU, while steps are trained; NULL: none */
     struct xt_watchdog *watchdog; /* of an XPU, while steps are trained; NULL: none */

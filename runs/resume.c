@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/loaded.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "infer/network/run_mark.h"
+#include "models/loaded.h"
+#include "runs/proof.h"
 
 static bool is_auto(const struct xt_record_settings *record)
 {
@@ -115,6 +117,30 @@ static enum xt_status check_same_run(const struct xt_checkpoint_file *from,
     return XT_OK;
 }
 
+/* A file of another run may have been copied into the folder. A record that was begun in the middle
+ * of the run knows nothing of checkpoints before. */
+static enum xt_status check_own(const struct xt_checkpoint_file *from, const char *folder,
+                                struct xt_err *err)
+{
+    cJSON *proof = NULL;
+    enum xt_proof_seal seal;
+    struct xt_run_mark mark;
+    if (xt_proof_read(folder, &proof, &seal, NULL))
+        return XT_OK;
+    xt_run_mark_read(&mark, &from->file);
+    const char *id = xt_proof_id(proof);
+    const cJSON *chain = cJSON_GetObjectItemCaseSensitive(proof, "chain");
+    bool is_late = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(chain, "earlier"));
+    bool is_own = !*id || is_late || strcmp(mark.id.text, id) == 0;
+    cJSON_Delete(proof);
+    if (is_own)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_DATA,
+                      "%s is a checkpoint of another run%s%s than the one in %s; remove it, or "
+                      "continue from it in a new --out",
+                      from->path, *mark.run ? ": " : "", xt_run_mark_format(&mark).text, folder);
+}
+
 static enum xt_status start_fresh(const struct xt_run_folder *folder, struct xt_err *err)
 {
     xt_log_note("no checkpoint in %s: starting from the beginning", folder->path);
@@ -138,6 +164,8 @@ enum xt_status xt_resume_load(const struct xt_resume *resume, const struct xt_re
                                     into->array_count, err);
     if (!status && from->path)
         status = check_same_run(from, into, err);
+    if (!status && from->path)
+        status = check_own(from, into->folder->path, err);
     if (!status)
         status =
             xt_checkpoint_set_aside(into->folder->path, from->path ? from->state.step : -1, err);

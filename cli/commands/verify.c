@@ -19,8 +19,8 @@
 #include "runs/report/past_run.h"
 #include "runs/proof.h"
 
-struct look {
-    struct xt_record_look record;
+struct checks {
+    struct xt_record_check record;
     struct xt_report *report;
     int changed;           /* changed versions and devices */
     bool other_bits;       /* some of them change last bits */
@@ -53,9 +53,9 @@ static bool affects_bits(const char *key)
     return true;
 }
 
-static void compare(struct look *look, const cJSON *with, const cJSON *now)
+static void compare(struct checks *checks, const cJSON *with, const cJSON *now)
 {
-    struct xt_report *table = xt_report_table(look->report, "made_with");
+    struct xt_report *table = xt_report_table(checks->report, "made_with");
     const cJSON *then;
     cJSON_ArrayForEach(then, with)
     {
@@ -63,8 +63,8 @@ static void compare(struct look *look, const cJSON *with, const cJSON *now)
         const char *is = text_of(now, then->string);
         struct xt_report *row = xt_report_group(table, NULL);
         bool same = was && is && strcmp(was, is) == 0;
-        look->changed += now && !same;
-        look->other_bits = look->other_bits || (!same && affects_bits(then->string));
+        checks->changed += now && !same;
+        checks->other_bits = checks->other_bits || (!same && affects_bits(then->string));
         xt_report_add(row, "what", "made with", "%s", then->string);
         xt_report_add(row, "then", "then", "%s", was);
         xt_report_add(row, "now", "now", "%s", is ? is : "not told");
@@ -91,8 +91,8 @@ static int threads_of(const cJSON *with)
 }
 
 /* Opens the device of the run's last start, and checks it again. */
-static enum xt_status look_at_device(struct look *look, const struct xt_settings *s,
-                                     const cJSON *with, struct xt_err *err)
+static enum xt_status check_device(struct checks *checks, const struct xt_settings *s,
+                                   const cJSON *with, struct xt_err *err)
 {
     const char *place = text_of(with, "device");
     const struct xt_device_options options = {.spec = place,
@@ -105,72 +105,72 @@ static enum xt_status look_at_device(struct look *look, const struct xt_settings
     enum xt_status status = xt_device_open_with(&device, &options, &why);
     if (status == XT_ERR_MEMORY)
         return xt_err_set(err, status, "%s", why.text);
-    look->here = !status;
+    checks->here = !status;
     struct xt_machine machine = {.count = 0};
     if (!status)
         xt_machine_describe(&machine, &device, type);
     cJSON *now = status ? NULL : xt_proof_describe(&machine);
-    compare(look, with, now);
+    compare(checks, with, now);
     cJSON_Delete(now);
     if (!status && device.own_memory)
-        look->device = xt_selftest_device(&device, type, &why);
-    snprintf(look->why, sizeof look->why, "%s", why.text);
-    const char *verdict = !look->here         ? "not asked"
-                          : look->device      ? "failed"
+        checks->device = xt_selftest_device(&device, type, &why);
+    snprintf(checks->why, sizeof checks->why, "%s", why.text);
+    const char *verdict = !checks->here       ? "not asked"
+                          : checks->device    ? "failed"
                           : device.own_memory ? "passed"
                                               : "not needed on the CPU";
-    xt_report_add(look->report, "device_check_now", NULL, "%s", verdict);
-    if (!look->here)
-        xt_report_line(look->report, "%s cannot be opened here, so it was not checked again: %s",
+    xt_report_add(checks->report, "device_check_now", NULL, "%s", verdict);
+    if (!checks->here)
+        xt_report_line(checks->report, "%s cannot be opened here, so it was not checked again: %s",
                        place, why.text);
     else if (device.own_memory)
-        xt_report_line(look->report, "device check now: %s%s%s", verdict, *look->why ? ": " : "",
-                       look->why);
-    if (look->here)
+        xt_report_line(checks->report, "device check now: %s%s%s", verdict,
+                       *checks->why ? ": " : "", checks->why);
+    if (checks->here)
         xt_device_close(&device);
     return XT_OK;
 }
 
-static void describe_start(const struct look *look, const cJSON *start, int environments)
+static void describe_start(const struct checks *checks, const cJSON *start, int environments)
 {
     const char *last = told(start, "last");
     const char *check = told(start, "device_check");
     const char *checked = told(start, "device_checked");
     bool passed = strcmp(check, "passed") == 0;
-    xt_report_add(look->report, "started", NULL, "%s", last);
-    xt_report_add(look->report, "environments", NULL, "%d", environments);
-    xt_report_add(look->report, "device_check", NULL, "%s", check);
-    xt_report_add(look->report, "device_checked", NULL, "%s", checked);
-    xt_report_line(look->report, "last start %s%s; device check of the run: %s%s%s", last,
+    xt_report_add(checks->report, "started", NULL, "%s", last);
+    xt_report_add(checks->report, "environments", NULL, "%d", environments);
+    xt_report_add(checks->report, "device_check", NULL, "%s", check);
+    xt_report_add(checks->report, "device_checked", NULL, "%s", checked);
+    xt_report_line(checks->report, "last start %s%s; device check of the run: %s%s%s", last,
                    environments > 1 ? ", after starts with other versions (proof.json has them)"
                                     : "",
                    check, passed ? ", " : "", passed ? checked : "");
 }
 
-static void look_at_signature(struct look *look, const char *key)
+static void check_signature(struct checks *checks, const char *key)
 {
     struct xt_err why = {0};
     char *path = NULL;
-    enum xt_status status = xt_file_join(&path, look->record.folder, XT_PROOF_FILE, &why);
+    enum xt_status status = xt_file_join(&path, checks->record.folder, XT_PROOF_FILE, &why);
     if (!status)
         status = xt_signature_check(path, key, &why);
     free(path);
-    look->record.is_signed = !status;
-    look->record.wrong += status != XT_OK;
-    xt_report_flag(look->report, "signed", NULL, !status, "", "");
+    checks->record.is_signed = !status;
+    checks->record.wrong += status != XT_OK;
+    xt_report_flag(checks->report, "signed", NULL, !status, "", "");
     if (status)
-        xt_report_line(look->report, "%s", why.text);
+        xt_report_line(checks->report, "%s", why.text);
     else
-        xt_report_line(look->report, "signed by the owner of %s", key);
+        xt_report_line(checks->report, "signed by the owner of %s", key);
 }
 
-static enum xt_status replay(struct look *look, int64_t steps, const cJSON *start,
+static enum xt_status replay(struct checks *checks, int64_t steps, const cJSON *start,
                              struct xt_err *err)
 {
     const struct xt_replay replay = {
-        .folder = look->record.folder,
+        .folder = checks->record.folder,
         .steps = steps,
-        .same_machine = look->here && !look->other_bits,
+        .same_machine = checks->here && !checks->other_bits,
     };
     double ranks = xt_json_get(start, "ranks", 1);
     if (ranks != 1)
@@ -178,11 +178,11 @@ static enum xt_status replay(struct look *look, int64_t steps, const cJSON *star
                           "--replay: the run was trained by %.0f processes; one alone cannot train "
                           "its steps again",
                           ranks);
-    return xt_replay(&replay, look->report, &look->differs, err);
+    return xt_replay(&replay, checks->report, &checks->differs, err);
 }
 
-static enum xt_status look_at_all(struct look *look, const struct xt_settings *s,
-                                  const cJSON *proof, struct xt_err *err)
+static enum xt_status check_all(struct checks *checks, const struct xt_settings *s,
+                                const cJSON *proof, struct xt_err *err)
 {
     const cJSON *starts = cJSON_GetObjectItemCaseSensitive(proof, "starts");
     int count = cJSON_GetArraySize(starts);
@@ -191,32 +191,32 @@ static enum xt_status look_at_all(struct look *look, const struct xt_settings *s
     if (!text_of(with, "device"))
         return xt_err_set(err, XT_ERR_DATA,
                           "%s/%s is damaged: it does not record what the run was trained with",
-                          look->record.folder, XT_PROOF_FILE);
-    enum xt_status status = xt_record_look(&look->record, err);
-    describe_start(look, start, count);
+                          checks->record.folder, XT_PROOF_FILE);
+    enum xt_status status = xt_record_check(&checks->record, err);
+    describe_start(checks, start, count);
     if (!status)
-        status = look_at_device(look, s, with, err);
+        status = check_device(checks, s, with, err);
     if (!status && s->trust.key)
-        look_at_signature(look, s->trust.key);
-    return !status && s->trust.replay ? replay(look, s->trust.replay, start, err) : status;
+        check_signature(checks, s->trust.key);
+    return !status && s->trust.replay ? replay(checks, s->trust.replay, start, err) : status;
 }
 
 /* What the chain proves, and what it does not. */
-static void say_what_is_proven(const struct look *look)
+static void say_what_is_proven(const struct checks *checks)
 {
-    const struct xt_record_look *record = &look->record;
+    const struct xt_record_check *record = &checks->record;
     bool proven = record->is_chained && !record->wrong && !record->unchained;
     const char *head = xt_proof_head(record->proof);
-    xt_report_flag(look->report, "proven", NULL, proven, "", "");
-    xt_report_add(look->report, "lines", NULL, "%zu", record->lines);
-    xt_report_add(look->report, "unproven_lines", NULL, "%zu", record->unchained);
-    xt_report_add(look->report, "id", NULL, "%s", xt_proof_id(record->proof));
-    xt_report_add(look->report, "head", NULL, "%s", head);
+    xt_report_flag(checks->report, "proven", NULL, proven, "", "");
+    xt_report_add(checks->report, "lines", NULL, "%zu", record->lines);
+    xt_report_add(checks->report, "unproven_lines", NULL, "%zu", record->unchained);
+    xt_report_add(checks->report, "id", NULL, "%s", xt_proof_id(record->proof));
+    xt_report_add(checks->report, "head", NULL, "%s", head);
     if (record->is_chained && record->unchained)
-        xt_report_line(look->report, "%s were recorded before chains; not proven",
+        xt_report_line(checks->report, "%s were recorded before chains; not proven",
                        xt_count((long long)record->unchained, "line").text);
     if (record->is_chained && !record->wrong)
-        xt_report_line(look->report,
+        xt_report_line(checks->report,
                        "proven: %s of the record, settings, weights and checkpoints are unchanged "
                        "since they were recorded (record %.12s)%s; not proven: %sthat the images "
                        "were what they were called",
@@ -225,21 +225,21 @@ static void say_what_is_proven(const struct look *look)
                        record->is_signed ? "" : "who recorded them, and ");
 }
 
-static void conclude(struct look *look)
+static void conclude(struct checks *checks)
 {
-    const struct xt_record_look *record = &look->record;
-    bool all = !record->wrong && !record->unproven && !look->differs && !look->changed &&
-               look->here && !look->device;
-    xt_report_flag(look->report, "as_recorded", NULL, all, "", "");
-    say_what_is_proven(look);
+    const struct xt_record_check *record = &checks->record;
+    bool all = !record->wrong && !record->unproven && !checks->differs && !checks->changed &&
+               checks->here && !checks->device;
+    xt_report_flag(checks->report, "as_recorded", NULL, all, "", "");
+    say_what_is_proven(checks);
     if (all)
-        xt_report_line(look->report, "all is as recorded: %s, versions and device",
+        xt_report_line(checks->report, "all is as recorded: %s, versions and device",
                        xt_count(record->files, "file").text);
     else
-        xt_report_line(look->report, "%s, %d not as recorded, %d not recorded; %s",
+        xt_report_line(checks->report, "%s, %d not as recorded, %d not recorded; %s",
                        xt_count(record->files, "file").text, record->wrong, record->unproven,
-                       !look->here ? "versions and device were not compared"
-                       : look->changed
+                       !checks->here ? "versions and device were not compared"
+                       : checks->changed
                            ? "versions or device have changed since, so that results may "
                              "differ in their last bits"
                            : "versions and device are as recorded");
@@ -273,31 +273,31 @@ static enum xt_status read_run(const char *folder, cJSON **proof, enum xt_proof_
 enum xt_status xt_cmd_verify(struct xt_options *options, struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
-    struct look look = {.report = xt_report_create()};
-    struct xt_record_look *record = &look.record;
+    struct checks checks = {.report = xt_report_create()};
+    struct xt_record_check *record = &checks.record;
     cJSON *proof = NULL;
-    *record = (struct xt_record_look){.folder = options->arguments[0], .report = look.report};
+    *record = (struct xt_record_check){.folder = options->arguments[0], .report = checks.report};
     if (options->argument_count > 1) {
-        xt_report_destroy(look.report);
+        xt_report_destroy(checks.report);
         return xt_err_set(err, XT_ERR_USAGE, "verify takes one run; %s is a second",
                           options->arguments[1]);
     }
-    xt_report_add(look.report, "run", NULL, "%s", options->arguments[0]);
-    enum xt_status status = read_run(record->folder, &proof, &record->seal, look.report, err);
+    xt_report_add(checks.report, "run", NULL, "%s", options->arguments[0]);
+    enum xt_status status = read_run(record->folder, &proof, &record->seal, checks.report, err);
     record->proof = proof;
     if (!status)
-        status = look_at_all(&look, s, proof, err);
+        status = check_all(&checks, s, proof, err);
     if (!status)
-        conclude(&look);
+        conclude(&checks);
     cJSON_Delete(proof);
     if (status) {
-        xt_report_destroy(look.report);
+        xt_report_destroy(checks.report);
         return status;
     }
-    status = xt_result_put(look.report, err);
-    if (!status && look.device)
-        return xt_err_set(err, look.device, "%s", look.why);
-    if (!status && look.differs)
+    status = xt_result_put(checks.report, err);
+    if (!status && checks.device)
+        return xt_err_set(err, checks.device, "%s", checks.why);
+    if (!status && checks.differs)
         return xt_err_set(err, XT_ERR_RUN, "%s: steps trained again are not as recorded",
                           record->folder);
     if (!status && record->wrong)

@@ -13,9 +13,9 @@
 
 static const char metrics_name[] = "metrics.jsonl";
 
-/* A look, with what it is done with. */
-struct looking {
-    struct xt_record_look *look;
+/* A check and what it needs meanwhile. */
+struct checking {
+    struct xt_record_check *check;
     struct xt_report *table;
     struct xt_chain_check chain;
     bool has_gaps; /* starts or rollbacks have replaced lines: not all hashes are there */
@@ -27,18 +27,18 @@ static const char *text_of(const cJSON *at, const char *key)
     return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(at, key));
 }
 
-static void add_row(struct looking *at, const char *name, const char *state, const char *detail)
+static void add_row(struct checking *at, const char *name, const char *state, const char *detail)
 {
     struct xt_report *row = xt_report_group(at->table, NULL);
-    at->look->files++;
+    at->check->files++;
     xt_report_add(row, "file", "file", "%s", name);
     xt_report_add(row, "state", "is", "%s", state);
     xt_report_add(row, "detail", *detail ? "" : NULL, "    %s", detail);
 }
 
-static void add_wrong(struct looking *at, const char *name, const char *state, const char *detail)
+static void add_wrong(struct checking *at, const char *name, const char *state, const char *detail)
 {
-    at->look->wrong++;
+    at->check->wrong++;
     add_row(at, name, state, detail);
 }
 
@@ -54,7 +54,7 @@ static bool is_checkpoint(const char *name)
     return xt_str_starts(name, "state-") && is_weights(name);
 }
 
-static void look_at_links(struct looking *at, const cJSON *links)
+static void check_links(struct checking *at, const cJSON *links)
 {
     const cJSON *link;
     cJSON_ArrayForEach(link, links)
@@ -65,7 +65,7 @@ static void look_at_links(struct looking *at, const cJSON *links)
     }
 }
 
-static void describe_chain(struct looking *at)
+static void describe_chain(struct checking *at)
 {
     const struct xt_chain_check *chain = &at->chain;
     char detail[256] = "";
@@ -83,14 +83,14 @@ static void describe_chain(struct looking *at)
     if (!*detail && chain->is_torn)
         snprintf(detail, sizeof detail,
                  "the run was killed while it wrote the last line; --resume removes that");
-    at->look->wrong += strcmp(state, "changed") == 0;
+    at->check->wrong += strcmp(state, "changed") == 0;
     add_row(at, metrics_name, state, detail);
     if (chain->broken_line)
-        xt_report_add(at->look->report, "broken_line", NULL, "%zu", chain->broken_line);
+        xt_report_add(at->check->report, "broken_line", NULL, "%zu", chain->broken_line);
 }
 
 /* A run recorded by an earlier version: then its lines have no hashes either. */
-static void describe_unchained(struct looking *at)
+static void describe_unchained(struct checking *at)
 {
     if (at->chain.broken_line || at->chain.lines) {
         add_wrong(at, XT_PROOF_FILE, "changed",
@@ -98,26 +98,26 @@ static void describe_unchained(struct looking *at)
         return;
     }
     xt_report_line(
-        at->look->report,
+        at->check->report,
         "recorded before chains: metrics.jsonl, settings and their order are not proven");
 }
 
-static enum xt_status look_at_chain(struct looking *at, struct xt_err *err)
+static enum xt_status check_chain(struct checking *at, struct xt_err *err)
 {
-    struct xt_record_look *look = at->look;
-    const cJSON *chain = cJSON_GetObjectItemCaseSensitive(look->proof, "chain");
+    struct xt_record_check *check = at->check;
+    const cJSON *chain = cJSON_GetObjectItemCaseSensitive(check->proof, "chain");
     cJSON *none = chain ? NULL : cJSON_Parse("{\"earlier\":true,\"head\":\"\"}");
     char *path = NULL;
-    enum xt_status status = xt_file_join(&path, look->folder, metrics_name, err);
+    enum xt_status status = xt_file_join(&path, check->folder, metrics_name, err);
     if (!status)
         status = xt_chain_check(&at->chain, path, chain ? chain : none, err);
     free(path);
     cJSON_Delete(none);
-    look->is_chained = chain != NULL;
-    look->lines = at->chain.lines;
-    look->unchained = at->chain.unchained;
+    check->is_chained = chain != NULL;
+    check->lines = at->chain.lines;
+    check->unchained = at->chain.unchained;
     at->is_late = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(chain, "earlier"));
-    look_at_links(at, cJSON_GetObjectItemCaseSensitive(chain, "links"));
+    check_links(at, cJSON_GetObjectItemCaseSensitive(chain, "links"));
     if (status)
         return status;
     if (chain)
@@ -128,15 +128,15 @@ static enum xt_status look_at_chain(struct looking *at, struct xt_err *err)
 }
 
 /* What its own hash and earlier starts say of proof.json. */
-static void look_at_seal(struct looking *at)
+static void check_seal(struct checking *at)
 {
-    const struct xt_record_look *look = at->look;
+    const struct xt_record_check *check = at->check;
     const cJSON *item;
-    if (look->seal == XT_SEAL_BROKEN)
+    if (check->seal == XT_SEAL_BROKEN)
         add_wrong(at, XT_PROOF_FILE, "changed", "it is not what the run wrote");
-    else if (look->seal == XT_SEAL_NONE && look->is_chained)
+    else if (check->seal == XT_SEAL_NONE && check->is_chained)
         add_wrong(at, XT_PROOF_FILE, "changed", "its own hash (seal) was removed");
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(look->proof, "breaks"))
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(check->proof, "breaks"))
     {
         char detail[256];
         const char *found = text_of(item, "found");
@@ -150,15 +150,15 @@ static void look_at_seal(struct looking *at)
 /* ---- files ---- */
 
 /* Whether weights say that they are of this run and of a line of its record. */
-static void check_mark(const struct looking *at, const struct xt_weight_file *file, char *out,
+static void check_mark(const struct checking *at, const struct xt_weight_file *file, char *out,
                        size_t size)
 {
     struct xt_run_mark mark;
-    const char *id = xt_proof_id(at->look->proof);
+    const char *id = xt_proof_id(at->check->proof);
     xt_run_mark_read(&mark, file);
-    if (!*mark.id.text && (at->is_late || !at->look->is_chained))
+    if (!*mark.id.text && (at->is_late || !at->check->is_chained))
         return;
-    if (!at->look->is_chained)
+    if (!at->check->is_chained)
         snprintf(out, size, "its run had a chain, which proof.json lacks");
     else if (strcmp(mark.id.text, id) != 0)
         snprintf(out, size, "it is of another run%s%.64s", *mark.run ? ": " : "", mark.run);
@@ -169,7 +169,7 @@ static void check_mark(const struct looking *at, const struct xt_weight_file *fi
 
 /* Reads weights as every command does, which checks their hashes; `why` is empty where all holds.
  */
-static enum xt_status read_weights(const struct looking *at, const char *path, const char *name,
+static enum xt_status read_weights(const struct checking *at, const char *path, const char *name,
                                    struct xt_err *why)
 {
     struct xt_checkpoint_file checkpoint = {0};
@@ -188,7 +188,7 @@ static enum xt_status read_weights(const struct looking *at, const char *path, c
 }
 
 /* A file that proof.json lists. */
-static void compare(struct looking *at, const char *path, const char *name, const char *want)
+static void compare(struct checking *at, const char *path, const char *name, const char *want)
 {
     struct xt_sha256_text hash;
     struct xt_err why = {0};
@@ -212,10 +212,10 @@ static void compare(struct looking *at, const char *path, const char *name, cons
 
 /* A file that is there and not listed: a checkpoint of a version that did not list them, or
  * somebody has put it there or emptied the list. */
-static void compare_unlisted(struct looking *at, const char *path, const char *name)
+static void compare_unlisted(struct checking *at, const char *path, const char *name)
 {
     struct xt_err why = {0};
-    bool may_be = !at->look->is_chained || at->is_late;
+    bool may_be = !at->check->is_chained || at->is_late;
     if (!may_be)
         add_wrong(at, name, "not recorded", "proof.json does not list it");
     else if (is_checkpoint(name) && read_weights(at, path, name, &why))
@@ -224,19 +224,19 @@ static void compare_unlisted(struct looking *at, const char *path, const char *n
         add_row(at, name, "as recorded", "");
 }
 
-static enum xt_status look_at_file(struct looking *at, const char *name, const cJSON *recorded,
-                                   struct xt_err *err)
+static enum xt_status check_file(struct checking *at, const char *name, const cJSON *recorded,
+                                 struct xt_err *err)
 {
     const char *want = text_of(recorded, "sha256");
     char *path = NULL;
     if (strchr(name, '/'))
         return xt_err_set(err, XT_ERR_DATA, "%s/%s is damaged: it names a file outside the folder",
-                          at->look->folder, XT_PROOF_FILE);
-    enum xt_status status = xt_file_join(&path, at->look->folder, name, err);
+                          at->check->folder, XT_PROOF_FILE);
+    enum xt_status status = xt_file_join(&path, at->check->folder, name, err);
     if (!status && want) {
         compare(at, path, name, want);
     } else if (!status && recorded) {
-        at->look->unproven++;
+        at->check->unproven++;
         add_row(at, name, "not recorded",
                 "the run was killed while it wrote this file; --resume rewrites it");
     } else if (!status) {
@@ -252,35 +252,36 @@ static bool is_listed_kind(const char *name)
     return is_weights(name) || strcmp(name, "config.yaml") == 0;
 }
 
-static enum xt_status look_at_files(struct looking *at, struct xt_err *err)
+static enum xt_status check_files(struct checking *at, struct xt_err *err)
 {
-    const cJSON *files = cJSON_GetObjectItemCaseSensitive(at->look->proof, "files");
+    const cJSON *files = cJSON_GetObjectItemCaseSensitive(at->check->proof, "files");
     const cJSON *file;
     struct xt_file_list list = {0};
     enum xt_status status = XT_OK;
     cJSON_ArrayForEach(file, files)
     {
         if (!status)
-            status = look_at_file(at, file->string, file, err);
+            status = check_file(at, file->string, file, err);
     }
     if (!status)
-        status = xt_file_list_folder(&list, at->look->folder, err);
+        status = xt_file_list_folder(&list, at->check->folder, err);
     for (size_t i = 0; i < list.count && !status; i++) {
         const char *name = xt_file_name(list.paths[i]);
         if (is_listed_kind(name) && !cJSON_GetObjectItemCaseSensitive(files, name))
-            status = look_at_file(at, name, NULL, err);
+            status = check_file(at, name, NULL, err);
     }
     xt_file_list_clear(&list);
     return status;
 }
 
-enum xt_status xt_record_look(struct xt_record_look *look, struct xt_err *err)
+enum xt_status xt_record_check(struct xt_record_check *check, struct xt_err *err)
 {
-    struct looking at = {.look = look, .table = xt_report_table(look->report, "recorded_files")};
-    enum xt_status status = look_at_chain(&at, err);
+    struct checking at = {.check = check,
+                          .table = xt_report_table(check->report, "recorded_files")};
+    enum xt_status status = check_chain(&at, err);
     if (!status) {
-        look_at_seal(&at);
-        status = look_at_files(&at, err);
+        check_seal(&at);
+        status = check_files(&at, err);
     }
     xt_chain_check_clear(&at.chain);
     return status;

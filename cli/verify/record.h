@@ -9,7 +9,7 @@
 #include "cli/report.h"
 #include "runs/proof.h"
 
-struct xt_record_look {
+struct xt_record_check {
     const char *folder;
     const cJSON *proof;
     enum xt_proof_seal seal;
@@ -24,6 +24,6 @@ struct xt_record_look {
 };
 
 /* The caller sets the first four. What does not hold is in the report, not an error. */
-enum xt_status xt_record_look(struct xt_record_look *look, struct xt_err *err);
+enum xt_status xt_record_check(struct xt_record_check *check, struct xt_err *err);
 
 #endif

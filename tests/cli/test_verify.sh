@@ -65,6 +65,12 @@ if command -v python3 >/dev/null; then
 fi
 attack 'not recorded' "cp state-0*6.safetensors state-00000005.safetensors"
 
+# A checkpoint of another run is not continued as this one, but may be in a folder of its own.
+"$xtrain" "${train[@]}" --steps 3 --out third >/dev/null
+rm -rf hit && cp -r run hit && cp third/state-00000003.safetensors hit/state-00000009.safetensors
+expect 3 'hit/state-00000009.safetensors is a checkpoint of another run: run third, step 3' "$xtrain" --resume hit --steps 10 --quiet
+expect 0 '' "$xtrain" --resume hit/state-00000009.safetensors --steps 4 --out fourth --quiet
+
 # Any command refuses a flipped bit, by the tensor; resuming a run that was edited does not make it valid.
 cp run/last.safetensors flipped.safetensors
 printf XXXXXXXX | dd of=flipped.safetensors bs=1 seek=500000 conv=notrunc status=none

@@ -8,9 +8,9 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "base/sha256.h"
 #include "base/str.h"
 #include "base/system/thread.h"
+#include "data/digest.h"
 #include "ranks/facts.h"
 
 enum { SAMPLES = 256, PARTS = 64, NAME_BYTES = 4096 };
@@ -70,18 +70,12 @@ enum xt_status xt_ranks_compare_network(struct xt_ranks *ranks, const struct xt_
 
 /* ---- the list of images ---- */
 
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
+/* Enough of a digest to tell sets apart that differ by mistake. */
+static uint64_t shorten(struct xt_sha256_digest digest)
 {
-    const uint8_t *at = bytes;
-    for (; size >= 8; size -= 8, at += 8) {
-        uint64_t word = 0;
-        memcpy(&word, at, 8);
-        hash = xt_rng_mix(hash ^ word);
-    }
-    uint64_t rest = size;
-    for (size_t i = 0; i < size; i++)
-        rest = rest << 8 | at[i];
-    return xt_rng_mix(hash ^ rest);
+    uint64_t word = 0;
+    memcpy(&word, &digest, sizeof word);
+    return word;
 }
 
 static void name_of(const struct xt_source *source, size_t index, char name[NAME_BYTES])
@@ -89,24 +83,6 @@ static void name_of(const struct xt_source *source, size_t index, char name[NAME
     char path[NAME_BYTES];
     source->class->name(source, index, path, sizeof path);
     snprintf(name, NAME_BYTES, "%s", xt_file_name(path));
-}
-
-/* Of the names, without folders, and labels. */
-static uint64_t hash_list(const struct xt_source *source, size_t begin, size_t end)
-{
-    uint64_t hash = end - begin;
-    for (size_t i = begin; i < end; i++) {
-        char name[NAME_BYTES];
-        int label[XT_LABEL_MAX];
-        int length = 0;
-        struct xt_err err;
-        name_of(source, i, name);
-        hash = hash_bytes(hash, name, strlen(name));
-        if (source->class->label(source, i, label, &length, &err))
-            length = 0;
-        hash = hash_bytes(hash, label, (size_t)length * sizeof *label);
-    }
-    return hash;
 }
 
 /* The first of `count` numbers that is not the same on all ranks; `count` if all are. */
@@ -145,8 +121,8 @@ static enum xt_status find_image(struct xt_ranks *ranks, const struct xt_source 
         size_t first = 0;
         size_t others = 0;
         for (size_t k = 0; k < parts; k++)
-            hashes[k] =
-                hash_list(source, begin + k * part, k + 1 < parts ? begin + (k + 1) * part : end);
+            hashes[k] = shorten(xt_source_digest_list(
+                source, begin + k * part, k + 1 < parts ? begin + (k + 1) * part : end));
         status = find_other(ranks, hashes, parts, &first, &others, err);
         if (!status && first < parts && part == 1) {
             *at = begin + first;
@@ -195,30 +171,6 @@ static enum xt_status compare_list(struct xt_ranks *ranks, const struct xt_sourc
 
 /* ---- a sample of them ---- */
 
-struct content {
-    uint64_t hash;
-    size_t bytes;
-    bool unreadable;
-};
-
-static struct content content_of(const struct xt_source *source, size_t index,
-                                 struct xt_decoder *decoder)
-{
-    const uint8_t *bytes = NULL;
-    size_t size = 0;
-    struct xt_err err;
-    if (xt_source_bytes(source, index, decoder, &bytes, &size, &err))
-        return (struct content){.unreadable = true};
-    if (bytes)
-        return (struct content){.hash = hash_bytes(size, bytes, size), .bytes = size};
-    struct xt_sample sample = {.label_length = 0};
-    if (source->class->read(source, index, NULL, decoder, &sample, &err))
-        return (struct content){.unreadable = true};
-    const struct xt_image *image = &sample.picture.image;
-    size = (size_t)image->width * (size_t)image->height * 3;
-    return (struct content){.hash = hash_bytes(size, image->pixels, size), .bytes = size};
-}
-
 /* One of each of `samples` equal parts. */
 static size_t sample_at(size_t count, size_t samples, size_t k, uint64_t seed)
 {
@@ -232,7 +184,7 @@ static enum xt_status compare_sample(struct xt_ranks *ranks, const struct xt_sou
                                      const char *option, uint64_t seed, struct xt_err *err)
 {
     size_t samples = source->count < SAMPLES ? source->count : SAMPLES;
-    struct content contents[SAMPLES];
+    struct xt_image_digest images[SAMPLES];
     uint64_t hashes[SAMPLES];
     struct xt_decoder decoder = {0};
     size_t first = 0;
@@ -243,8 +195,9 @@ static enum xt_status compare_sample(struct xt_ranks *ranks, const struct xt_sou
     if (!samples)
         return XT_OK;
     for (size_t k = 0; k < samples; k++) {
-        contents[k] = content_of(source, sample_at(source->count, samples, k, seed), &decoder);
-        hashes[k] = contents[k].hash;
+        size_t index = sample_at(source->count, samples, k, seed);
+        images[k] = xt_source_digest_image(source, index, &decoder);
+        hashes[k] = shorten(images[k].hash);
     }
     xt_decoder_clear(&decoder);
     ranks->compared.samples += samples;
@@ -254,11 +207,11 @@ static enum xt_status compare_sample(struct xt_ranks *ranks, const struct xt_sou
     name_of(source, sample_at(source->count, samples, first, seed), name);
     snprintf(fact, sizeof fact, "the image %s of %s, the first of %zu that differ of %zu sampled",
              name, option, others, samples);
-    const struct content *content = &contents[first];
-    status = content->unreadable
+    const struct xt_image_digest *image = &images[first];
+    status = image->unreadable
                  ? xt_ranks_add_fact(&facts, err, fact, "unreadable")
                  : xt_ranks_add_fact(&facts, err, fact, "%zu bytes with the hash %016" PRIx64,
-                                     content->bytes, content->hash);
+                                     image->bytes, hashes[first]);
     if (!status)
         status = xt_ranks_compare(ranks, &facts, err);
     xt_str_clear(&facts);

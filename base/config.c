@@ -116,6 +116,12 @@ static enum xt_status read_document(struct reader *reader, struct xt_err *err)
     return status ? status : xt_yaml_leave(&reader->yaml, err);
 }
 
+void xt_config_join(char *text)
+{
+    while ((text = strchr(text, '\n')))
+        *text = ',';
+}
+
 enum xt_status xt_config_parse(const char *name, const uint8_t *bytes, size_t size,
                                xt_config_take *take, void *context, struct xt_err *err)
 {

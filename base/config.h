@@ -23,6 +23,9 @@ enum xt_config_form {
     XT_CONFIG_SEQUENCE, /* milestones: [10, 20]; the text is "10\n20" */
 };
 
+/* Items of a sequence with commas between them, as the command line has them, in place. */
+void xt_config_join(char *text);
+
 struct xt_config_entry {
     const char *key;
     const char *text;

@@ -434,8 +434,8 @@ static enum xt_status keep_text(struct xt_options *options, const struct xt_opti
 {
     char *own = NULL;
     enum xt_status status = xt_mem_strdup(&own, entry->text, err);
-    for (char *at = own; at && option->type->is_list && (at = strchr(at, '\n'));)
-        *at = ',';
+    if (own && option->type->is_list)
+        xt_config_join(own);
     if (!status)
         status = xt_options_keep(options, own, text, err);
     free(own);

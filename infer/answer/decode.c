@@ -229,7 +229,7 @@ static void search(const struct steps *steps, struct string *out)
 static void align(const struct steps *steps, const struct string *string, int *states)
 {
     enum { STATES = 2 * XT_DECODE_MAX + 1 };
-    uint8_t back[XT_DECODE_MAX][STATES];
+    uint8_t back[XT_DECODE_MAX][STATES] = {{0}};
     double before[STATES];
     double after[STATES];
     int count = 2 * string->length + 1;

@@ -65,6 +65,8 @@ static enum xt_status take_setting(void *context, const struct xt_config_entry *
     status = xt_mem_strdup(&setting->key, entry->key, err);
     if (!status)
         status = xt_mem_strdup(&setting->value, entry->text, err);
+    if (!status && entry->form == XT_CONFIG_SEQUENCE)
+        xt_config_join(setting->value);
     return status ? status : read_comment(config, entry->line, &setting->from, err);
 }
 

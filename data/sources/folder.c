@@ -260,10 +260,4 @@ static enum xt_status fill(struct xt_source_files *set, const char *folder, stru
     return status;
 }
 
-static enum xt_status open_folder(struct xt_source **out, const char *folder,
-                                  const struct xt_source_options *options, struct xt_err *err)
-{
-    return xt_source_files_open(out, fill, folder, options, err);
-}
-
-const struct xt_source_kind xt_source_folder = {.is = is, .open = open_folder};
+const struct xt_source_kind xt_source_folder = {.is = is, .fill = fill};

@@ -174,10 +174,4 @@ static enum xt_status fill(struct xt_source_files *set, const char *path, struct
     return status;
 }
 
-static enum xt_status open_list(struct xt_source **out, const char *path,
-                                const struct xt_source_options *options, struct xt_err *err)
-{
-    return xt_source_files_open(out, fill, path, options, err);
-}
-
-const struct xt_source_kind xt_source_list = {.is = is, .open = open_list};
+const struct xt_source_kind xt_source_list = {.is = is, .fill = fill};

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "data/sources/index/files.h"
 
 /* In the order in which they are tried. */
 static const struct xt_source_kind *const kinds[] = {
@@ -111,7 +112,8 @@ static enum xt_status open_kind(struct xt_source **out, const char *spec,
         bool is_path = kind->is && kind->is(spec, error ? 0 : st.st_mode, options->task);
         size_t prefix = prefix_of(kind, spec);
         if (is_path || prefix)
-            return kind->open(out, spec + prefix, options, err);
+            return kind->fill ? xt_source_files_open(out, kind->fill, spec + prefix, options, err)
+                              : kind->open(out, spec + prefix, options, err);
     }
     if (xt_str_starts(spec, made_prefix))
         return not_made(spec, options->task, err);

@@ -10,13 +10,16 @@
 
 #include "data/sources/source.h"
 
+struct xt_source_files;
 struct xt_source_kind {
     /* The prefix, "ccpd:", or the whole name but the settings, "synth:plates"; NULL if it is
      * recognised by `is`. */
     const char *prefix;
     /* Whether the path names one: `mode` is its file mode, 0 if it does not exist. */
     bool (*is)(const char *path, mode_t mode, enum xt_task task);
-    /* Opens what follows the prefix. */
+    /* Adds the image files that are named by what follows the prefix (index/files.h). */
+    enum xt_status (*fill)(struct xt_source_files *set, const char *spec, struct xt_err *err);
+    /* Kinds without it: opens what follows the prefix. */
     enum xt_status (*open)(struct xt_source **out, const char *spec,
                            const struct xt_source_options *options, struct xt_err *err);
 };

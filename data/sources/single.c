@@ -35,10 +35,4 @@ static enum xt_status fill(struct xt_source_files *set, const char *path, struct
     return status ? status : xt_source_files_add_named(set, copy, err);
 }
 
-static enum xt_status open_single(struct xt_source **out, const char *path,
-                                  const struct xt_source_options *options, struct xt_err *err)
-{
-    return xt_source_files_open(out, fill, path, options, err);
-}
-
-const struct xt_source_kind xt_source_single = {.is = is, .open = open_single};
+const struct xt_source_kind xt_source_single = {.is = is, .fill = fill};

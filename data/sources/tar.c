@@ -679,10 +679,4 @@ static enum xt_status fill(struct xt_source_files *set, const char *spec, struct
     return status;
 }
 
-static enum xt_status open_tar(struct xt_source **out, const char *spec,
-                               const struct xt_source_options *options, struct xt_err *err)
-{
-    return xt_source_files_open(out, fill, spec, options, err);
-}
-
-const struct xt_source_kind xt_source_tar = {.is = is, .open = open_tar};
+const struct xt_source_kind xt_source_tar = {.is = is, .fill = fill};

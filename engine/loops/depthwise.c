@@ -139,31 +139,22 @@ XT_INLINE void write_wide(const struct line *l, enum xt_dtype dtype)
     find_inner(l, &x, &end);
     add_edge(l, 0, x, dtype);
     int shape = l->tap_step == 1 ? 10 * l->taps + l->step : 0;
-    switch (shape) {
-    case 11:
+    if (shape == 11)
         add_inner(l, x, end, 1, 1, dtype);
-        break;
-    case 21:
+    else if (shape == 21)
         add_inner(l, x, end, 2, 1, dtype);
-        break;
-    case 31:
+    else if (shape == 31)
         add_inner(l, x, end, 3, 1, dtype);
-        break;
-    case 32:
+    else if (shape == 32)
         add_inner(l, x, end, 3, 2, dtype);
-        break;
-    case 51:
+    else if (shape == 51)
         add_inner(l, x, end, 5, 1, dtype);
-        break;
-    case 52:
+    else if (shape == 52)
         add_inner(l, x, end, 5, 2, dtype);
-        break;
-    case 71:
+    else if (shape == 71)
         add_inner(l, x, end, 7, 1, dtype);
-        break;
-    default:
+    else
         add_edge(l, x, end, dtype);
-    }
     add_edge(l, end, l->count, dtype);
 }
 
@@ -339,25 +330,18 @@ XT_INLINE void sum_wide(const struct product *m, const struct line *l, enum xt_d
     find_inner(l, &x, &end);
     sum_edge(m, 0, x, l->width, dtype);
     int shape = m->tap_step == 1 ? 10 * m->taps + m->step : 0;
-    switch (shape) {
-    case 31:
+    if (shape == 31)
         sum_inner(m, x, end, 3, 1, dtype);
-        break;
-    case 32:
+    else if (shape == 32)
         sum_inner(m, x, end, 3, 2, dtype);
-        break;
-    case 51:
+    else if (shape == 51)
         sum_inner(m, x, end, 5, 1, dtype);
-        break;
-    case 52:
+    else if (shape == 52)
         sum_inner(m, x, end, 5, 2, dtype);
-        break;
-    case 71:
+    else if (shape == 71)
         sum_inner(m, x, end, 7, 1, dtype);
-        break;
-    default:
+    else
         sum_edge(m, x, end, l->width, dtype);
-    }
     sum_edge(m, end, l->count, l->width, dtype);
 }
 

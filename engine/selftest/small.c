@@ -12,6 +12,31 @@ static struct xt_tensor *conv(struct xt_graph *graph, struct xt_tensor *in,
     return xt_graph_conv(graph, in, &spec);
 }
 
+/* Padded so that the image keeps its size, with a bias. */
+static struct xt_conv_spec same(const char *name, int channels, int kernel_h, int kernel_w)
+{
+    return (struct xt_conv_spec){.name = name,
+                                 .channels = channels,
+                                 .kernel_h = kernel_h,
+                                 .kernel_w = kernel_w,
+                                 .pad_h = kernel_h / 2,
+                                 .pad_w = kernel_w / 2,
+                                 .bias = true};
+}
+
+static struct xt_tensor *conv_relu(struct xt_graph *graph, struct xt_tensor *in,
+                                   struct xt_conv_spec spec)
+{
+    spec.relu = true;
+    return xt_graph_conv(graph, in, &spec);
+}
+
+static struct xt_tensor *pointwise(struct xt_graph *graph, struct xt_tensor *in, const char *name,
+                                   int channels)
+{
+    return conv_relu(graph, in, same(name, channels, 1, 1));
+}
+
 static struct xt_norm_outputs norm(struct xt_graph *graph, struct xt_tensor *in,
                                    struct xt_norm_spec spec)
 {
@@ -42,32 +67,10 @@ static struct half add_first_half(struct xt_graph *graph)
                  .relu = true,
                  .max = {.kernel_h = 3, .kernel_w = 3, .stride_h = 1, .stride_w = 2}, /* 9x6 */
                  .average = {.kernel_h = 5, .kernel_w = 6, .stride_h = 5, .stride_w = 6}});
-    x = conv(graph, half.stem.max,
-             (struct xt_conv_spec){.name = "block.0",
-                                   .channels = 8,
-                                   .kernel_h = 1,
-                                   .kernel_w = 1,
-                                   .bias = true,
-                                   .relu = true});
-    x = conv(graph, x,
-             (struct xt_conv_spec){.name = "block.1",
-                                   .channels = 8,
-                                   .kernel_h = 3,
-                                   .kernel_w = 1,
-                                   .pad_h = 1,
-                                   .bias = true,
-                                   .relu = true});
-    half.fork = conv(graph, x,
-                     (struct xt_conv_spec){.name = "block.2",
-                                           .channels = 8,
-                                           .kernel_h = 1,
-                                           .kernel_w = 3,
-                                           .pad_w = 1,
-                                           .bias = true,
-                                           .relu = true});
-    x = conv(graph, half.fork,
-             (struct xt_conv_spec){
-                 .name = "block.3", .channels = 32, .kernel_h = 1, .kernel_w = 1, .bias = true});
+    x = pointwise(graph, half.stem.max, "block.0", 8);
+    x = conv_relu(graph, x, same("block.1", 8, 3, 1));
+    half.fork = conv_relu(graph, x, same("block.2", 8, 1, 3));
+    x = conv(graph, half.fork, same("block.3", 32, 1, 1));
     half.block = norm(graph, x,
                       (struct xt_norm_spec){
                           .name = "block.norm",
@@ -90,26 +93,13 @@ static struct half add_first_half(struct xt_graph *graph)
 /* Convolutions in groups, of several channels and of one each, with a GELU between. */
 static struct xt_tensor *add_groups(struct xt_graph *graph, struct xt_tensor *in)
 {
-    struct xt_tensor *x = conv(graph, in,
-                               (struct xt_conv_spec){.name = "groups.0",
-                                                     .channels = 24,
-                                                     .kernel_h = 3,
-                                                     .kernel_w = 3,
-                                                     .pad_h = 1,
-                                                     .pad_w = 1,
-                                                     .groups = 4,
-                                                     .bias = true});
+    struct xt_conv_spec groups = same("groups.0", 24, 3, 3);
+    groups.groups = 4;
+    struct xt_tensor *x = conv(graph, in, groups);
     x = xt_graph_eltwise(graph, x, &(struct xt_activation){.kind = XT_ACT_GELU}, "gelu");
-    x = conv(graph, x,
-             (struct xt_conv_spec){.name = "groups.1",
-                                   .channels = 24,
-                                   .kernel_h = 3,
-                                   .kernel_w = 3,
-                                   .pad_h = 1,
-                                   .pad_w = 1,
-                                   .groups = 24,
-                                   .bias = true,
-                                   .relu = true});
+    groups.name = "groups.1";
+    groups.groups = 24;
+    x = conv_relu(graph, x, groups);
     /* padded on one side only, and with gaps in the kernel */
     x = conv(graph, x,
              (struct xt_conv_spec){.name = "uneven",
@@ -237,18 +227,6 @@ static struct xt_tensor *add_parameters(struct xt_graph *graph, struct xt_tensor
     x = concat(graph, xt_graph_parameter(graph, &before), x, XT_AXIS_C, "concat.0");
     x = concat(graph, x, xt_graph_parameter(graph, &behind), XT_AXIS_W, "concat.1");
     return concat(graph, x, xt_graph_parameter(graph, &below), XT_AXIS_H, "concat.2");
-}
-
-static struct xt_tensor *pointwise(struct xt_graph *graph, struct xt_tensor *in, const char *name,
-                                   int channels)
-{
-    return conv(graph, in,
-                (struct xt_conv_spec){.name = name,
-                                      .channels = channels,
-                                      .kernel_h = 1,
-                                      .kernel_w = 1,
-                                      .bias = true,
-                                      .relu = true});
 }
 
 /* Transposed in blocks of 8 by 8, which some devices copy by kernels of their own. */
@@ -382,14 +360,7 @@ static struct xt_tensor *add_pools(struct xt_graph *graph, struct xt_tensor *x)
 static struct xt_tensor *describe(struct xt_graph *graph, const void *over_batch)
 {
     struct half half = add_first_half(graph);
-    struct xt_tensor *x = conv(graph, half.fork,
-                               (struct xt_conv_spec){.name = "branch",
-                                                     .channels = 32,
-                                                     .kernel_h = 3,
-                                                     .kernel_w = 3,
-                                                     .pad_h = 1,
-                                                     .pad_w = 1,
-                                                     .bias = true});
+    struct xt_tensor *x = conv(graph, half.fork, same("branch", 32, 3, 3));
     struct xt_norm_outputs branch = norm(graph, x,
                                          (struct xt_norm_spec){.name = "branch.norm",
                                                                .relu = true,
@@ -400,9 +371,7 @@ static struct xt_tensor *describe(struct xt_graph *graph, const void *over_batch
                                                                        .stride_w = 2,
                                                                        .pad_h = 1,
                                                                        .pad_w = 1}}); /* 5x3 */
-    x = conv(graph, branch.max,
-             (struct xt_conv_spec){
-                 .name = "join", .channels = 24, .kernel_h = 1, .kernel_w = 1, .bias = true});
+    x = conv(graph, branch.max, same("join", 24, 1, 1));
     struct xt_norm_outputs join =
         norm(graph, x,
              (struct xt_norm_spec){
@@ -431,13 +400,9 @@ static struct xt_tensor *describe(struct xt_graph *graph, const void *over_batch
         .taps = {half.stem.average, half.block.average, join.average, tail.average}, /* each 2x2 */
         .group = {0, 1, 1, 2},
         .over_batch = over_batch != NULL};
-    return conv(graph, xt_graph_context(graph, &context),
-                (struct xt_conv_spec){.name = "head",
-                                      .channels = CLASSES,
-                                      .kernel_h = 1,
-                                      .kernel_w = 1,
-                                      .bias = true,
-                                      .why_f32 = "its logits go into the loss"});
+    struct xt_conv_spec head = same("head", CLASSES, 1, 1);
+    head.why_f32 = "its logits go into the loss";
+    return conv(graph, xt_graph_context(graph, &context), head);
 }
 
 const struct xt_selftest_network xt_selftest_small = {.describe = describe};

@@ -23,7 +23,9 @@ struct xt_by_slices {
                             struct xt_err *err);
     enum xt_status (*end)(struct xt_op *op, struct xt_graph *graph, bool backward, bool second,
                           struct xt_err *err);
-    /* One slice, in the caller's thread. */
+    /* One sample of a slice, in the caller's thread, for ops without the functions below. */
+    void (*sample)(struct xt_op *op, struct xt_graph *graph, bool backward, bool second, int n);
+    /* One slice, likewise. */
     enum xt_status (*forward)(struct xt_op *op, struct xt_graph *graph, bool second,
                               const struct xt_slice *slice, struct xt_err *err);
     enum xt_status (*backward)(struct xt_op *op, struct xt_graph *graph, bool second,

@@ -332,6 +332,21 @@ static enum xt_status say_which(enum xt_status status, const struct xt_op *op, s
     return status;
 }
 
+/* A norm's sums begin with the sample that was written last, of which most is still in the cache.
+ */
+static enum xt_status run_piece(struct xt_graph *graph, const struct xt_piece *piece, bool backward,
+                                const struct xt_slice *slice, struct xt_err *err)
+{
+    struct xt_op *op = piece->op;
+    const struct xt_by_slices *by = op->override->by_slices;
+    if (!by->sample)
+        return (backward ? by->backward : by->forward)(op, graph, piece->second, slice, err);
+    for (int i = 0; i < slice->count; i++)
+        by->sample(op, graph, backward, piece->second,
+                   slice->first + (piece->second ? i : slice->count - 1 - i));
+    return XT_OK;
+}
+
 /* The segment's pieces on one slice. */
 static enum xt_status run_slice(struct xt_graph *graph, struct xt_piece *pieces, size_t count,
                                 bool backward, const struct xt_slice *slice, struct xt_err *err)
@@ -341,12 +356,7 @@ static enum xt_status run_slice(struct xt_graph *graph, struct xt_piece *pieces,
     double before = times ? xt_thread_seconds() : 0;
     for (size_t i = 0; i < count && !status; i++) {
         struct xt_op *op = pieces[i].op;
-        const struct xt_by_slices *by = op->override->by_slices;
-        if (backward)
-            status = by->backward(op, graph, pieces[i].second, slice, err);
-        else
-            status = by->forward(op, graph, pieces[i].second, slice, err);
-        say_which(status, op, err);
+        status = say_which(run_piece(graph, &pieces[i], backward, slice, err), op, err);
         if (times) {
             double now = xt_thread_seconds();
             pieces[i].seconds += now - before;

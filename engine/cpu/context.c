@@ -134,17 +134,14 @@ static bool can_slice(const struct xt_op *op, const struct xt_graph *graph, bool
            !((const struct xt_context_op *)op)->spec.over_batch;
 }
 
-static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
-                                    const struct xt_slice *slice, struct xt_err *err)
+static void run_sample(struct xt_op *op, struct xt_graph *graph, bool backward, bool second, int n)
 {
+    (void)backward;
     (void)second;
-    (void)err;
-    for (int i = 0; i < slice->count; i++)
-        forward_sample(op->own, graph, slice->first + i);
-    return XT_OK;
+    forward_sample(op->own, graph, n);
 }
 
-const struct xt_by_slices xt_cpu_context_by_slices = {.can = can_slice, .forward = forward_slice};
+const struct xt_by_slices xt_cpu_context_by_slices = {.can = can_slice, .sample = run_sample};
 
 /* sum over the sample of (gradient of tap / square) * tap. */
 static void sum_slopes(const struct state *context, int n)

@@ -42,25 +42,10 @@ enum xt_status xt_cpu_dropout_backward(struct xt_op *op, struct xt_graph *graph,
     return drop(op, graph, true);
 }
 
-static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
-                                    const struct xt_slice *slice, struct xt_err *err)
+static void run_sample(struct xt_op *op, struct xt_graph *graph, bool backward, bool second, int n)
 {
     (void)second;
-    (void)err;
-    for (int i = 0; i < slice->count; i++)
-        drop_sample(op, graph, false, slice->first + i);
-    return XT_OK;
+    drop_sample(op, graph, backward, n);
 }
 
-static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
-                                     const struct xt_slice *slice, struct xt_err *err)
-{
-    (void)second;
-    (void)err;
-    for (int i = 0; i < slice->count; i++)
-        drop_sample(op, graph, true, slice->first + i);
-    return XT_OK;
-}
-
-const struct xt_by_slices xt_cpu_dropout_by_slices = {.forward = forward_slice,
-                                                      .backward = backward_slice};
+const struct xt_by_slices xt_cpu_dropout_by_slices = {.sample = run_sample};

@@ -62,14 +62,11 @@ static bool can_slice(const struct xt_op *op, const struct xt_graph *graph, bool
     return !graph->options.training && !backward;
 }
 
-static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
-                                    const struct xt_slice *slice, struct xt_err *err)
+static void run_sample(struct xt_op *op, struct xt_graph *graph, bool backward, bool second, int n)
 {
+    (void)backward;
     (void)second;
-    (void)err;
-    for (int i = 0; i < slice->count; i++)
-        take_sample(op, graph, slice->first + i);
-    return XT_OK;
+    take_sample(op, graph, n);
 }
 
-const struct xt_by_slices xt_cpu_input_by_slices = {.can = can_slice, .forward = forward_slice};
+const struct xt_by_slices xt_cpu_input_by_slices = {.can = can_slice, .sample = run_sample};

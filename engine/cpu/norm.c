@@ -247,23 +247,6 @@ static void forward_of(const struct state *norm, const struct xt_graph *graph, i
     graph->loops->norm_forward(&sample);
 }
 
-enum xt_status xt_cpu_norm_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
-{
-    struct state *norm = op->own;
-    int samples = norm->in->n;
-    if (uses_batch(norm, graph)) {
-#pragma omp parallel for schedule(static)
-        for (int n = 0; n < samples; n++)
-            add_statistics(norm, graph, n);
-    }
-    if (scale_and_shift(norm, graph, err))
-        return err->status;
-#pragma omp parallel for schedule(static)
-    for (int n = 0; n < samples; n++)
-        forward_of(norm, graph, n);
-    return XT_OK;
-}
-
 /* The loops differ for y alone and with pools: recomputing by the same ones gives the same bits. */
 bool xt_cpu_norm_can_recompute(const struct xt_op *op)
 {
@@ -373,18 +356,42 @@ static void apply_gradient(const struct state *norm, const struct xt_graph *grap
                                       xt_tensor_sample(in, to, n), from != to && norm->far[1]);
 }
 
+/* One of the two passes over a sample. */
+static void run_sample(struct xt_op *op, struct xt_graph *graph, bool backward, bool second, int n)
+{
+    const struct state *norm = op->own;
+    if (backward && second)
+        apply_gradient(norm, graph, n);
+    else if (backward)
+        sum_gradient(norm, graph, n);
+    else if (second)
+        forward_of(norm, graph, n);
+    else if (uses_batch(norm, graph))
+        add_statistics(norm, graph, n);
+}
+
+static void run_samples(struct xt_op *op, struct xt_graph *graph, bool backward, bool second)
+{
+#pragma omp parallel for schedule(static)
+    for (int n = 0; n < xt_op_in(op, 0)->n; n++)
+        run_sample(op, graph, backward, second, n);
+}
+
+enum xt_status xt_cpu_norm_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    run_samples(op, graph, false, false);
+    if (scale_and_shift(op->own, graph, err))
+        return err->status;
+    run_samples(op, graph, false, true);
+    return XT_OK;
+}
+
 enum xt_status xt_cpu_norm_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
-    struct state *norm = op->own;
-    int samples = norm->in->n;
-#pragma omp parallel for schedule(static)
-    for (int n = 0; n < samples; n++)
-        sum_gradient(norm, graph, n);
-    if (combine(norm, graph, err))
+    run_samples(op, graph, true, false);
+    if (combine(op->own, graph, err))
         return err->status;
-#pragma omp parallel for schedule(static)
-    for (int n = 0; n < samples; n++)
-        apply_gradient(norm, graph, n);
+    run_samples(op, graph, true, true);
     return XT_OK;
 }
 
@@ -398,36 +405,4 @@ static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, boo
     return backward ? combine(op->own, graph, err) : scale_and_shift(op->own, graph, err);
 }
 
-/* Sums begin with the sample that was written last, of which most is still in the cache. */
-static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
-                                    const struct xt_slice *slice, struct xt_err *err)
-{
-    const struct state *norm = op->own;
-    (void)err;
-    for (int i = 0; i < slice->count; i++) {
-        int last = slice->first + slice->count - 1 - i;
-        if (second)
-            forward_of(norm, graph, slice->first + i);
-        else if (uses_batch(norm, graph))
-            add_statistics(norm, graph, last);
-    }
-    return XT_OK;
-}
-
-static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
-                                     const struct xt_slice *slice, struct xt_err *err)
-{
-    const struct state *norm = op->own;
-    (void)err;
-    for (int i = 0; i < slice->count; i++) {
-        int last = slice->first + slice->count - 1 - i;
-        if (second)
-            apply_gradient(norm, graph, slice->first + i);
-        else
-            sum_gradient(norm, graph, last);
-    }
-    return XT_OK;
-}
-
-const struct xt_by_slices xt_cpu_norm_by_slices = {
-    .begin = begin_slices, .forward = forward_slice, .backward = backward_slice};
+const struct xt_by_slices xt_cpu_norm_by_slices = {.begin = begin_slices, .sample = run_sample};

@@ -41,14 +41,11 @@ enum xt_status xt_cpu_pool_forward(struct xt_op *op, struct xt_graph *graph, str
     return XT_OK;
 }
 
-static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
-                                    const struct xt_slice *slice, struct xt_err *err)
+static void run_sample(struct xt_op *op, struct xt_graph *graph, bool backward, bool second, int n)
 {
+    (void)backward;
     (void)second;
-    (void)err;
-    for (int i = 0; i < slice->count; i++)
-        run_rows(op, graph, slice->first + i, 0, xt_op_out(op, 0)->h);
-    return XT_OK;
+    run_rows(op, graph, n, 0, xt_op_out(op, 0)->h);
 }
 
-const struct xt_by_slices xt_cpu_pool_by_slices = {.forward = forward_slice};
+const struct xt_by_slices xt_cpu_pool_by_slices = {.sample = run_sample};

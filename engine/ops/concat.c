@@ -130,19 +130,15 @@ static enum xt_status reference_backward(struct xt_reference_op *reference)
     return copy_all(reference, true);
 }
 
-static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_part part, int which)
-{
-    (void)part;
-    (void)which;
-    return (struct xt_bound){.relative = xt_reference_op_relative(reference->op->dtype, 1, 4)};
-}
-
 const struct xt_op_kind xt_kind_concat = {
     .name = "concatenation",
     .size = sizeof(struct xt_concat_op),
     .describe = describe,
     .what = {xt_what_change, xt_what_change},
-    .reference = {.forward = reference_forward, .backward = reference_backward, .bound = bound},
+    .reference = {.forward = reference_forward,
+                  .backward = reference_backward,
+                  .roundings = 1,
+                  .terms_summed = 4},
 };
 
 /* Whether all axes but the given one equal the first input's. */

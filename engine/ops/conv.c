@@ -708,12 +708,7 @@ static void destroy(struct xt_op *op)
 /* ---- in double precision ---- */
 
 /* Indices of the op's parameters: the weights, the bias, those of the folded norm. */
-enum { WEIGHT = 0, NORM_PARAMS = 4 };
-
-static int bias_slot(const struct xt_conv_op *conv)
-{
-    return conv->bias >= 0 ? 1 : -1;
-}
+enum { WEIGHT, BIAS, NORM_PARAMS = 4 };
 
 struct reference_work {
     struct xt_reference_conv conv;
@@ -790,7 +785,7 @@ static enum xt_status reference_forward(struct xt_reference_op *reference)
     work->conv = reference_of(conv);
     work->bias = bias;
     for (size_t o = 0; o < channels && conv->bias >= 0; o++)
-        bias[o] = reference->param[bias_slot(conv)][o];
+        bias[o] = reference->param[BIAS][o];
     if (conv->folded)
         reference_fold(reference, bias);
     if (reads_int8(conv))

@@ -117,32 +117,18 @@ static enum xt_status reference_backward(struct xt_reference_op *reference)
     return XT_OK;
 }
 
-static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_part part, int which)
-{
-    (void)part;
-    (void)which;
-    return (struct xt_bound){.relative = xt_reference_op_relative(reference->op->dtype, 2, 1)};
-}
-
-const struct xt_op_kind xt_kind_drop_path = {
-    .name = "stochastic depth",
-    .size = sizeof(struct xt_drop_path_op),
-    .describe = describe,
-    .before = before,
-    .what = {xt_what_binary, xt_what_binary},
-    .reference = {.forward = reference_forward, .backward = reference_backward, .bound = bound},
-    .destroy = destroy,
-};
-
-const struct xt_op_kind xt_kind_drop_channels = {
-    .name = "dropout of channels",
-    .size = sizeof(struct xt_drop_path_op),
-    .describe = describe,
-    .before = before,
-    .what = {xt_what_binary, xt_what_binary},
-    .reference = {.forward = reference_forward, .backward = reference_backward, .bound = bound},
-    .destroy = destroy,
-};
+#define KIND(called)                                                                               \
+    {                                                                                              \
+        .name = called, .size = sizeof(struct xt_drop_path_op), .describe = describe,              \
+        .before = before, .what = {xt_what_binary, xt_what_binary},                                \
+        .reference = {.forward = reference_forward,                                                \
+                      .backward = reference_backward,                                              \
+                      .roundings = 2,                                                              \
+                      .terms_summed = 1},                                                          \
+        .destroy = destroy,                                                                        \
+    }
+const struct xt_op_kind xt_kind_drop_path = KIND("stochastic depth");
+const struct xt_op_kind xt_kind_drop_channels = KIND("dropout of channels");
 
 static struct xt_tensor *add_drop(struct xt_graph *graph, const struct xt_op_kind *kind,
                                   struct xt_tensor *in, float p, const char *name)

@@ -84,7 +84,7 @@ static bool is_linear(const struct xt_eltwise_op *eltwise)
     return eltwise->activation.kind == XT_ACT_LINEAR;
 }
 
-void xt_eltwise_use(struct xt_op *op, struct xt_graph *graph)
+static void use_buffers(struct xt_op *op, struct xt_graph *graph)
 {
     const struct xt_eltwise_op *eltwise = (const struct xt_eltwise_op *)op;
     bool from_output =
@@ -113,7 +113,7 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
     const struct xt_eltwise_op *eltwise = (const struct xt_eltwise_op *)op;
     const struct xt_tensor *out = xt_op_out(op, 0);
     struct xt_eltwise_algorithm a = xt_eltwise_algorithm(&eltwise->activation, out->dtype);
-    xt_eltwise_use(op, graph);
+    use_buffers(op, graph);
     struct xt_operand x = xt_op_numbers(op, graph, 0);
     struct xt_operand y = xt_operand_tensor(out, out->value);
     xt_program_eltwise(&op->program, XT_FORWARD, a.forward, a.alpha, a.beta, &x, &y);
@@ -246,20 +246,16 @@ static enum xt_status reference_backward(struct xt_reference_op *reference)
     return XT_OK;
 }
 
-/* The result's rounding, and the output's if the gradient is computed from it. */
-static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_part part, int which)
-{
-    (void)part;
-    (void)which;
-    return (struct xt_bound){.relative = xt_reference_op_relative(reference->op->dtype, 2, 4)};
-}
-
 const struct xt_op_kind xt_kind_eltwise = {
     .name = "activation",
     .size = sizeof(struct xt_eltwise_op),
     .describe = describe,
     .what = {xt_what_eltwise, what_gradient},
-    .reference = {.forward = reference_forward, .backward = reference_backward, .bound = bound},
+    .reference = {.forward = reference_forward,
+                  .backward = reference_backward,
+                  .roundings =
+                      2, /* the result's, and the output's if the gradient is computed from it */
+                  .terms_summed = 4},
 };
 
 bool xt_activation_is_above_0(const struct xt_activation *a)

@@ -40,19 +40,12 @@ static enum xt_status reference_backward(struct xt_reference_op *reference)
     return XT_OK;
 }
 
-static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_part part, int which)
-{
-    (void)part;
-    (void)which;
-    return (struct xt_bound){.relative = xt_reference_op_relative(reference->op->dtype, 1, 0)};
-}
-
 const struct xt_op_kind xt_kind_parameter = {
     .name = "parameter",
     .size = sizeof(struct xt_op),
     .describe = describe,
     .what = {xt_what_change, xt_what_change},
-    .reference = {.forward = reference_forward, .backward = reference_backward, .bound = bound},
+    .reference = {.forward = reference_forward, .backward = reference_backward, .roundings = 1},
 };
 
 struct xt_tensor *xt_graph_parameter(struct xt_graph *graph, const struct xt_parameter_spec *spec)

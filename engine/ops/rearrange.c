@@ -171,50 +171,20 @@ static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_pa
                                  xt_reference_op_relative(in == XT_F32 ? out : in, in != out, 0)};
 }
 
-#define REFERENCE                                                                                  \
+#define KIND(called, described)                                                                    \
     {                                                                                              \
-        .forward = reference_forward, .backward = reference_backward, .bound = bound               \
+        .name = called, .size = sizeof(struct xt_rearrange_op), .describe = described,             \
+        .what = {xt_what_change, xt_what_change}, .reference = {                                   \
+            .forward = reference_forward,                                                          \
+            .backward = reference_backward,                                                        \
+            .bound = bound                                                                         \
+        }                                                                                          \
     }
-
-const struct xt_op_kind xt_kind_slice = {
-    .name = "slice",
-    .size = sizeof(struct xt_rearrange_op),
-    .describe = describe,
-    .what = {xt_what_change, xt_what_change},
-    .reference = REFERENCE,
-};
-
-const struct xt_op_kind xt_kind_shuffle = {
-    .name = "channel shuffle",
-    .size = sizeof(struct xt_rearrange_op),
-    .describe = describe,
-    .what = {xt_what_change, xt_what_change},
-    .reference = REFERENCE,
-};
-
-const struct xt_op_kind xt_kind_transpose = {
-    .name = "transposition",
-    .size = sizeof(struct xt_rearrange_op),
-    .describe = describe,
-    .what = {xt_what_change, xt_what_change},
-    .reference = REFERENCE,
-};
-
-const struct xt_op_kind xt_kind_reshape = {
-    .name = "reshape",
-    .size = sizeof(struct xt_rearrange_op),
-    .describe = describe_reshape,
-    .what = {xt_what_change, xt_what_change},
-    .reference = REFERENCE,
-};
-
-const struct xt_op_kind xt_kind_cast = {
-    .name = "cast",
-    .size = sizeof(struct xt_rearrange_op),
-    .describe = describe,
-    .what = {xt_what_change, xt_what_change},
-    .reference = REFERENCE,
-};
+const struct xt_op_kind xt_kind_slice = KIND("slice", describe);
+const struct xt_op_kind xt_kind_shuffle = KIND("channel shuffle", describe);
+const struct xt_op_kind xt_kind_transpose = KIND("transposition", describe);
+const struct xt_op_kind xt_kind_reshape = KIND("reshape", describe_reshape);
+const struct xt_op_kind xt_kind_cast = KIND("cast", describe);
 
 /* ---- adding them to a graph ---- */
 

@@ -56,7 +56,9 @@ struct xt_reference_op_kind {
                       size_t index);
     /* Products summed for one element. NULL: 1. */
     double (*terms)(const struct xt_reference_op *reference, enum xt_part part, int which);
+    /* NULL: that of `roundings` and `terms_summed` in the op's type. */
     struct xt_bound (*bound)(const struct xt_reference_op *reference, enum xt_part part, int which);
+    int roundings, terms_summed;
     /* Sets keep[i] to 0 if rounding may decide where the gradient of output element i goes: the
      * self-test then uses a zero gradient there. NULL: never. */
     void (*certain)(struct xt_reference_op *reference, int output, double *keep);
@@ -79,5 +81,8 @@ void xt_reference_op_round(enum xt_dtype dtype, double *values, size_t count);
 double xt_reference_op_rounding(enum xt_dtype dtype);
 /* The bound for a number of roundings to the type and a float32 sum of `terms`. */
 double xt_reference_op_relative(enum xt_dtype dtype, double roundings, double terms);
+/* The kind's. */
+struct xt_bound xt_reference_op_bound(const struct xt_reference_op *reference, enum xt_part part,
+                                      int which);
 
 #endif

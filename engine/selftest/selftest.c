@@ -351,7 +351,7 @@ static enum xt_status check_part(struct walk *walk, enum xt_part part, int which
 {
     if (!got)
         return err->status;
-    struct xt_bound bound = walk->op->kind->reference.bound(&walk->reference, part, which);
+    struct xt_bound bound = xt_reference_op_bound(&walk->reference, part, which);
     struct comparison c = compare(walk, part, which, got, wanted, count);
     bool backward = part == XT_PART_INPUT_GRAD || part == XT_PART_PARAM_GRAD;
     return note(walk, backward ? XT_SELFTEST_BACKWARD : walk->pass, what, &c, &bound, err);
@@ -439,8 +439,7 @@ static enum xt_status remember_statistics(struct walk *walk, struct xt_err *err)
                           err))
             return err->status;
         memcpy(walk->statistics[index], walk->reference.statistic[p], count * sizeof(double));
-        walk->bounds[index] =
-            walk->op->kind->reference.bound(&walk->reference, XT_PART_STATISTIC, p);
+        walk->bounds[index] = xt_reference_op_bound(&walk->reference, XT_PART_STATISTIC, p);
         walk->owners[index] = walk->op;
     }
     return XT_OK;

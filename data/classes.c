@@ -65,7 +65,8 @@ static enum xt_status append(struct xt_classes *classes, const char *name, size_
     return XT_OK;
 }
 
-enum xt_status xt_classes_number(struct xt_classes *classes, int count, struct xt_err *err)
+/* Names classes 0 to count - 1 by their numbers. */
+static enum xt_status number_all(struct xt_classes *classes, int count, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
     for (int i = classes->count; i < count && !status; i++) {
@@ -82,7 +83,7 @@ enum xt_status xt_classes_init(struct xt_classes *classes, const struct xt_sourc
     *classes = (struct xt_classes){0};
     enum xt_status status = make_buckets(classes, err);
     if (!status && options->class_count > 0 && !options->class_names)
-        status = xt_classes_number(classes, options->class_count, err);
+        status = number_all(classes, options->class_count, err);
     for (int i = 0; options->class_names && i < options->class_count && !status; i++)
         status = append(classes, options->class_names[i], strlen(options->class_names[i]), err);
     classes->fixed = options->class_count > 0;
@@ -98,7 +99,8 @@ void xt_classes_clear(struct xt_classes *classes)
     *classes = (struct xt_classes){0};
 }
 
-int xt_classes_find(const struct xt_classes *classes, const char *name, size_t size)
+/* The number of a name, or -1. */
+static int find(const struct xt_classes *classes, const char *name, size_t size)
 {
     return *bucket_of(classes, name, size) - 1;
 }
@@ -172,7 +174,7 @@ static enum xt_status add_new(struct xt_classes *classes, const char *name, size
 enum xt_status xt_classes_add(struct xt_classes *classes, const char *name, size_t size, int *index,
                               struct xt_err *err)
 {
-    *index = xt_classes_find(classes, name, size);
+    *index = find(classes, name, size);
     int number;
     if (*index < 0 && classes->fixed && read_number(name, size, &number) &&
         number < classes->count && !all_numbers(classes)) {
@@ -226,7 +228,7 @@ static enum xt_status sort_by_number(struct xt_classes *classes, int *map, struc
         return xt_err_set(err, XT_ERR_DATA, "the label %d is out of range: at most %d classes",
                           most, XT_CLASSES_MAX);
     struct xt_classes numbered = {0};
-    enum xt_status status = xt_classes_number(&numbered, most + 1, err);
+    enum xt_status status = number_all(&numbered, most + 1, err);
     if (status) {
         xt_classes_clear(&numbered);
         return status;

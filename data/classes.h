@@ -20,8 +20,6 @@ enum xt_status xt_classes_init(struct xt_classes *classes, const struct xt_sourc
                                struct xt_err *err);
 void xt_classes_clear(struct xt_classes *classes);
 
-/* The number of a name, or -1. */
-int xt_classes_find(const struct xt_classes *classes, const char *name, size_t size);
 /* The number of a name, added if new. XT_ERR_DATA if classes are fixed and it is not among them, if
  * there are too many, or if the name cannot be stored in weights and lists: it must be UTF-8
  * without control characters and not too long. */
@@ -30,8 +28,6 @@ enum xt_status xt_classes_add(struct xt_classes *classes, const char *name, size
 /* Sorts the classes, unless they are fixed: by number if all names are numbers (then every number
  * from 0 is a class), else by bytes. (*map)[old number] is the new one; release with free. */
 enum xt_status xt_classes_sort(struct xt_classes *classes, int **map, struct xt_err *err);
-/* Names classes 0 to count - 1 by their numbers. */
-enum xt_status xt_classes_number(struct xt_classes *classes, int count, struct xt_err *err);
 /* Moves the names to the source; fewer than two are an error that names `where`, unless they are
  * fixed. */
 enum xt_status xt_classes_move(struct xt_classes *classes, struct xt_source *source,

@@ -9,7 +9,7 @@
 #include "device/pinned.h"
 #include "device/primitive.h"
 
-const char *xt_cause_name(enum xt_cause cause)
+static const char *cause_name(enum xt_cause cause)
 {
     static const char *const names[XT_CAUSE_COUNT] = {
         [XT_CAUSE_IMAGES] = "images",       [XT_CAUSE_LOGITS] = "logits",
@@ -48,7 +48,7 @@ static void append_way(const char *way, const uint64_t *bytes, int64_t steps, ch
         if (bytes[i] == 0)
             continue;
         xt_str_append_to(text, size, "%s%s%s ", before == way && *text ? "; " : "", before,
-                         xt_cause_name((enum xt_cause)i));
+                         cause_name((enum xt_cause)i));
         if (each < 1e3)
             xt_str_append_to(text, size, each < 10 ? "%.1f B" : "%.0f B", each);
         else

@@ -22,8 +22,6 @@
 #include "device/dnnl.h"
 #include "device/handle.h"
 
-const char *xt_cause_name(enum xt_cause cause);
-
 /* Counts transfers by a device's own primitives; nothing on the CPU. */
 void xt_traffic_add(struct xt_device *device, enum xt_cause cause, bool up, size_t bytes);
 /* Bytes transferred in some interval. */

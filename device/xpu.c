@@ -130,7 +130,7 @@ static bool is_hexadecimal(const char *text, size_t count)
     return true;
 }
 
-bool xt_xpu_is_uuid(const char *text)
+static bool is_uuid(const char *text)
 {
     static const size_t groups[] = {8, 4, 4, 4, 12};
     for (size_t i = 0; i < 5; i++) {
@@ -214,7 +214,7 @@ void xt_xpu_better(const struct xt_xpus *list, int chosen, char *text, size_t si
 static bool fits(const struct xt_gpu_facts *facts, const char *text)
 {
     struct xt_pci_address pci;
-    if (xt_xpu_is_uuid(text))
+    if (is_uuid(text))
         return facts->uuid.known && strcasecmp(xt_uuid_format(&facts->uuid).text, text) == 0;
     if (parse_pci(text, &pci))
         return facts->pci.known && facts->pci.domain == pci.domain && facts->pci.bus == pci.bus &&

@@ -42,9 +42,6 @@ enum xt_status xt_xpu_choose(const struct xt_xpus *list, const char *spec, int *
 /* The number of them that can be opened. */
 int xt_xpu_working(const struct xt_xpus *list);
 
-/* Whether `text` has the form of a UUID, as device options accept it. */
-bool xt_xpu_is_uuid(const char *text);
-
 /* "xpu:1 is Intel(R) Arc(TM) ...": the discrete one with most memory that can be opened, if the
  * chosen one is integrated; else "". */
 void xt_xpu_better(const struct xt_xpus *list, int chosen, char *text, size_t size);

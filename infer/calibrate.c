@@ -32,8 +32,10 @@ enum xt_status xt_calibrate_check(const struct xt_network_settings *settings, st
                       "out");
 }
 
-enum xt_status xt_calibrate(struct xt_network *network, const struct xt_infer_settings *settings,
-                            const char *spec, struct xt_calibration *out, struct xt_err *err)
+/* Leaves a float32 graph of some batch: rebuild it. */
+static enum xt_status calibrate(struct xt_network *network,
+                                const struct xt_infer_settings *settings, const char *spec,
+                                struct xt_calibration *out, struct xt_err *err)
 {
     struct xt_source *source = NULL;
     struct xt_network_settings int8 = settings->network;
@@ -72,7 +74,7 @@ enum xt_status xt_calibrate_int8(struct xt_network *network,
 {
     struct xt_network_settings int8 = settings->network;
     int8.amp = XT_AMP_INT8;
-    enum xt_status status = xt_calibrate(network, settings, spec, out, err);
+    enum xt_status status = calibrate(network, settings, spec, out, err);
     return status ? status : xt_network_rebuild(network, &int8, batch, err);
 }
 

@@ -20,12 +20,6 @@ struct xt_calibration {
 /* Refuses settings that exclude int8. */
 enum xt_status xt_calibrate_check(const struct xt_network_settings *settings, struct xt_err *err);
 
-/* Finds the network's ranges with up to answer.calibrate_images images of `spec`, sampled from it
- * by data.seed, and leaves a float32 graph of some batch: rebuild it. XT_ERR_DATA where there is no
- * image, or the network gives non-finite values. */
-enum xt_status xt_calibrate(struct xt_network *network, const struct xt_infer_settings *settings,
-                            const char *spec, struct xt_calibration *out, struct xt_err *err);
-
 /* Calibrates, then builds the int8 graph for `batch`. */
 enum xt_status xt_calibrate_int8(struct xt_network *network,
                                  const struct xt_infer_settings *settings, const char *spec,

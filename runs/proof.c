@@ -15,9 +15,13 @@
 
 enum { FORMAT = 1, PROOF_MAX = 16 << 20, PIECE = 1 << 20 };
 
-struct xt_proof_date xt_proof_date(int64_t seconds)
+struct date {
+    char text[24]; /* "2026-01-31T23:59:59Z" */
+};
+
+static struct date date_of(int64_t seconds)
 {
-    struct xt_proof_date date = {""};
+    struct date date = {""};
     struct tm parts;
     time_t when = (time_t)seconds;
     if (gmtime_r(&when, &parts))
@@ -126,7 +130,7 @@ static void add_break(struct xt_proof *proof, struct xt_json *json, const char *
     if (!breaks)
         breaks = xt_json_array(json, proof->all, "breaks");
     cJSON *item = xt_json_object(json, breaks, NULL);
-    xt_json_text(json, item, "found", xt_proof_date((int64_t)time(NULL)).text);
+    xt_json_text(json, item, "found", date_of((int64_t)time(NULL)).text);
     xt_json_text(json, item, "what", what);
     xt_log_warn("%s: %s; the run continues, and xtrain verify will say so", proof->folder->path,
                 what);
@@ -173,7 +177,7 @@ static bool is_alike(const cJSON *last, const cJSON *with, const struct xt_proof
 
 static void record_start(struct xt_json *json, cJSON *starts, const struct xt_proof_start *start)
 {
-    const struct xt_proof_date now = xt_proof_date((int64_t)time(NULL));
+    const struct date now = date_of((int64_t)time(NULL));
     cJSON *with = xt_proof_describe(start->machine);
     cJSON *last = cJSON_GetArrayItem(starts, cJSON_GetArraySize(starts) - 1);
     const char *verdict = start->checked       ? "passed"
@@ -194,8 +198,7 @@ static void record_start(struct xt_json *json, cJSON *starts, const struct xt_pr
     }
     renew(json, last, "last", now.text);
     renew(json, last, "device_check", verdict);
-    renew(json, last, "device_checked",
-          start->checked ? xt_proof_date(start->checked).text : "never");
+    renew(json, last, "device_checked", start->checked ? date_of(start->checked).text : "never");
 }
 
 /* What the start's link says. */
@@ -208,7 +211,7 @@ static enum xt_status describe_facts(struct xt_proof *proof, struct xt_json *jso
     cJSON_Delete(with);
     cJSON *facts = proof->facts = cJSON_CreateObject();
     json->failed = json->failed || !facts;
-    xt_json_text(json, facts, "started", xt_proof_date((int64_t)time(NULL)).text);
+    xt_json_text(json, facts, "started", date_of((int64_t)time(NULL)).text);
     xt_json_text(json, facts, "folder", xt_file_name(proof->folder->path));
     xt_json_number(json, facts, "step", (double)start->step);
     xt_json_number(json, facts, "ranks", start->ranks);

@@ -79,9 +79,4 @@ enum xt_status xt_proof_read(const char *folder, cJSON **out, enum xt_proof_seal
 enum xt_status xt_proof_hash(const char *path, struct xt_sha256_text *out, size_t *bytes,
                              struct xt_err *err);
 
-struct xt_proof_date {
-    char text[24]; /* "2026-01-31T23:59:59Z" */
-};
-struct xt_proof_date xt_proof_date(int64_t seconds);
-
 #endif

@@ -20,7 +20,7 @@ const char *xt_pointer_kind_name(enum xt_pointer_kind kind)
     return names[kind];
 }
 
-static enum xt_pointer_kind ask_level_zero(uint64_t context, const void *pointer)
+static enum xt_pointer_kind ask_level_zero(void *context, const void *pointer)
 {
     static const enum xt_pointer_kind kinds[] = {XT_POINTER_PAGEABLE, XT_POINTER_PINNED,
                                                  XT_POINTER_DEVICE, XT_POINTER_SHARED};
@@ -32,16 +32,15 @@ static enum xt_pointer_kind ask_level_zero(uint64_t context, const void *pointer
     if (!symbol)
         return XT_POINTER_NOT_KNOWN;
     memcpy(&get, &symbol, sizeof get);
-    if (get((ze_context_handle_t)(uintptr_t)context, pointer, &properties, NULL) !=
-            ZE_RESULT_SUCCESS ||
+    if (get((ze_context_handle_t)context, pointer, &properties, NULL) != ZE_RESULT_SUCCESS ||
         (size_t)properties.type >= sizeof kinds / sizeof *kinds)
         return XT_POINTER_NOT_KNOWN;
     return kinds[properties.type];
 }
 
-static enum xt_pointer_kind ask_opencl(uint64_t context, const void *pointer)
+static enum xt_pointer_kind ask_opencl(void *context, const void *pointer)
 {
-    switch (xt_opencl_allocation(context, pointer)) {
+    switch (xt_opencl_allocation((uintptr_t)context, pointer)) {
     case XT_OPENCL_ALLOCATION_NONE:
         return XT_POINTER_PAGEABLE;
     case XT_OPENCL_ALLOCATION_HOST:
@@ -70,20 +69,10 @@ static enum xt_pointer_kind ask_sycl(void *context, const void *pointer)
     memcpy(&native, &native_symbol, sizeof native);
     memcpy(&backend, &backend_symbol, sizeof backend);
     unsigned kind = backend(context);
+    void *of_backend = (void *)(uintptr_t)native(context);
     if (kind == SYCL_OPENCL)
-        return ask_opencl(native(context), pointer);
-    return kind == SYCL_LEVEL_ZERO ? ask_level_zero(native(context), pointer)
-                                   : XT_POINTER_NOT_KNOWN;
-}
-
-static enum xt_pointer_kind ask_opencl_context(void *context, const void *pointer)
-{
-    return ask_opencl((uintptr_t)context, pointer);
-}
-
-static enum xt_pointer_kind ask_level_zero_context(void *context, const void *pointer)
-{
-    return ask_level_zero((uintptr_t)context, pointer);
+        return ask_opencl(of_backend, pointer);
+    return kind == SYCL_LEVEL_ZERO ? ask_level_zero(of_backend, pointer) : XT_POINTER_NOT_KNOWN;
 }
 
 enum xt_pointer_kind xt_pointer_ask(dnnl_engine_t engine, const void *pointer)
@@ -94,8 +83,8 @@ enum xt_pointer_kind xt_pointer_ask(dnnl_engine_t engine, const void *pointer)
         enum xt_pointer_kind (*ask)(void *context, const void *pointer);
     } ways[] = {
         {"dnnl_sycl_interop_engine_get_context", ask_sycl},
-        {"dnnl_ocl_interop_engine_get_context", ask_opencl_context},
-        {"dnnl_ze_interop_engine_get_context", ask_level_zero_context},
+        {"dnnl_ocl_interop_engine_get_context", ask_opencl},
+        {"dnnl_ze_interop_engine_get_context", ask_level_zero},
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         void *symbol = xt_dnnl_symbol(ways[i].function);

@@ -349,11 +349,6 @@ static enum xt_status record(const char *folder, const char *about,
     return status;
 }
 
-enum xt_status xt_cache_files_record(const char *folder, const char *about, struct xt_err *err)
-{
-    return record(folder, about, NULL, err);
-}
-
 enum xt_status xt_cache_files_record_taken(const char *folder, const struct xt_cache_files *taken,
                                            struct xt_err *err)
 {
@@ -673,7 +668,7 @@ enum xt_status xt_kernel_cache_record(struct xt_kernel_cache *cache, const char 
     enum xt_status status = about ? add_key(cache, about, &text, err) : XT_OK;
     mode_t before = umask(077);
     if (!status)
-        status = xt_cache_files_record(cache->folder, about ? xt_str_get(&text) : NULL, err);
+        status = record(cache->folder, about ? xt_str_get(&text) : NULL, NULL, err);
     umask(before);
     xt_str_clear(&text);
     return status;

@@ -61,9 +61,6 @@ enum xt_status xt_cache_files_read(struct xt_cache_files *files, const char *fol
 enum xt_status xt_cache_files_parse(struct xt_cache_files *files, char *text, struct xt_err *err);
 /* The file of that name in the index, NULL if there is none. After xt_cache_files_parse. */
 struct xt_cache_file *xt_cache_files_find(const struct xt_cache_files *files, const char *name);
-/* Hashes files that are not in the index and rewrites the index, with `about` lines, if it
- * changes. */
-enum xt_status xt_cache_files_record(const char *folder, const char *about, struct xt_err *err);
 
 /* Writes the index with those of `taken` that are fine, under the records they came with, and with
  * earlier records; other files in the folder stay unrecorded. */
@@ -119,7 +116,7 @@ enum xt_status xt_kernel_cache_begin(struct xt_kernel_cache *cache, const char *
 void xt_kernel_cache_store_blobs(struct xt_kernel_cache *cache, bool alone);
 /* Removes all kernels; false if one cannot be removed. */
 bool xt_kernel_cache_drop(struct xt_kernel_cache *cache);
-/* Records the files now present; `about` as for xt_cache_files_record, plus the inputs of KEY. */
+/* Records the files now present; `about` is its first lines, before the inputs of KEY. */
 enum xt_status xt_kernel_cache_record(struct xt_kernel_cache *cache, const char *about,
                                       struct xt_err *err);
 /* The number of kernels now present, recorded or not; 0 if no cache is in use. */

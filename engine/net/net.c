@@ -63,7 +63,7 @@ const char *xt_activation_name(enum xt_activation_kind kind)
     return names[kind];
 }
 
-size_t xt_value_count(const struct xt_value *value)
+static size_t value_count(const struct xt_value *value)
 {
     return (size_t)value->h * (size_t)value->w * (size_t)value->c;
 }
@@ -502,7 +502,7 @@ struct xt_value *xt_net_parameter(struct xt_net *net, const struct xt_net_parame
     memcpy(param.dims, spec->dims, sizeof param.dims);
     add_param(net, node, XT_NODE_WEIGHT, spec->name, NULL, &param);
     struct xt_value *value = write(net, node, (struct shape){spec->h, spec->w, spec->c});
-    if (value && xt_value_count(value) != xt_net_param_elements(&param))
+    if (value && value_count(value) != xt_net_param_elements(&param))
         return xt_net_refuse(net, XT_ERR_DATA, "%s: its %zu numbers are not %dx%dx%d", spec->name,
                              xt_net_param_elements(&param), spec->h, spec->w, spec->c);
     return value;
@@ -682,7 +682,7 @@ struct xt_value *xt_net_reshape(struct xt_net *net, struct xt_value *in,
 {
     struct xt_node *node = add_unary(net, XT_NODE_RESHAPE, name, in);
     struct xt_value *out = write(net, node, (struct shape){shape->h, shape->w, shape->c});
-    if (in && out && xt_value_count(out) != xt_value_count(in))
+    if (in && out && value_count(out) != value_count(in))
         return xt_net_refuse(net, XT_ERR_DATA, "%s: %dx%dx%d numbers cannot be %dx%dx%d",
                              node->name, in->h, in->w, in->c, out->h, out->w, out->c);
     return out;
@@ -694,7 +694,7 @@ struct xt_value *xt_net_flatten(struct xt_net *net, struct xt_value *in, const c
     struct xt_value *x = in;
     if (in && in->h * in->w > 1 && in->c > 1)
         x = xt_net_transpose(net, in, channels_first, NULL);
-    int count = x ? (int)xt_value_count(x) : 1;
+    int count = x ? (int)value_count(x) : 1;
     return xt_net_reshape(net, x, &(struct xt_net_reshape){1, 1, count}, name);
 }
 
@@ -800,7 +800,7 @@ const struct xt_net_param *xt_node_param(const struct xt_net *net, const struct 
 
 double xt_node_flops(const struct xt_node *node)
 {
-    double out = (double)xt_value_count(node->output);
+    double out = (double)value_count(node->output);
     const struct xt_net_conv *conv = &node->as.conv;
     int inner = 0; /* channels that an output sums over */
     switch (node->kind) {

@@ -60,7 +60,6 @@ struct xt_value {
     int readers;        /* number of reads; the net's output does not count */
     struct xt_node *of; /* the node that computes it */
 };
-size_t xt_value_count(const struct xt_value *value); /* elements of a sample */
 
 /* ---- attributes of each kind; names are those of PyTorch's parameters ----
  *

@@ -318,8 +318,6 @@ struct xt_eltwise_algorithm xt_eltwise_algorithm(const struct xt_activation *a,
 double xt_activation_value(const struct xt_activation *a, double x);
 double xt_activation_slope(const struct xt_activation *a, double x);
 bool xt_activation_is_above_0(const struct xt_activation *a);
-/* The buffers of an element-wise op. */
-void xt_eltwise_use(struct xt_op *op, struct xt_graph *graph);
 
 struct xt_matmul_op {
     struct xt_op op;

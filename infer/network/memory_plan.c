@@ -30,11 +30,6 @@ const char *xt_memory_part_name(enum xt_memory_part part)
 
 /* ---- memory needed ---- */
 
-static bool on_xpu(const struct xt_graph *graph)
-{
-    return graph->options.device->own_memory;
-}
-
 /* Batch slots, of evaluation too. */
 static double slots_of(const struct xt_memory_use *use)
 {
@@ -146,7 +141,7 @@ static struct xt_memory_plan make(const struct xt_graph *graph, const struct xt_
 {
     struct xt_memory_plan plan = {.shared = false};
     read_host(&plan.host);
-    if (on_xpu(graph)) {
+    if (graph->options.device->own_memory) {
         read_device(graph->options.device, &plan.device);
         plan.shared = graph->options.device->xpu.facts.integrated;
         plan_xpu(graph, evaluation, use, &plan);

@@ -8,8 +8,7 @@ struct xt_post xt_optim_then_add(const struct xt_operand *operand)
     return xt_then_with(dnnl_binary_add, *operand);
 }
 
-struct xt_post xt_optim_then_times(const struct xt_optim_update *update,
-                                   enum xt_optim_scalar scalar)
+static struct xt_post then_times(const struct xt_optim_update *update, enum xt_optim_scalar scalar)
 {
     return xt_then_with(dnnl_binary_mul, update->scalars[scalar]);
 }
@@ -32,7 +31,7 @@ static void then_guard(const struct xt_optim_update *update, struct xt_post_ops 
 void xt_optim_then_step(const struct xt_optim_update *update, struct xt_post_ops *post_ops,
                         bool apart)
 {
-    then(post_ops, xt_optim_then_times(update, XT_OPTIM_STEP));
+    then(post_ops, then_times(update, XT_OPTIM_STEP));
     then_guard(update, post_ops);
     if (!apart)
         then(post_ops, xt_optim_then_add(&update->p));
@@ -61,9 +60,9 @@ void xt_optim_of_gradient(struct xt_optim_update *update, const struct xt_operan
                   !xt_optim_class_of(update->optim->kind)->decoupled;
     struct xt_post_ops all = {.count = 0};
     if (decays) {
-        then(&all, xt_optim_then_times(update, XT_OPTIM_BY_DECAY));
+        then(&all, then_times(update, XT_OPTIM_BY_DECAY));
         then(&all, xt_optim_then_add(&update->p));
-        then(&all, xt_optim_then_times(update, XT_OPTIM_DECAY));
+        then(&all, then_times(update, XT_OPTIM_DECAY));
     }
     for (int i = 0; post_ops && i < post_ops->count; i++)
         then(&all, post_ops->items[i]);
@@ -72,10 +71,10 @@ void xt_optim_of_gradient(struct xt_optim_update *update, const struct xt_operan
 
 void xt_optim_velocity(struct xt_optim_update *update, const struct xt_operand *velocity)
 {
-    const struct xt_post_ops post_ops = {
-        .count = 3,
-        .items = {xt_optim_then_times(update, XT_OPTIM_BY_MOMENTUM), xt_optim_then_add(velocity),
-                  xt_optim_then_times(update, XT_OPTIM_MOMENTUM)}};
+    const struct xt_post_ops post_ops = {.count = 3,
+                                         .items = {then_times(update, XT_OPTIM_BY_MOMENTUM),
+                                                   xt_optim_then_add(velocity),
+                                                   then_times(update, XT_OPTIM_MOMENTUM)}};
     xt_optim_of_gradient(update, velocity, &post_ops);
 }
 

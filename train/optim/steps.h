@@ -30,8 +30,6 @@ struct xt_optim_update {
 
 /* Post-ops, applied in order, each to the result of the one before. */
 struct xt_post xt_optim_then_add(const struct xt_operand *operand);
-struct xt_post xt_optim_then_times(const struct xt_optim_update *update,
-                                   enum xt_optim_scalar scalar);
 /* x becomes p - lr * x; `apart`: -lr * x. */
 void xt_optim_then_step(const struct xt_optim_update *update, struct xt_post_ops *post_ops,
                         bool apart);

@@ -170,7 +170,7 @@ static bool refuse_operator(struct xt_reader *reader, const struct xt_read_node 
     return false;
 }
 
-bool xt_read_op(struct xt_reader *reader, struct xt_read_node *node)
+static bool read_op(struct xt_reader *reader, struct xt_read_node *node)
 {
     for (int i = 0; i < OPERATORS; i++)
         if (xt_read_is(node, operators[i].op))
@@ -234,7 +234,7 @@ static bool walk(struct xt_reader *reader)
         struct xt_read_node *node = &reader->nodes[i];
         if (!node->live || xt_read_fold(reader, node))
             continue;
-        if (xt_reader_fails(reader) || !xt_read_op(reader, node)) {
+        if (xt_reader_fails(reader) || !read_op(reader, node)) {
             if (xt_net_fails(reader->net))
                 xt_reader_refuse(reader, node, "cannot be: %s", reader->net->err.text);
             return xt_reader_refuse(reader, node, "cannot be read");

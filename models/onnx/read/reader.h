@@ -184,7 +184,5 @@ struct xt_read_view *xt_read_take(struct xt_reader *reader, const struct xt_read
 /* A value's view; of an initializer a parameter's. NULL: it has none. */
 struct xt_read_view *xt_read_view_of(struct xt_reader *reader, const struct xt_read_node *node,
                                      struct xt_read_value *value);
-/* Adds what the node is to the net. */
-bool xt_read_op(struct xt_reader *reader, struct xt_read_node *node);
 
 #endif

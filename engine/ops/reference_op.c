@@ -5,7 +5,6 @@
 
 #include "base/mem.h"
 #include "base/number.h"
-#include "engine/ops/ops.h"
 
 double *xt_reference_op_take(struct xt_reference_op *reference, size_t count)
 {
@@ -70,14 +69,4 @@ double xt_reference_op_relative(enum xt_dtype dtype, double roundings, double te
 {
     return roundings * xt_reference_op_rounding(dtype) +
            (4 + 4 * sqrt(terms)) * xt_reference_op_rounding(XT_F32);
-}
-
-struct xt_bound xt_reference_op_bound(const struct xt_reference_op *reference, enum xt_part part,
-                                      int which)
-{
-    const struct xt_reference_op_kind *kind = &reference->op->kind->reference;
-    if (kind->bound)
-        return kind->bound(reference, part, which);
-    return (struct xt_bound){.relative = xt_reference_op_relative(
-                                 reference->op->dtype, kind->roundings, kind->terms_summed)};
 }

@@ -81,8 +81,5 @@ void xt_reference_op_round(enum xt_dtype dtype, double *values, size_t count);
 double xt_reference_op_rounding(enum xt_dtype dtype);
 /* The bound for a number of roundings to the type and a float32 sum of `terms`. */
 double xt_reference_op_relative(enum xt_dtype dtype, double roundings, double terms);
-/* The kind's. */
-struct xt_bound xt_reference_op_bound(const struct xt_reference_op *reference, enum xt_part part,
-                                      int which);
 
 #endif

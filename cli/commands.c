@@ -18,7 +18,7 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
     [XT_COMMAND_SWEEP] =
         {
             .name = "sweep",
-            .summary = "write a config for each combination of values, and a script that runs them",
+            .summary = "write configs for combinations of values, and a script for them",
             .arguments = "NAME=VALUE,VALUE|NAME=1..3...",
             .least_arguments = 1,
             .details = "xtrain sweep --config base.yaml --out runs/sweep lr=1e-4,1e-3 seed=1..3 "
@@ -53,7 +53,7 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
     [XT_COMMAND_SERVE] =
         {
             .name = "serve",
-            .summary = "serve predictions over HTTP, or for a stream of images, until stopped",
+            .summary = "serve predictions over HTTP, or for a stream of images",
             .arguments = "WEIGHTS|--selftest URL",
             .takes_weights = XT_WEIGHTS_ALONE,
             .details =
@@ -117,7 +117,7 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
     [XT_COMMAND_MODELS] =
         {
             .name = "models",
-            .summary = "list the networks that there are by name: parameters, operations, input",
+            .summary = "list the networks: parameters, operations, input",
         },
     [XT_COMMAND_DEVICES] =
         {
@@ -171,7 +171,7 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
     [XT_COMMAND_WARMUP] =
         {
             .name = "warmup",
-            .summary = "compile an XPU's kernels ahead of time, into the cache that runs use",
+            .summary = "compile an XPU's kernels ahead of time",
             .details = "Give the network, --batch, --image-size and --classes that the runs will "
                        "use: a kernel is for one shape. Nothing is trained.",
         },
@@ -189,7 +189,7 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
     [XT_COMMAND_SELFTEST] =
         {
             .name = "selftest",
-            .summary = "check every op of the networks on this device against a reference",
+            .summary = "check every op on this device against a reference",
             .arguments = "[WEIGHTS]",
             .takes_weights = XT_WEIGHTS_ALONE,
             .details =
@@ -201,7 +201,7 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
     [XT_COMMAND_CACHE] =
         {
             .name = "cache",
-            .summary = "list, check, delete or transfer the kernels compiled for XPUs",
+            .summary = "list, check, delete or transfer kernels compiled for XPUs",
             .arguments = "info|list|verify|prune|clear|export FILE|import FILE",
             .least_arguments = 1,
             .details = "verify exits with 1 if a kernel is not as it was recorded; such kernels "
@@ -234,11 +234,13 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
             .details = "Shards are OUT-000000.tar and so on: KEY.jpg or KEY.png with the label "
                        "in KEY.txt (plates) or KEY.cls (classes), as in WebDataset; "
                        "files keep their bytes. Pixels (--as pixels) are one file OUT at the "
-                       "network's size, which training takes with --cache disk --cache-file OUT.",
+                       "network's size, which training takes with --image-cache disk "
+                       "--image-cache-file OUT.",
         },
     [XT_COMMAND_HELP] =
         {
             .name = "help",
+            .is_aside = true,
             .summary = "show help on xtrain, or on one command",
             .arguments = "[COMMAND]",
             .details = "With --model it shows that network's defaults.",
@@ -246,17 +248,20 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
     [XT_COMMAND_VERSION] =
         {
             .name = "version",
+            .is_aside = true,
             .summary = "show the versions of xtrain and of the libraries it uses",
         },
     [XT_COMMAND_MAN] =
         {
             .name = "man",
+            .is_aside = true,
             .summary = "write the manual page, or that of a command (xtrain man eval | man -l -)",
             .arguments = "[COMMAND]",
         },
     [XT_COMMAND_SCHEMA] =
         {
             .name = "schema",
+            .is_aside = true,
             .summary = "write the JSON Schema of what a command prints with --json",
             .arguments = "COMMAND|image|progress|evaluation",
             .least_arguments = 1,
@@ -265,6 +270,7 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
     [XT_COMMAND_COMPLETION] =
         {
             .name = "completion",
+            .is_aside = true,
             .summary = "write the completion script of a shell",
             .arguments = "bash|zsh|fish",
             .least_arguments = 1,
@@ -285,6 +291,23 @@ static const struct {
     {"plot", "report"},       {"diff", "compare"},         {"show", "report"},
     {"pack", "data pack"},    {"benchmark", "bench step"}, {"info", "devices"},
 };
+
+static const struct {
+    const char *name;
+    const char *summary;
+} groups[] = {
+    {"data", "before training"},
+    {"bench", "measure speed"},
+};
+
+const char *xt_command_group_summary(const char *name)
+{
+    size_t length = strcspn(name, " ");
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        if (strlen(groups[i].name) == length && strncmp(groups[i].name, name, length) == 0)
+            return groups[i].summary;
+    return "";
+}
 
 const struct xt_command *xt_command_get(enum xt_command_id id)
 {

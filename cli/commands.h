@@ -55,6 +55,7 @@ struct xt_command {
     const char *arguments; /* non-option arguments, for the usage line; NULL: none */
     int least_arguments;
     enum xt_takes_weights takes_weights; /* whether the first argument is weights */
+    bool is_aside;                       /* the overview names it only */
     const char *details;                 /* a paragraph for its help, or NULL */
 };
 
@@ -64,6 +65,8 @@ const struct xt_command *xt_command_get(enum xt_command_id id);
  * XT_COMMAND_COUNT for an unknown name. */
 enum xt_command_id xt_command_find(const char *const *argv, int argc, int *words);
 
+/* What the commands of a group are for; `name` begins with the group's. */
+const char *xt_command_group_summary(const char *name);
 /* True for the first word of two-word commands: "data", "bench". */
 bool xt_command_is_group(const char *word);
 /* Suggests a command for an unknown word: a synonym from another program or the nearest spelling;

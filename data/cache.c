@@ -169,12 +169,12 @@ static enum xt_status create_on_disk(struct xt_cache *cache, struct xt_err *err)
     const char *path = cache->config.path;
     if (!cache->config.source->class->stamp)
         return xt_err_set(err, XT_ERR_USAGE,
-                          "--cache disk: %s are no files whose time could be compared; use "
-                          "--cache ram",
+                          "--image-cache disk: %s are no files whose time could be compared; use "
+                          "--image-cache ram",
                           cache->config.source->description);
     enum xt_status status = xt_file_open_own(path, O_RDWR, &cache->fd, err);
     if (status)
-        return xt_err_prefix(err, "--cache disk: ");
+        return xt_err_prefix(err, "--image-cache disk: ");
     struct shape wanted = shape_of(cache);
     if (is_of(cache, &wanted, &status, err) || status)
         return status;

@@ -513,7 +513,7 @@ static enum xt_status check_config(const struct xt_loader_config *config, struct
     if (config->cache && config->fit == XT_FIT_RANDOM_CROP)
         return xt_err_set(err, XT_ERR_USAGE,
                           "images that are cropped at random differ each time, so that they cannot "
-                          "be cached; use --cache off or --fit stretch");
+                          "be cached; use --image-cache off or --fit stretch");
     if (config->rows.of &&
         (config->rows.of != config->batch || config->rows.count < 1 || !config->drop_last))
         return xt_err_set(err, XT_ERR_USAGE,

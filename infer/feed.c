@@ -89,7 +89,8 @@ enum xt_status xt_feed_open_cache(const struct xt_data_settings *settings, const
     *out = NULL;
     bool disk = settings->cache == XT_CACHE_CHOICE_DISK;
     if (settings->cache_file && !disk)
-        return xt_err_set(err, XT_ERR_USAGE, "--cache-file is the file of --cache disk; give both");
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--image-cache-file is the file of --image-cache disk; give both");
     if (settings->cache == XT_CACHE_CHOICE_OFF)
         return XT_OK;
     if (settings->cache == XT_CACHE_CHOICE_FILES)
@@ -389,7 +390,7 @@ void xt_feed_note_waits(struct xt_feed *feed, const struct xt_loader_config *con
         xt_log_note("loader-bound: steps waited for images %.0f %% of the time; more --workers "
                     "(now %d)%s would help",
                     100 * steps / seconds, xt_loader_workers(feed->loader),
-                    can_cache ? ", or --cache ram with several epochs," : "");
+                    can_cache ? ", or --image-cache ram with several epochs," : "");
     else
         xt_log_detail("compute-bound: steps waited for images %.1f %% of the time, workers for "
                       "steps %.0f %%; more --workers would not help",

@@ -32,9 +32,9 @@ struct xt_loader_config xt_feed_config(const struct xt_data_settings *settings,
 int xt_feed_slots(const struct xt_data_settings *settings);
 enum { XT_FEED_EVALUATION_SLOTS = 3 };
 
-/* Opens the cache requested by --cache and sets it in the loader's configuration; *out is NULL
- * without a cache, and where config's source caches its files itself. `path` is the file of a cache
- * on disk, unless --cache-file names one. Destroy it after the loader. */
+/* Opens the cache requested by --image-cache and sets it in the loader's configuration; *out is
+ * NULL without a cache, and where config's source caches its files itself. `path` is the file of a
+ * cache on disk, unless --image-cache-file names one. Destroy it after the loader. */
 enum xt_status xt_feed_open_cache(const struct xt_data_settings *settings, const char *path,
                                   struct xt_source *source, struct xt_loader_config *config,
                                   struct xt_cache **out, struct xt_err *err);

@@ -35,6 +35,9 @@ static enum xt_status type_out(const struct xt_run_option *option, const char *v
 static const char *changed(const struct xt_run_option *option, const struct xt_weight_file *file)
 {
     const char *then = xt_weight_file_meta(file, option->key);
+    /* What f32 was called. */
+    if (then && strcmp(option->name, "amp") == 0 && strcmp(then, "off") == 0)
+        then = "f32";
     return then && strcmp(then, xt_str_get(&option->value)) != 0 ? then : NULL;
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times training steps of xtrain and of PyTorch, alternating, and prints their medians.
 
-usage: against-torch.py NETWORK[,...] [--batch 16] [--size 224] [--amp off|bf16] [--threads 2] [--turns 3] [--steps 6]
+usage: against-torch.py NETWORK[,...] [--batch 16] [--size 224] [--amp f32|bf16] [--threads 2] [--turns 3] [--steps 6]
                         [--xtrain build/xtrain]          needs torch and torchvision; NETWORK is a name in both
 
 A turn is one process of each. PyTorch's step: zero the gradients, forward (autocast for bf16), cross entropy, backward,
@@ -62,7 +62,7 @@ def turn(args, network):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument('network')
-    parser.add_argument('--amp', default='off', choices=['off', 'bf16'])
+    parser.add_argument('--amp', default='f32', choices=['f32', 'bf16'])
     parser.add_argument('--xtrain', default='build/xtrain')
     parser.add_argument('--torch', action='store_true', help=argparse.SUPPRESS)
     for name, value in (('batch', 16), ('size', 224), ('threads', 2), ('turns', 3), ('steps', 6)):
@@ -80,7 +80,7 @@ def main():
         ratios = sorted(t[1]['ms'] / t[0]['step_ms'] for t in turns)
         first = statistics.median(t[0]['first_step_seconds'] for t in turns)
         peak = max(t[0]['peak_rss_mb'] for t in turns)
-        print(f'| {network} {"f32" if args.amp == "off" else args.amp} | {ours:.0f} | {theirs:.0f} | '
+        print(f'| {network} {args.amp} | {ours:.0f} | {theirs:.0f} | '
               f'{theirs / ours:.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) | {first:.1f} | {peak:.0f} | '
               f'{max(t[1]["peak"] for t in turns):.0f} / {max(t[1]["own"] for t in turns):.0f} |', flush=True)
 

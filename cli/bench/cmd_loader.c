@@ -333,7 +333,7 @@ static enum xt_status report(const struct bench *bench, const struct xt_settings
     xt_report_add(report, "images_per_s", "  loader", "%10.0f images/s", rate);
     if (keeps)
         xt_report_add(report, NULL, "", " (small files from memory; %s reads them each time)",
-                      "--cache off");
+                      "--image-cache off");
     xt_report_add(report, "decode_only_images_per_s", "  decode only",
                   "%10.0f images/s (whole images, from memory)", decode_rate);
     xt_report_add(report, "efficiency", "  efficiency", "%10.3f", rate / decode_rate);

@@ -167,6 +167,6 @@ void xt_bench_describe(struct xt_report *report, const struct xt_bench_run *runs
     const struct xt_bench_step *r = &runs[fastest].result;
     xt_report_add(report, "fastest", NULL, "%d", fastest);
     xt_report_line(report, "fastest: --device %s --amp %s --batch %d, %.1f images/s",
-                   runs[fastest].device, r->dtype == XT_F32 ? "off" : xt_dtype_name(r->dtype),
+                   runs[fastest].device, r->dtype == XT_F32 ? "f32" : xt_dtype_name(r->dtype),
                    r->batch, xt_bench_images_per_s(r));
 }

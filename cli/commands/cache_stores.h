@@ -27,7 +27,7 @@ struct xt_cache_stores {
     size_t capacity;
 };
 
-/* `given`: --cache-dir, or NULL. Clear them also after a failure. */
+/* `given`: --kernel-cache-dir, or NULL. Clear them also after a failure. */
 enum xt_status xt_cache_stores_read(struct xt_cache_stores *stores, const char *given,
                                     struct xt_err *err);
 void xt_cache_stores_clear(struct xt_cache_stores *stores);

@@ -485,8 +485,8 @@ static void describe_packed(struct xt_report *report, const struct xt_packed *pa
     double megabytes = (double)packed->bytes / 1e6;
     if (s->dataset.pack_as == XT_PACK_PIXELS)
         xt_report_line(report,
-                       "%s (%.1f MB of pixels) in %s; training takes them with --cache disk "
-                       "--cache-file %s",
+                       "%s (%.1f MB of pixels) in %s; training takes them with --image-cache disk "
+                       "--image-cache-file %s",
                        images.text, megabytes, out, out);
     else if (packed->shards == 1)
         xt_report_line(report, "%s (%.1f MB) in %s-000000.tar", images.text, megabytes, out);

@@ -184,7 +184,7 @@ static void hint_at_bf16(const struct xt_options *options, const struct xt_run_s
         return;
     xt_log_result(out,
                   "this CPU has bf16 arithmetic, which may be several times as fast (--amp bf16); "
-                  "measure it with: xtrain bench step --model %s --batch %d --amp off,bf16",
+                  "measure it with: xtrain bench step --model %s --batch %d --amp f32,bf16",
                   options->values.network.model, run->network->batch);
 }
 

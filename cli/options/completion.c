@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/options/help_writer.h"
+#include "cli/options/meanings.h"
 
 /* ---- bash ---- */
 
@@ -185,11 +186,10 @@ static void put_clause(struct xt_help_writer *writer, const char *help, const ch
 static void zsh_option(struct xt_help_writer *writer, const struct xt_option *option,
                        enum xt_command_id command)
 {
-    (void)command;
     const char *const *words = xt_help_words(writer, option);
     xt_help_put(writer, "      '--%s%s[", xt_option_spelling(option),
                 option->type->takes_value ? "=" : "");
-    put_clause(writer, option->help, "[]:\\");
+    put_clause(writer, xt_option_meaning(option, command), "[]:\\");
     xt_help_put(writer, "]");
     if (words) {
         xt_help_put(writer, ":value:(");
@@ -258,7 +258,7 @@ static void fish_option(struct xt_help_writer *writer, const struct xt_option *o
         xt_help_put(writer, "'");
     }
     xt_help_put(writer, " -d '");
-    put_clause(writer, option->help, "\\");
+    put_clause(writer, xt_option_meaning(option, command), "\\");
     xt_help_put(writer, "'\n");
 }
 

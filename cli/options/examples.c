@@ -41,10 +41,10 @@ static const struct xt_help_page pages[XT_COMMAND_COUNT] = {
                                "model batch amp steps profile why against beside threads xpu"},
     [XT_COMMAND_BENCH_INFER] =
         {{"xtrain bench infer --model lprnet --batch 1,32", "xtrain bench infer runs/a"},
-         "model init batch steps profile image-size classes threads xpu json"},
+         "model amp batch steps profile image-size classes threads xpu json"},
     [XT_COMMAND_BENCH_LOADER] =
         {{"xtrain bench loader --model lprnet --data plates/train --workers 2"},
-         "model data workers batch cache fit augment image-size xpu json"},
+         "model data workers batch image-cache fit augment image-size xpu json"},
     [XT_COMMAND_BENCH_START] =
         {{"xtrain bench start --model lprnet --batch 64 --amp f32,bf16 --xpu"},
          "model batch amp image-size classes threads xpu json"},

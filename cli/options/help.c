@@ -6,6 +6,7 @@
 
 #include "cli/options/examples.h"
 #include "cli/options/help_writer.h"
+#include "cli/options/meanings.h"
 
 enum { HELP_COLUMN = 28, COMMAND_COLUMN = 14 };
 
@@ -28,9 +29,9 @@ static const struct {
     const char *command;
     const char *what;
 } examples[] = {
-    {"xtrain --model lprnet", "train on synthetic plates"},
-    {"xtrain --model lprnet --data plates/train --val plates/val", "train on your own"},
-    {"xtrain predict runs/NAME/best.safetensors plates/", "predict with its weights"},
+    {"xtrain --model lprnet", "train on drawn plates"},
+    {"xtrain --model lprnet --data plates/train --val plates/val", "on your own"},
+    {"xtrain predict runs/NAME photos/", "use what it learnt"},
 };
 enum { EXAMPLES = sizeof examples / sizeof *examples };
 
@@ -90,6 +91,8 @@ static enum xt_status describe_values(struct xt_help_writer *writer, const struc
         return status;
     if (option->needed >> command & 1)
         return xt_str_printf(text, err, "%sneeded", between);
+    if (strstr(xt_option_meaning(option, command), "unless given"))
+        return XT_OK;
     const char *own = recipe_value(writer, option);
     if (own && is_flag)
         own = strcmp(own, "true") == 0 ? "on" : "off";
@@ -112,11 +115,12 @@ static void describe(struct xt_help_writer *writer, const struct xt_option *opti
                      enum xt_command_id command, struct xt_str *text)
 {
     struct xt_str values = {0};
+    const char *meaning = xt_option_meaning(option, command);
     enum xt_status status = describe_values(writer, option, command, &values);
     if (!status && values.length)
-        status = xt_str_printf(text, writer->err, "%s (%s)", option->help, xt_str_get(&values));
+        status = xt_str_printf(text, writer->err, "%s (%s)", meaning, xt_str_get(&values));
     else if (!status)
-        status = xt_str_printf(text, writer->err, "%s", option->help);
+        status = xt_str_printf(text, writer->err, "%s", meaning);
     xt_str_clear(&values);
     if (!writer->status)
         writer->status = status;
@@ -243,19 +247,54 @@ enum xt_status xt_help_group(const char *group, struct xt_str *out, struct xt_er
     return writer.status;
 }
 
+/* "check|split|pack: " for a group. */
+static void put_group(struct xt_help_writer *writer, const char *name)
+{
+    size_t length = strcspn(name, " ");
+    char text[256] = "";
+    for (int id = 0; id < XT_COMMAND_COUNT; id++) {
+        const char *other = xt_command_get((enum xt_command_id)id)->name;
+        if (strncmp(other, name, length + 1) == 0)
+            xt_str_append_to(text, sizeof text, "%s%s", *text ? ", " : "", other + length + 1);
+    }
+    size_t start = writer->out->length;
+    xt_help_put(writer, "  %.*s", (int)length, name);
+    xt_str_append_to(text, sizeof text, ": %s", xt_command_group_summary(name));
+    put_wrapped(writer, writer->out->length - start, COMMAND_COLUMN, text);
+}
+
+/* Commands that print what others do are named in one line. */
+static void put_commands(struct xt_help_writer *writer)
+{
+    const char *last = "";
+    for (int id = 0; id < XT_COMMAND_COUNT; id++) {
+        const struct xt_command *command = xt_command_get((enum xt_command_id)id);
+        size_t length = strcspn(command->name, " ");
+        if (command->name[length] && strncmp(command->name, last, length) != 0)
+            put_group(writer, command->name);
+        else if (!command->name[length] && !command->is_aside)
+            put_summary(writer, command);
+        last = command->name;
+    }
+    xt_help_put(writer, "Also:");
+    for (int id = 0; id < XT_COMMAND_COUNT; id++)
+        if (xt_command_get((enum xt_command_id)id)->is_aside)
+            xt_help_put(writer, " %s", xt_command_get((enum xt_command_id)id)->name);
+    xt_help_put(writer, "\n");
+}
+
 enum xt_status xt_help_overview(struct xt_str *out, struct xt_err *err)
 {
     struct xt_help_writer writer = {.out = out, .err = err};
     xt_help_put(&writer,
-                "xtrain trains image networks on Intel hardware: CPUs, and GPUs with --xpu.\n\n"
-                "Usage: xtrain [COMMAND] [OPTIONS]\n\nExamples:\n");
+                "xtrain trains image networks on Intel hardware: CPUs, and GPUs with --xpu.\n"
+                "Usage: xtrain [COMMAND] [OPTIONS]\n\n");
     for (size_t i = 0; i < EXAMPLES; i++)
-        xt_help_put(&writer, "  %-62s # %s\n", examples[i].command, examples[i].what);
+        xt_help_put(&writer, "  %-58s # %s\n", examples[i].command, examples[i].what);
     put_heading(&writer, "Commands");
-    for (int id = 0; id < XT_COMMAND_COUNT; id++)
-        put_summary(&writer, xt_command_get((enum xt_command_id)id));
-    xt_help_put(&writer, "\n`xtrain help COMMAND` shows examples and the options that are used, "
-                         "`xtrain help COMMAND --all` all.\n");
+    put_commands(&writer);
+    xt_help_put(&writer, "\n`xtrain help COMMAND`: examples and the usual options; with --all "
+                         "every option.\n");
     return writer.status;
 }
 
@@ -308,7 +347,7 @@ static void man_option(struct xt_help_writer *writer, const struct xt_option *op
 static void man_own_option(struct xt_help_writer *writer, const struct xt_option *option,
                            enum xt_command_id command)
 {
-    if (!xt_option_is_for(option, XT_COMMAND_TRAIN))
+    if (!xt_option_is_for(option, XT_COMMAND_TRAIN) || xt_option_means_otherwise(option, command))
         man_option(writer, option, command);
 }
 
@@ -317,7 +356,9 @@ static bool has_own_option(enum xt_command_id command)
     size_t count = 0;
     const struct xt_option *table = xt_option_table(&count);
     for (size_t i = 0; i < count; i++)
-        if (xt_option_is_for(&table[i], command) && !xt_option_is_for(&table[i], XT_COMMAND_TRAIN))
+        if (xt_option_is_listed(&table[i], command) &&
+            (!xt_option_is_for(&table[i], XT_COMMAND_TRAIN) ||
+             xt_option_means_otherwise(&table[i], command)))
             return true;
     return false;
 }
@@ -364,7 +405,7 @@ enum xt_status xt_help_man(const struct xt_option_models *models, struct xt_str 
                          "The other commands take a subset of these; \\fBxtrain "
                          "\\fICOMMAND\\fB \\-\\-help\\fR lists them.\n");
     xt_help_for_options(&writer, XT_COMMAND_TRAIN, man_heading, man_option);
-    xt_help_put(&writer, ".SH OPTIONS THAT TRAIN DOES NOT HAVE\n");
+    xt_help_put(&writer, ".SH OPTIONS THAT TRAIN DOES NOT HAVE, OR THAT MEAN SOMETHING ELSE\n");
     for (int id = 0; id < XT_COMMAND_COUNT; id++)
         man_own_options(&writer, (enum xt_command_id)id);
     xt_help_put(

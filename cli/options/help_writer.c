@@ -43,7 +43,7 @@ void xt_help_for_options(struct xt_help_writer *writer, enum xt_command_id comma
     const struct xt_option *table = xt_option_table(&count);
     int group = -1;
     for (size_t i = 0; i < count; i++) {
-        if (table[i].hidden || !xt_option_is_for(&table[i], command))
+        if (!xt_option_is_listed(&table[i], command))
             continue;
         if (heading && (int)table[i].group != group)
             heading(writer, xt_option_group_title(table[i].group));

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/config.h"
+#include "cli/options/meanings.h"
 #include "cli/options/settle.h"
 #include "cli/options/suggest.h"
 #include "cli/options/weights.h"
@@ -229,7 +230,9 @@ static enum xt_status take_long(struct cursor *cursor, struct xt_err *err)
         return xt_err_set(err, XT_ERR_USAGE, "--%s has no --no- form", positive->name);
     if (!option)
         option = positive;
-    if (!option || length >= sizeof shown)
+    bool internal = option && strcmp(xt_option_spelling(option), on ? name : name + 3) != 0 &&
+                    !xt_option_is_for(option, command);
+    if (!option || internal || length >= sizeof shown)
         return unknown_option(shown, name, command, err);
     if (!xt_option_is_for(option, command))
         return wrong_command(option, command, err);
@@ -651,7 +654,8 @@ static enum xt_status check_needed(const struct xt_options *options,
             is_model && models && models->names[0] ? models->names[0] : table[i].value;
         return xt_err_set(err, XT_ERR_USAGE,
                           "xtrain %s needs --%s %s (%s); `xtrain %s --help` tells more",
-                          command->name, table[i].name, example, table[i].help, command->name);
+                          command->name, table[i].name, example,
+                          xt_option_meaning(&table[i], options->command), command->name);
     }
     return XT_OK;
 }

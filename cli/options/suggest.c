@@ -80,7 +80,7 @@ static const char *nearest(const char *name, enum xt_command_id command)
     const char *names[XT_OPTIONS_MAX];
     size_t own = 0;
     for (size_t i = 0; i < count; i++)
-        if (!table[i].hidden && xt_option_is_for(&table[i], command))
+        if (xt_option_is_listed(&table[i], command))
             names[own++] = xt_option_spelling(&table[i]);
     return xt_str_nearest(name, names, own);
 }

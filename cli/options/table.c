@@ -57,7 +57,6 @@ enum {
 static const char *const bn_names[] = {"auto", "batch", "frozen", NULL};
 static const char *const blank_names[] = {"auto", "first", "last", "none", NULL};
 static const char *const norm_names[] = {"auto", "sample", "batch", NULL};
-static const char *const amp_names[] = {"off", "bf16", "fp16", "int8", NULL};
 static const char *const type_names[] = {"f32", "bf16", "fp16", "int8", NULL};
 static const char *const export_names[] = {"f32", "fp16", "int8", NULL};
 static const char *const purpose_names[] = {"train", "eval", "predict", NULL};
@@ -91,14 +90,11 @@ static const struct xt_option table[] = {
      XT_GROUP_DATA, TRAIN | EVAL | PREDICT | DIFF | LOADER | WARM | CHECK | SPLIT | PACK,
      FIELD(source, data.images), .value = "DIR|LIST|synth:...", .needed = LOADER,
      .resume = XT_RESUME_SAYS},
-    {"val",
-     "images to evaluate on while training, given as for --data; eval uses them if --data is "
-     "not on its command line, and data check looks for images in both",
-     XT_GROUP_DATA, TRAIN | EVAL | CHECK, FIELD(source, data.val), .value = "DIR|LIST|synth:...",
-     .shared = true},
+    {"val", "images to evaluate on while training, given as for --data", XT_GROUP_DATA,
+     TRAIN | EVAL | CHECK, FIELD(source, data.val), .value = "DIR|LIST|synth:...", .shared = true},
     {"val-part",
      "hold out this fraction of --data for evaluation, chosen by --seed; all pictures of one plate "
-     "are in the same part (data split: 0.1 unless given)",
+     "are in the same part",
      XT_GROUP_DATA, TRAIN | SPLIT, REAL(data.val_part, 0, 1, NULL), .resume = XT_RESUME_REFUSES,
      .above_min = true, .below_max = true},
     {"negatives",
@@ -110,7 +106,8 @@ static const struct xt_option table[] = {
     {"negatives-part", "their part of each batch, on average", XT_GROUP_DATA, TRAIN,
      REAL(data.negatives_part, 0, 1, "0.1"), .resume = XT_RESUME_SAYS, .below_max = true},
     {"init",
-     "trained weights to fine-tune or evaluate: .safetensors, PyTorch's .pth, or a run's folder",
+     "fine-tuning: begin with these trained weights: .safetensors, PyTorch's .pth, or a run's "
+     "folder",
      XT_GROUP_DATA, TRAIN | EVAL | INFER | WARM, FIELD(path, network.init), .value = "FILE",
      .needed = EVAL, .shared = true},
     {"random-init", "begin with random weights instead of those in the ONNX file of --model",
@@ -182,7 +179,7 @@ static const struct xt_option table[] = {
     {"print-config", "print every setting and where it came from, as a file for --config, and exit",
      XT_GROUP_RUN, NETWORK, FLAG(request.print_config, "false"), .not_in_config = true},
     {"parse-only", "check the command line and the config file, and exit", XT_GROUP_RUN, EVERY,
-     FLAG(request.parse_only, "false"), .not_in_config = true, .hidden = true},
+     FLAG(request.parse_only, "false"), .not_in_config = true, .unlisted = EVERY},
     {"dry-run", "show settings, parameters, memory and where each operation would run, and exit",
      XT_GROUP_RUN, TRAIN, FLAG(request.dry_run, "false"), .not_in_config = true, .shared = true},
     {"resume",
@@ -192,9 +189,8 @@ static const struct xt_option table[] = {
      XT_GROUP_RUN, TRAIN, FIELD(path, record.resume), .value = "auto|PATH"},
     {"epochs", "the number of passes over the training images", XT_GROUP_RUN, TRAIN,
      INTEGER(run.epochs, 1, 1000000, NULL), .by_model = true, .shared = true},
-    {"steps",
-     "the length of the run in steps; overrides --epochs; bench: the number of timed steps (12)",
-     XT_GROUP_RUN, TRAIN | STEP | INFER | SCALE, INT64(run.steps, 1, 1e15, NULL), .by_model = true,
+    {"steps", "the length of the run in steps; overrides --epochs", XT_GROUP_RUN,
+     TRAIN | STEP | INFER | SCALE, INT64(run.steps, 1, 1e15, NULL), .by_model = true,
      .shared = true},
     {"max-time",
      "train for at most this time, then evaluate, save and exit with code 0; 0: no limit",
@@ -235,10 +231,8 @@ static const struct xt_option table[] = {
     {"keep", "the number of newest checkpoints to keep, besides the last and best weights",
      XT_GROUP_RUN, TRAIN, INTEGER(record.keep, 1, 10000, "2")},
 
-    {"batch",
-     "images per step; auto: as many as fit in the device's memory, for train, eval, predict and "
-     "bench step; serve: the largest batch, 16 unless given",
-     XT_GROUP_RECIPE, NETWORK | BENCH | LOADER | SELFTEST | INFER | WARM | SCALE,
+    {"batch", "images per step; auto: as many as fit in the device's memory", XT_GROUP_RECIPE,
+     NETWORK | BENCH | LOADER | SELFTEST | INFER | WARM | SCALE,
      INTEGER(network.batch, 1, 65536, "64"), .lists = STEP | INFER, .resume = XT_RESUME_REFUSES,
      .automatic = TRAIN | EVAL | PREDICT | STEP, .by_model = true},
     {"accumulate",
@@ -337,9 +331,9 @@ static const struct xt_option table[] = {
      XT_GROUP_MACHINE, TRAIN, DURATION(run.device_timeout, 0, 1e9, "0")},
     {"amp",
      "mixed precision: the type of activations and of the arithmetic on them; weights stay "
-     "float32. int8 is for eval and predict (see --calibrate)",
+     "f32",
      XT_GROUP_MACHINE, NETWORK | BENCH | SELFTEST | SCALE | INFER,
-     CHOICE(network.amp, amp_names, "off"), .lists = BENCH | INFER, .several = "compare",
+     CHOICE(network.amp, type_names, "f32"), .lists = BENCH | INFER, .several = "compare",
      .resume = XT_RESUME_SAYS},
     {"threads",
      "threads that compute; the last bits of results depend on it; 0: as many as the process may "
@@ -359,20 +353,23 @@ static const struct xt_option table[] = {
      XT_GROUP_MACHINE, TRAIN | BENCH, FLAG(network.recompute, "false")},
     {"slots", "batches that are prepared ahead of the step, at least 2; 0: 4", XT_GROUP_MACHINE,
      TRAIN | LOADER | WARM, INTEGER(data.slots, 0, XT_SLOTS_MAX, "0")},
-    {"cache",
+    {"image-cache",
      "what is cached for later epochs of training: files, the bytes of small image files (up to 32 "
      "KiB), in memory; ram, decoded images at the network's size; disk, the same in cache.bin in "
      "the run's folder",
-     XT_GROUP_MACHINE, TRAIN | LOADER, CHOICE(data.cache, cache_names, "files")},
-    {"cache-limit",
-     "the size limit of --cache; images beyond it are read and decoded each time; 0: half of the "
+     XT_GROUP_MACHINE, TRAIN | LOADER, CHOICE(data.cache, cache_names, "files"), .was = "cache"},
+    {"image-cache-limit",
+     "the size limit of --image-cache; images beyond it are read and decoded each time; 0: half of "
+     "the "
      "free memory, for files at most 256, on disk no limit",
-     XT_GROUP_MACHINE, TRAIN | LOADER, INTEGER(data.cache_limit, 0, 100000000, "0"),
-     .value = "MIB"},
-    {"cache-file",
-     "the file of --cache disk, which several runs may share and data pack --as pixels writes "
+     XT_GROUP_MACHINE, TRAIN | LOADER, INTEGER(data.cache_limit, 0, 100000000, "0"), .value = "MIB",
+     .was = "cache-limit"},
+    {"image-cache-file",
+     "the file of --image-cache disk, which several runs may share and data pack --as pixels "
+     "writes "
      "in advance; without it cache.bin in the run's folder",
-     XT_GROUP_MACHINE, TRAIN | LOADER, FIELD(path, data.cache_file), .value = "FILE"},
+     XT_GROUP_MACHINE, TRAIN | LOADER, FIELD(path, data.cache_file), .value = "FILE",
+     .was = "cache-file"},
     {"sync-bn",
      "with several processes (mpirun, srun): batch norms use the images of all, so that they "
      "train as one would; --no-sync-bn uses each one's own, for large shares and for XPUs",
@@ -393,25 +390,25 @@ static const struct xt_option table[] = {
      "with an XPU, images are decoded into memory that it reads directly; without, they are copied "
      "there first",
      XT_GROUP_MACHINE, NETWORK | WARM, FLAG(device.pin_memory, "true")},
-    {"cache-dir",
+    {"kernel-cache-dir",
      "the folder of kernels compiled for an XPU; without it $XTRAIN_CACHE_DIR, else "
      "$XDG_CACHE_HOME/xtrain, else ~/.cache/xtrain",
      XT_GROUP_MACHINE, NETWORK | STEP | INFER | LOADER | CACHE | SELFTEST | WARM | VERIFY,
-     FIELD(path, device.cache_dir), .value = "DIR"},
+     FIELD(path, device.cache_dir), .value = "DIR", .was = "cache-dir"},
     {"kernel-cache",
      "cache the kernels compiled for an XPU, so that the next start need not compile them",
      XT_GROUP_MACHINE, NETWORK | STEP | INFER | LOADER | SELFTEST | VERIFY,
      FLAG(device.kernel_cache, "true")},
-    {"max-size", "cache prune: keep the newest kernels up to this size; 0: no limit",
-     XT_GROUP_MACHINE, CACHE, INTEGER(prune.max_size, 0, 1000000, "0"), .value = "MB"},
-    {"max-age", "cache prune: keep kernels that were used within this time (720h); 0: no limit",
+    {"max-size", "prune: keep the newest kernels up to this size; 0: no limit", XT_GROUP_MACHINE,
+     CACHE, INTEGER(prune.max_size, 0, 1000000, "0"), .value = "MB"},
+    {"max-age", "prune: keep kernels that were used within this time (720h); 0: no limit",
      XT_GROUP_MACHINE, CACHE, DURATION(prune.max_age, 0, 1e9, "0")},
     {"fuse",
      "fold batch norms into the convolutions before them, with the sums and ReLUs that follow",
      XT_GROUP_MACHINE, EVAL | ANSWER | EXPORT | WARM, FLAG(network.fuse, "true"), .shared = true},
     {"compare", "evaluate in each of these types, one table: f32,bf16,int8", XT_GROUP_MACHINE, EVAL,
      CHOICE(eval.compare, type_names, NULL), .value = "TYPE,...", .lists = EVAL,
-     .not_in_config = true, .shared = true, .hidden = true},
+     .not_in_config = true, .shared = true, .unlisted = EVERY},
     {"for", "compile for these: train,eval,predict", XT_GROUP_MACHINE, WARM,
      CHOICE(warm.purpose, purpose_names, "train"), .value = "PURPOSE,...", .lists = WARM,
      .not_in_config = true},
@@ -424,9 +421,7 @@ static const struct xt_option table[] = {
      .lists = WARM, .not_in_config = true, .spelt = "amp"},
     {"calibrate",
      "int8 quantization: representative images, from which the ranges of the network's tensors are "
-     "measured; "
-     "labels are not needed. Without it eval uses `data` of --config, else the images that it "
-     "evaluates on, and says so; predict and export need it",
+     "measured; labels are not needed",
      XT_GROUP_MACHINE, EVAL | ANSWER | EXPORT, FIELD(source, answer.calibrate),
      .value = "DIR|LIST|synth:...", .shared = true},
     {"calibrate-images", "how many of them are used, evenly spaced", XT_GROUP_MACHINE,
@@ -538,24 +533,19 @@ static const struct xt_option table[] = {
     {"beside", "measure beside this many processes that keep CPUs busy", XT_GROUP_MACHINE, STEP,
      INTEGER(bench.beside, 0, 4096, "0"), .lists = STEP, .not_in_config = true},
 
-    {"against",
-     "compare with an earlier --json file; slower by more than 10 % exits with 1; for data "
-     "check: other images, which should not be among these",
+    {"against", "compare with an earlier --json file; slower by more than 10 % exits with 1",
      XT_GROUP_OUTPUT, STEP | CHECK, FIELD(path, bench.against), .value = "OLD.json",
-     .not_in_config = true},
+     .not_in_config = true, .unlisted = CHECK},
 
     {"replay",
      "train up to N recorded steps again from a checkpoint and compare the bits (on another "
      "instruction set or thread count: losses within a tenth); 0: do not",
      XT_GROUP_RUN, VERIFY, INT64(trust.replay, 0, 1e15, "0"), .value = "N", .not_in_config = true},
-    {"sign",
-     "sign the record, or the exported cache, with this key by ssh-keygen -Y sign, into FILE.sig",
+    {"sign", "sign the run's record with this key by ssh-keygen -Y sign, into proof.json.sig",
      XT_GROUP_OUTPUT, TRAIN | CACHE, FIELD(path, trust.sign), .value = "KEY",
      .not_in_config = true},
-    {"key",
-     "require that the record, or the cache to import, is signed by the owner of this public key",
-     XT_GROUP_OUTPUT, VERIFY | CACHE, FIELD(path, trust.key), .value = "PUB",
-     .not_in_config = true},
+    {"key", "require that the record is signed by the owner of this public key", XT_GROUP_OUTPUT,
+     VERIFY | CACHE, FIELD(path, trust.key), .value = "PUB", .not_in_config = true},
 
     {"merge",
      "compare machines by the files that doctor --json wrote on each: which one differs in driver, "
@@ -600,10 +590,15 @@ const char *xt_option_group_title(enum xt_option_group group)
     return group_titles[group];
 }
 
+static bool is_old(const struct xt_option *option, const char *name)
+{
+    return option->was && strcmp(option->was, name) == 0;
+}
+
 const struct xt_option *xt_option_find(const char *name)
 {
     for (size_t i = 0; i < TABLE_COUNT; i++)
-        if (strcmp(table[i].name, name) == 0)
+        if (strcmp(table[i].name, name) == 0 || is_old(&table[i], name))
             return &table[i];
     return NULL;
 }
@@ -611,7 +606,7 @@ const struct xt_option *xt_option_find(const char *name)
 const struct xt_option *xt_option_find_for(const char *name, enum xt_command_id command)
 {
     for (size_t i = 0; i < TABLE_COUNT; i++)
-        if (strcmp(xt_option_spelling(&table[i]), name) == 0 &&
+        if ((strcmp(xt_option_spelling(&table[i]), name) == 0 || is_old(&table[i], name)) &&
             xt_option_is_for(&table[i], command))
             return &table[i];
     return xt_option_find(name);
@@ -633,6 +628,11 @@ bool xt_option_is_for(const struct xt_option *option, enum xt_command_id command
     if (command == XT_COMMAND_SWEEP)
         command = XT_COMMAND_TRAIN;
     return (option->commands >> command & 1) != 0;
+}
+
+bool xt_option_is_listed(const struct xt_option *option, enum xt_command_id command)
+{
+    return xt_option_is_for(option, command) && !(option->unlisted >> command & 1);
 }
 
 bool xt_option_binds_ranks(const struct xt_option *option)

@@ -23,6 +23,8 @@ const char *xt_option_spelling(const struct xt_option *option);
 /* Its index in the table. */
 size_t xt_option_index(const struct xt_option *option);
 bool xt_option_is_for(const struct xt_option *option, enum xt_command_id command);
+/* Whether help, manual and completion name it there. */
+bool xt_option_is_listed(const struct xt_option *option, enum xt_command_id command);
 /* Whether all ranks need the same value: weights depend on it, or it is marked as shared. */
 bool xt_option_binds_ranks(const struct xt_option *option);
 /* True for flags with a --no- form. Requests (--help, --print-config) have none. */

@@ -67,7 +67,7 @@ enum xt_option_group {
 
 struct xt_option {
     const char *name; /* as typed, without "--"; the key of a config file has _ for - */
-    const char *help;
+    const char *help; /* see xt_option_meaning */
     enum xt_option_group group;
     unsigned commands; /* bits 1 << enum xt_command_id: commands that have it */
     const struct xt_option_type *type;
@@ -88,7 +88,8 @@ struct xt_option {
     bool not_in_config;  /* command line only */
     const char *spelt;   /* help's name for the option, also understood; NULL: `name` */
     const char *several; /* the option that takes a list given for this one; NULL: none */
-    bool hidden;         /* in no help, manual or completion */
+    const char *was;     /* an earlier name, still understood; NULL: none */
+    unsigned unlisted;   /* bits: commands that have it, but name it nowhere */
     bool shared;         /* several ranks have to agree on it, though weights do not depend on it */
 };
 

@@ -108,7 +108,7 @@ static enum xt_status check_ours(struct xt_kernel_cache *cache, const char *abou
         return xt_err_set(err, XT_ERR_DEVICE,
                           "the kernels in %s, made ahead of time, are not for this machine (%s), "
                           "and cannot be removed; go without by --no-kernel-cache, or name another "
-                          "--cache-dir",
+                          "--kernel-cache-dir",
                           cache->folder, why);
     xt_log_warn("%s made ahead of time, not used: %s; compiling afresh", count.text, why);
     return XT_OK;

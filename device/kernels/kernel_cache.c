@@ -381,7 +381,7 @@ enum xt_status xt_kernel_cache_base(const char *given, char **out, struct xt_err
         return status;
     return xt_err_set(err, XT_ERR_RUN,
                       "there is no folder for the kernel cache: HOME is not set; name one with "
-                      "--cache-dir");
+                      "--kernel-cache-dir");
 }
 
 /* By name and size, so that a cache can be carried to a machine with the same files. */

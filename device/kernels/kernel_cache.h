@@ -70,7 +70,7 @@ enum xt_status xt_cache_files_record_taken(const char *folder, const struct xt_c
 /* The value of a "# key: value" line of an index; "not told" if there is none. */
 void xt_cache_about(const char *about, const char *key, char *out, size_t room);
 
-/* BASE: `given` (--cache-dir) or $XTRAIN_CACHE_DIR, else $XDG_CACHE_HOME/xtrain, else
+/* BASE: `given` (--kernel-cache-dir) or $XTRAIN_CACHE_DIR, else $XDG_CACHE_HOME/xtrain, else
  * ~/.cache/xtrain; into *out (free). */
 enum xt_status xt_kernel_cache_base(const char *given, char **out, struct xt_err *err);
 

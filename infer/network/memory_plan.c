@@ -19,7 +19,7 @@ const char *xt_memory_part_name(enum xt_memory_part part)
         [XT_MEMORY_ACTIVATIONS] = "activations and gradients",
         [XT_MEMORY_EVALUATION] = "activations of evaluation",
         [XT_MEMORY_SLOTS] = "batch slots, the loader",
-        [XT_MEMORY_CACHE] = "images cached by --cache",
+        [XT_MEMORY_CACHE] = "images cached by --image-cache",
         [XT_MEMORY_PINNED] = "behind pinned memory",
         [XT_MEMORY_SCRATCH] = "the loops' scratch",
         [XT_MEMORY_FILES] = "a checkpoint's copies",

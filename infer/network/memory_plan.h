@@ -20,7 +20,7 @@ enum xt_memory_part {
     XT_MEMORY_ACTIVATIONS, /* and their gradients */
     XT_MEMORY_EVALUATION,  /* activations of an XPU's separate evaluation graph while it trains */
     XT_MEMORY_SLOTS,       /* batches, and the loader's order of the images */
-    XT_MEMORY_CACHE,       /* limit of --cache */
+    XT_MEMORY_CACHE,       /* limit of --image-cache */
     XT_MEMORY_PINNED,      /* what the runtime allocates on an XPU for pinned host memory */
     XT_MEMORY_SCRATCH,     /* scratch of the loops */
     XT_MEMORY_FILES,       /* copies while a checkpoint is written, or weights are read */
@@ -55,7 +55,7 @@ struct xt_memory_use {
     int evaluation_slots; /* while training; 0: nothing is evaluated */
     bool pinned;
     size_t samples; /* in the sources */
-    double cache;   /* bytes of --cache on the host */
+    double cache;   /* bytes of --image-cache on the host */
     double held;    /* of a resumed run's checkpoint, allocated already */
 };
 

@@ -1,6 +1,9 @@
-"""check_json.py XTRAIN NAME [CODE] <OUTPUT: each line is a JSON object as `xtrain schema NAME` says; the last one, if there
-are several. CODE is the exit code that it must name. Covers the keywords that xtrain's schemas use, and refuses others."""
+"""check_json.py XTRAIN PAGE FILE...: each line is a JSON object as `xtrain schema` says, and PAGE describes its names. A
+file is called N.NAME.CODE: the schema of its last line, and the exit code that this must name. Covers the keywords that
+xtrain's schemas use, and refuses others."""
+import functools
 import json
+import os
 import re
 import subprocess
 import sys
@@ -47,18 +50,33 @@ def faults(schema, value, at):
         yield from faults(schema.get(branch, {}), value, at)
 
 
+@functools.lru_cache(None)
 def schema_of(name):
     text = subprocess.run([sys.argv[1], 'schema', name], check=True, capture_output=True, text=True).stdout
     return json.loads(text)
 
 
-lines = sys.stdin.read().splitlines()
-wrong = [] if lines else ['nothing was printed']
-for number, line in enumerate(lines):
-    thing = json.loads(line)
-    name = sys.argv[2] if number == len(lines) - 1 else thing['schema']['name']
-    wrong += faults(schema_of(name), thing, f'{name} {number}')
-    if number == len(lines) - 1 and len(sys.argv) > 3 and thing['exit_code'] != int(sys.argv[3]):
-        wrong.append(f'exit_code is {thing["exit_code"]}, not {sys.argv[3]}')
+def names(schema):
+    for name, inner in schema.get('properties', {}).items():
+        yield name
+        yield from names(inner)
+        yield from names(inner.get('items', {}))
+
+
+with open(sys.argv[2]) as file:
+    page = file.read()
+wrong = []
+for path in sys.argv[3:]:
+    with open(path) as file:
+        lines = file.read().splitlines()
+    _, own, code = os.path.basename(path).split('.')
+    wrong += [] if lines else [f'{own}: nothing was printed']
+    for number, line in enumerate(lines):
+        thing = json.loads(line)
+        name = own if line is lines[-1] else thing['schema']['name']
+        wrong += [f'{fault} in {line}' for fault in faults(schema_of(name), thing, f'{name} {number}')]
+        wrong += [f'docs/json.md has no {word} of {name}' for word in names(schema_of(name)) if f'| `{word}` |' not in page]
+    if lines and thing['exit_code'] != int(code):
+        wrong.append(f'{own}: exit_code is {thing["exit_code"]}, not {code}')
 print(*wrong, sep='\n', end='')
 sys.exit(bool(wrong))

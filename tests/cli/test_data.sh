@@ -6,7 +6,7 @@ loader=(bench loader --model resnet50 --image-size 32 --workers 1 --batch 8 --da
 expect 0 '"decode_only_images_per_s":' "$xtrain" "${loader[@]}" --json
 expect 0 '"efficiency":' "$xtrain" "${loader[@]}" --json --fit crop --flip --jitter 0.4
 expect 0 'room for 64 of 64' "$xtrain" "${loader[@]}" --cache ram
-expect 2 'use --cache ram' "$xtrain" "${loader[@]}" --cache disk
+expect 2 'use --image-cache ram' "$xtrain" "${loader[@]}" --cache disk
 expect 2 'cannot be cached' "$xtrain" "${loader[@]}" --cache ram --fit crop
 expect 2 'at least 1 worker and 2 batch slots' "$xtrain" "${loader[@]}" --slots 1
 
@@ -32,7 +32,7 @@ expect 0 "30 images (0.1 MB) in $tree/p/a-000000.tar" "$xtrain" "${pack[@]}" "$t
   fail 'the shard does not hold 30 images and labels' "$(tar tf "$tree/p/a-000000.tar")"
 expect 0 "\"path\":\"$tree/p/json\",\"images\":30,\"bad_images\":0," "$xtrain" "${pack[@]}" "$tree/p/json" --json
 expect 1 'a-000000.tar exists already' "$xtrain" "${pack[@]}" "$tree/p/a"
-expect 2 'use --cache ram' "$xtrain" "${pack[@]}" "$tree/p/b" --as pixels
+expect 2 'use --image-cache ram' "$xtrain" "${pack[@]}" "$tree/p/b" --as pixels
 expect 2 'give both' "$xtrain" "${loader[@]}" --cache ram --cache-file "$tree/p/b"
 
 images=(tests/fuzz/corpus/image/*.jpg)
@@ -118,6 +118,6 @@ if [ -d "$plates" ]; then
   expect 2 'needs --out DIR' "$xtrain" data split "$plates"
   expect 0 "$tree/lists/val.txt" "$xtrain" data split "$plates" --out "$tree/lists" --val-part 0.2
   [ "$(cat "$tree"/lists/*.txt | sort -u | wc -l)" = "$(find "$plates" -type f | wc -l)" ] || fail 'an image is lost or twice'
-  expect 0 'training takes them with --cache disk --cache-file' "$xtrain" data pack "$plates" "$tree/p/pixels" --as pixels
+  expect 0 'training takes them with --image-cache disk --image-cache-file' "$xtrain" data pack "$plates" "$tree/p/pixels" --as pixels
   expect 0 'efficiency' "$xtrain" bench loader --model lprnet --data "$plates" --cache disk --cache-file "$tree/p/pixels"
 fi

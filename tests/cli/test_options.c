@@ -186,9 +186,9 @@ static const struct {
     {"--model lprnet --optim lamb", "--optim takes sgd, adam, adamw or rmsprop, not \"lamb\""},
     {"--model lprnet --sched linear",
      "--sched takes constant, step, multistep, cosine or onecycle, not \"linear\""},
-    {"--model lprnet --amp true", "--amp takes off, bf16, fp16 or int8, not \"true\""},
+    {"--model lprnet --amp true", "--amp takes f32, bf16, fp16 or int8, not \"true\""},
     {"--model lprnet --amp f17",
-     "--amp takes off, bf16, fp16 or int8, not \"f17\"; did you mean bf16?"},
+     "--amp takes f32, bf16, fp16 or int8, not \"f17\"; did you mean f32?"},
     {"--model lprnet --bn freeze",
      "--bn takes auto, batch or frozen, not \"freeze\"; did you mean frozen?"},
     {"--model lprnet --lprnet-norm layer",
@@ -270,9 +270,8 @@ static const struct {
     {"--config / --model lprnet", "--config: cannot read /: it is not a regular file"},
     {"eval --lr 1", "--lr belongs to train, not to eval"},
     {"eval --model lprnet --lr 1", "--lr belongs to train, not to eval"},
-    {"eval --model lprnet",
-     "xtrain eval needs --init FILE (trained weights to fine-tune or evaluate: .safetensors, "
-     "PyTorch's .pth, or a run's folder); `xtrain eval --help` tells more"},
+    {"eval --model lprnet", "xtrain eval needs --init FILE (the weights, instead of as the "
+                            "argument); `xtrain eval --help` tells more"},
     {"eval --model lprnet --init w.pth extra",
      "\"extra\" and --init \"w.pth\" are both given; keep one"},
     {"eval w.pth extra", "eval takes one file of weights or run's folder; \"extra\" is a second"},
@@ -591,13 +590,13 @@ static const struct {
     {"workers", "the images are the same"},
     {"recompute", "the numbers are the same"},
     {"slots", "the images are the same"},
-    {"cache", "the images are the same"},
-    {"cache-limit", "the images are the same"},
-    {"cache-file", "the images are the same"},
+    {"image-cache", "the images are the same"},
+    {"image-cache-limit", "the images are the same"},
+    {"image-cache-file", "the images are the same"},
     {"bucket", "when gradients are sent, not what"},
     {"rank-timeout", "where the run ends"},
     {"pin-memory", "the images are the same"},
-    {"cache-dir", "the kernels are the same"},
+    {"kernel-cache-dir", "the kernels are the same"},
     {"kernel-cache", "the kernels are the same"},
     {"decode", "how evaluation reads plates"},
     {"reject", "chosen when the weights are trained"},
@@ -639,7 +638,8 @@ static void what_a_rank_may_have_for_itself_is_listed(void **state)
     static const char own[] =
         " strict-data out config print-config resume max-time stop-after log-every keep device xpu "
         "threads oversubscribe device-check on-device-loss device-timeout workers recompute slots "
-        "cache cache-limit cache-file rank-timeout pin-memory cache-dir kernel-cache images sign "
+        "image-cache image-cache-limit image-cache-file rank-timeout pin-memory kernel-cache-dir "
+        "kernel-cache images sign "
         "json jsonl "
         "quiet verbose log-time parse-only version help ";
     (void)state;
@@ -661,7 +661,7 @@ static void what_a_run_records_is_spelt_as_it_would_be_typed(void **state)
         {"augment", "true"},     {"flip", "false"},    {"seed", "18446744073709551615"},
         {"batch", "32"},         {"lr", "0.05"},       {"optim", "sgd"},
         {"sched", "multistep"},  {"clip", "5"},        {"milestones", "10,20"},
-        {"freeze_until", ""},    {"amp", "off"},       {"weight_decay", "1e-05"},
+        {"freeze_until", ""},    {"amp", "f32"},       {"weight_decay", "1e-05"},
         {"lprnet_norm", "auto"}, {"bn", "frozen"},
     };
     (void)state;

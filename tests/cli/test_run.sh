@@ -39,7 +39,7 @@ expect 0 'b/state-00000012.safetensors was made with --clip 5; the run continues
 expect 0 'was made with threads "1", this is "2"' "$xtrain" "${small[@]}" --clip 0 --threads 2 --oversubscribe --steps 14 --resume b
 expect 0 'was made with --no-augment; the run continues with --augment' \
   "${train[@]}" --clip 0 --amp bf16 --augment --freeze-until backbone.4 --bn frozen --steps 15 --resume b
-for change in 'no --freeze-until; the run continues with --freeze-until backbone.4' '--amp off; the run continues with --amp bf16' \
+for change in 'no --freeze-until; the run continues with --freeze-until backbone.4' '--amp f32; the run continues with --amp bf16' \
   '--bn batch; the run continues with --bn frozen'; do
   grep -qF -- "was made with $change" <<<"$said" || fail "it is not said: $change" "$said"
 done

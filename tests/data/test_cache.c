@@ -182,7 +182,7 @@ static void synthetic_pictures_are_not_cached_on_disk(void **state)
     config.source = made;
     config.kind = XT_CACHE_DISK;
     assert_int_equal(xt_cache_create(&cache, &config, &err), XT_ERR_USAGE);
-    support_assert_error(&err, XT_ERR_USAGE, "use --cache ram");
+    support_assert_error(&err, XT_ERR_USAGE, "use --image-cache ram");
     xt_source_destroy(made);
 }
 

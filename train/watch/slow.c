@@ -130,9 +130,10 @@ static bool judge_loader(const struct xt_slow_facts *f, struct xt_slow *out)
     out->examined[XT_SLOW_LOADER] = isfinite(loader);
     if (!(loader >= noticeable))
         return false;
-    snprintf(find(out, XT_SLOW_LOADER, "steps wait for images %.0f %% of the time", 100 * loader),
-             REMEDY,
-             "more --workers, --cache ram where there are several epochs, or `xtrain data pack`");
+    snprintf(
+        find(out, XT_SLOW_LOADER, "steps wait for images %.0f %% of the time", 100 * loader),
+        REMEDY,
+        "more --workers, --image-cache ram where there are several epochs, or `xtrain data pack`");
     return true;
 }
 

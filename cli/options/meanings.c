@@ -1,0 +1,156 @@
+#include "cli/options/meanings.h"
+
+#include <string.h>
+
+#define NETWORK "the network, by name or as an ONNX file; weights that xtrain wrote name theirs"
+#define FOR_NETWORK                                                                                \
+    "the network that the images are for: it decides whether labels are plates or classes"
+#define EVALUATED "the type of inference; int8 (quantization) needs --calibrate"
+#define ARGUMENT "the images, instead of as the first argument"
+#define THREADS "threads that compute; 0: as many as the process may use"
+#define CLASSES "the network's classes; 0: as many as it has by itself"
+#define RANGES                                                                                     \
+    "int8 quantization: representative images, from which the ranges of the network's tensors "    \
+    "are measured; labels are not needed"
+#define SIZE                                                                                       \
+    "height and width of the network's input, for networks of any size; 0: the network's own"
+
+static const struct {
+    enum xt_command_id command;
+    const char *option;
+    const char *meaning;
+} meanings[] = {
+    {XT_COMMAND_SWEEP, "out", "a new folder for the configs, the script and the runs"},
+
+    {XT_COMMAND_EVAL, "model", NETWORK},
+    {XT_COMMAND_EVAL, "data",
+     "the images to evaluate on, with labels: a folder (the label is the file name up to the "
+     "first _ or ., or the name of the folder), a list of lines path<tab>label, tars, ccpd:DIR, "
+     "mix.yaml or synth:plates?count=N&seed=S; without it, the run's own --val"},
+    {XT_COMMAND_EVAL, "val", "images to evaluate on if --data is not on the command line"},
+    {XT_COMMAND_EVAL, "init", "the weights, instead of as the argument"},
+    {XT_COMMAND_EVAL, "batch",
+     "images per pass; auto: as many as fit in the device's memory. Predictions do not depend on "
+     "it"},
+    {XT_COMMAND_EVAL, "amp",
+     "the type of inference, or several for a table; int8 (quantization) needs images to measure "
+     "ranges on (--calibrate)"},
+    {XT_COMMAND_EVAL, "calibrate",
+     RANGES ". Without it those of the run's --data, else the evaluated ones"},
+    {XT_COMMAND_EVAL, "threads", THREADS},
+
+    {XT_COMMAND_PREDICT, "model", NETWORK},
+    {XT_COMMAND_PREDICT, "data",
+     "images besides the arguments: a folder, a list of paths, tars, ccpd:DIR, mix.yaml or "
+     "synth:plates?count=N&seed=S; labels are not needed"},
+    {XT_COMMAND_PREDICT, "batch",
+     "images per pass; auto: as many as fit in the device's memory. Predictions do not depend on "
+     "it"},
+    {XT_COMMAND_PREDICT, "amp", EVALUATED},
+    {XT_COMMAND_PREDICT, "calibrate", RANGES},
+    {XT_COMMAND_PREDICT, "threads", THREADS},
+
+    {XT_COMMAND_SERVE, "model", NETWORK},
+    {XT_COMMAND_SERVE, "batch", "the most images in one pass; 16 unless given"},
+    {XT_COMMAND_SERVE, "amp", EVALUATED},
+    {XT_COMMAND_SERVE, "calibrate", RANGES},
+    {XT_COMMAND_SERVE, "threads", THREADS},
+    {XT_COMMAND_SERVE, "workers", "threads that decode images; 0: as many as the machine suggests"},
+
+    {XT_COMMAND_EXPORT, "model", NETWORK},
+    {XT_COMMAND_EXPORT, "out", "the ONNX file, instead of as the second argument"},
+    {XT_COMMAND_EXPORT, "calibrate", RANGES},
+    {XT_COMMAND_EXPORT, "threads", THREADS},
+
+    {XT_COMMAND_DIFF, "model", NETWORK},
+    {XT_COMMAND_DIFF, "data",
+     "compare the predictions on these images, with labels, instead of the tensors"},
+    {XT_COMMAND_DIFF, "threads", THREADS},
+
+    {XT_COMMAND_BENCH_STEP, "batch",
+     "images per step, or several for a table; auto: as many as fit in the device's memory"},
+    {XT_COMMAND_BENCH_STEP, "steps", "the number of timed steps; 12 unless given"},
+    {XT_COMMAND_BENCH_STEP, "amp", "the type of the steps, or several for a table"},
+    {XT_COMMAND_BENCH_STEP, "classes", CLASSES},
+    {XT_COMMAND_BENCH_STEP, "threads", THREADS},
+    {XT_COMMAND_BENCH_STEP, "image-size", SIZE},
+    {XT_COMMAND_BENCH_START, "amp", "the type of the start, or several"},
+    {XT_COMMAND_BENCH_START, "classes", CLASSES},
+    {XT_COMMAND_BENCH_START, "threads", THREADS},
+    {XT_COMMAND_BENCH_START, "image-size", SIZE},
+    {XT_COMMAND_BENCH_START, "batch", "images per step"},
+    {XT_COMMAND_BENCH_INFER, "init", "the weights, instead of as the argument"},
+    {XT_COMMAND_BENCH_INFER, "batch", "images per pass, or several for a table"},
+    {XT_COMMAND_BENCH_INFER, "steps", "the number of timed passes; 12 unless given"},
+    {XT_COMMAND_BENCH_INFER, "amp", "time these types only; all unless given"},
+    {XT_COMMAND_BENCH_INFER, "classes", CLASSES},
+    {XT_COMMAND_BENCH_INFER, "threads", THREADS},
+    {XT_COMMAND_BENCH_INFER, "image-size", SIZE},
+    {XT_COMMAND_BENCH_INFER, "seed", "the seed of the random images"},
+    {XT_COMMAND_BENCH_INFER, "profile", "the time of each op"},
+    {XT_COMMAND_BENCH_LOADER, "data",
+     "the images to load: a folder, a list of paths, tars, ccpd:DIR, mix.yaml or "
+     "synth:plates?count=N&seed=S"},
+    {XT_COMMAND_BENCH_LOADER, "seed", "the seed of order and augmentation"},
+    {XT_COMMAND_BENCH_LOADER, "batch", "images per batch"},
+    {XT_COMMAND_BENCH_LOADER, "device", "the device that the images are for"},
+    {XT_COMMAND_BENCH_LOADER, "xpu", "time the transfer to an Intel GPU too"},
+    {XT_COMMAND_BENCH_SCALE, "steps", "the length of each run in steps; overrides the default"},
+    {XT_COMMAND_BENCH_SCALE, "amp", "the type of the steps"},
+    {XT_COMMAND_BENCH_SCALE, "threads", "threads of each process"},
+
+    {XT_COMMAND_WARMUP, "batch", "images per step of the runs to come"},
+    {XT_COMMAND_WARMUP, "data", "the images of the runs to come, for their number of classes"},
+    {XT_COMMAND_WARMUP, "init", "the weights of the runs to come, for their network"},
+    {XT_COMMAND_WARMUP, "threads", THREADS},
+
+    {XT_COMMAND_DATA_CHECK, "model", FOR_NETWORK},
+    {XT_COMMAND_DATA_CHECK, "data", ARGUMENT},
+    {XT_COMMAND_DATA_CHECK, "val", "a second set, which should have no image in common with it"},
+    {XT_COMMAND_DATA_CHECK, "seed", "the seed by which the images of --sheet are chosen"},
+    {XT_COMMAND_DATA_CHECK, "strict-data", "exit with 3 at the first bad image"},
+    {XT_COMMAND_DATA_SPLIT, "model", FOR_NETWORK},
+    {XT_COMMAND_DATA_SPLIT, "data", ARGUMENT},
+    {XT_COMMAND_DATA_SPLIT, "out", "the folder for train.txt and val.txt"},
+    {XT_COMMAND_DATA_SPLIT, "val-part",
+     "the fraction of the images that is for evaluation, 0.1 unless given; all pictures of one "
+     "plate are in the same part"},
+    {XT_COMMAND_DATA_SPLIT, "seed", "the seed by which they are chosen"},
+    {XT_COMMAND_DATA_PACK, "model", FOR_NETWORK ", and for --as pixels the size"},
+    {XT_COMMAND_DATA_PACK, "data", ARGUMENT},
+    {XT_COMMAND_DATA_PACK, "out", "where to, instead of as the second argument"},
+    {XT_COMMAND_DATA_PACK, "image-size", SIZE ". For --as pixels"},
+    {XT_COMMAND_DATA_PACK, "strict-data", "fail on the first bad image instead of skipping it"},
+
+    {XT_COMMAND_SELFTEST, "model", "check this network's ops, instead of those of all"},
+    {XT_COMMAND_SELFTEST, "amp", "check this type only; all unless given"},
+    {XT_COMMAND_SELFTEST, "batch", "images per pass; 2 unless given"},
+    {XT_COMMAND_SELFTEST, "classes", CLASSES},
+    {XT_COMMAND_SELFTEST, "threads", THREADS},
+    {XT_COMMAND_SELFTEST, "image-size", SIZE},
+
+    {XT_COMMAND_CACHE, "sign", "cache export: sign the file with this key, into FILE.sig"},
+    {XT_COMMAND_CACHE, "key", "cache import: the file must be signed by the owner of this key"},
+    {XT_COMMAND_HELP, "model", "show the defaults for this network"},
+};
+
+const char *xt_option_meaning(const struct xt_option *option, enum xt_command_id command)
+{
+    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
+        if (meanings[i].command == command && strcmp(meanings[i].option, option->name) == 0)
+            return meanings[i].meaning;
+    return option->help;
+}
+
+bool xt_option_means_otherwise(const struct xt_option *option, enum xt_command_id command)
+{
+    return xt_option_meaning(option, command) != option->help;
+}
+
+const char *xt_option_meaning_at(size_t index, enum xt_command_id *command)
+{
+    if (index >= sizeof meanings / sizeof *meanings)
+        return NULL;
+    *command = meanings[index].command;
+    return meanings[index].option;
+}

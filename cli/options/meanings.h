@@ -1,0 +1,19 @@
+/* What an option means in a command where that is not what the table says, which is written for
+ * training. Constant. */
+#ifndef XT_CLI_OPTIONS_MEANINGS_H
+#define XT_CLI_OPTIONS_MEANINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "cli/commands.h"
+#include "cli/options/table.h"
+
+/* The option's help in that command. */
+const char *xt_option_meaning(const struct xt_option *option, enum xt_command_id command);
+/* Whether it differs from the table's. */
+bool xt_option_means_otherwise(const struct xt_option *option, enum xt_command_id command);
+/* Each entry, for tests: the option's name; NULL behind the last. */
+const char *xt_option_meaning_at(size_t index, enum xt_command_id *command);
+
+#endif

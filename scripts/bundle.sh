@@ -12,6 +12,8 @@ trap 'rm -rf "$work"' EXIT
 
 glibc=$(scripts/stage.sh "$1" "$work/$name")
 install -m 644 README.md LICENSE "$work/$name/"
+# What README.md links to.
+ln -s share/doc/xtrain/docs "$work/$name/docs"
 mkdir -p dist "$work/proof"
 tar -C "$work" --owner=0 --group=0 --sort=name -czf "dist/$name.tar.gz.part" "$name"
 tar -C "$work/proof" -xzf "dist/$name.tar.gz.part"
@@ -19,6 +21,10 @@ rm -r "${work:?}/$name"
 moved=$work/proof/$name
 said=$(cd / && env -i "$moved/bin/xtrain" --version) || {
   echo "bundle: the unpacked program does not run: $said" >&2
+  exit 1
+}
+links=$(scripts/check-links.sh "$moved") || {
+  echo "bundle: $links" >&2
   exit 1
 }
 mv "dist/$name.tar.gz.part" "dist/$name.tar.gz"

@@ -84,12 +84,12 @@ done
 for licence in LICENSE assets/*LICENSE* assets/*/*LICENSE* deps/dnnl/share/doc/onednn/* $xpu/licences/*; do
   [ ! -f "$licence" ] || put 644 "$licence" "share/xtrain/licences/$(tr / - <<<"$licence")"
 done
-for page in README.md docs/*.md docs/images/*; do
+for page in README.md LICENSE docs/*.md docs/notes/*.md docs/images/*; do
   put 644 "$page" "share/doc/xtrain/$page"
 done
 "$program" man >"$written/xtrain.1"
 put 644 "$written/xtrain.1" share/man/man1/xtrain.1
-"$program" help | sed -n '/^Commands/,/^$/s/^  \([a-z]\+\( [a-z]\+\)\{0,1\}\)\(  .*\)\{0,1\}$/\1/p' >"$written/commands"
+sed -nE '/^[.]SH COMMANDS/,/^[.]SH OPTIONS/s/^[.]B xtrain ((bench|data) [a-z]+|[a-z]+).*/\1/p' "$written/xtrain.1" >"$written/commands"
 while read -r command; do
   # shellcheck disable=SC2086
   "$program" man $command </dev/null >"$written/page"

@@ -7,9 +7,13 @@ mkdir -p "$prefix/bin" && echo other >"$prefix/bin/other"
 expect 0 'installed xtrain in' scripts/install.sh "$xtrain" "$prefix"
 [ -x "$prefix/bin/xtrain" ] && [ -s "$prefix/share/man/man1/xtrain.1" ] || fail 'it is not installed' "$(find "$prefix")"
 [ -s "$prefix/share/doc/xtrain/README.md" ] && [ -s "$prefix/share/doc/xtrain/docs/tutorial.md" ] || fail 'no docs' "$(find "$prefix")"
-for page in train eval data-check bench-step man; do
-  [ -s "$prefix/share/man/man1/xtrain-$page.1" ] || fail "no manual page of $page" "$(ls "$prefix/share/man/man1")"
-done
+# A manual page for each command, and pages whose links lead somewhere.
+"$xtrain" man | sed -nE '/^[.]SH COMMANDS/,/^[.]SH OPTIONS/s/^[.]B xtrain ((bench|data) [a-z]+|[a-z]+).*/xtrain-\1.1/p' | tr ' ' - | sort >"$tree/wanted"
+(cd "$prefix/share/man/man1" && printf '%s\n' xtrain-*.1) | sort | diff "$tree/wanted" - || fail 'not a manual page for each command'
+grep -qx xtrain-data-check.1 "$tree/wanted" && grep -q '^.SH NAME' "$prefix"/share/man/man1/xtrain-schema.1 || fail 'no manual pages'
+expect 0 'lead somewhere' scripts/check-links.sh "$prefix/share/doc/xtrain"
+printf '[a](nowhere.md)\n' >"$tree/dead.md"
+expect 1 'dead.md: nowhere.md is not there' scripts/check-links.sh "$tree"
 # Its ready-made configs are found by name, wherever it is run.
 for config in lprnet lprnet.yaml configs/lprnet.yaml; do
   (cd / && expect 0 'model: lprnet ' "$prefix/bin/xtrain" --config "$config" --print-config) || fail "$said"

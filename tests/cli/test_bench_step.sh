@@ -17,7 +17,7 @@ fail() {
 number() { grep -o "\"$2\":[0-9.e+-]*" "$1" | head -n 1 | cut -d: -f2; }
 
 bench --batch 4 --json --profile >"$folder/one.json" || fail "a normal run failed"
-for key in images_per_s step_ms conv_ms share first_step_s peak_rss_mb planned_mb; do
+for key in images_per_s step_ms conv_ms share first_step_seconds peak_rss_mb planned_mb; do
   awk -v x="$(number "$folder/one.json" "$key")" 'BEGIN { exit !(x > 0) }' || fail "$key is not above 0"
 done
 sum=$(number "$folder/one.json" sum_ms)

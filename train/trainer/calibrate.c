@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/system/thread.h"
 #include "infer/network/param_files.h"
@@ -149,9 +150,11 @@ enum xt_status xt_trainer_calibrate(struct xt_trainer *trainer, struct xt_err *e
     /* Measured as if for the first time, where a finished run is resumed. */
     trainer->network.confidence = (struct xt_confidence){0};
     enum xt_status status = xt_run_folder_file(&trainer->folder, best, &path, err);
-    if (!status)
+    /* Resumed into a new folder without a new best: the best weights are in the old one. */
+    bool is_here = !status && xt_file_exists(path);
+    if (is_here)
         status = load_best(trainer, path, err);
-    if (!status)
+    if (is_here && !status)
         status = measure(trainer, err);
     if (!status && trainer->reliability.after.images)
         status = store(trainer, path, err);

@@ -237,6 +237,17 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
                        "network's size, which training takes with --image-cache disk "
                        "--image-cache-file OUT.",
         },
+    [XT_COMMAND_DATA_GET] =
+        {
+            .name = "data get",
+            .summary = "fetch a public data set: CIFAR-10 or CIFAR-100",
+            .arguments = "cifar10|cifar100 DIR",
+            .least_arguments = 2,
+            .details = "Fetches the archive that torchvision does, from its authors, by curl, into "
+                       "DIR; --data DIR takes it as it is. Size and SHA-256 are checked. A fetch "
+                       "that was cut off is continued by the same command. XTRAIN_DATA_URL names "
+                       "a mirror's folder.",
+        },
     [XT_COMMAND_HELP] =
         {
             .name = "help",

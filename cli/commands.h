@@ -32,6 +32,7 @@ enum xt_command_id {
     XT_COMMAND_DATA_CHECK,
     XT_COMMAND_DATA_SPLIT,
     XT_COMMAND_DATA_PACK,
+    XT_COMMAND_DATA_GET,
     XT_COMMAND_DOCTOR,
     XT_COMMAND_SELFTEST,
     XT_COMMAND_CACHE,
@@ -95,6 +96,7 @@ enum xt_status xt_cmd_bench_scale(struct xt_options *options, struct xt_err *err
 enum xt_status xt_cmd_data_check(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_data_split(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_data_pack(struct xt_options *options, struct xt_err *err);
+enum xt_status xt_cmd_data_get(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_doctor(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_selftest(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_cache(struct xt_options *options, struct xt_err *err);

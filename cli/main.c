@@ -45,6 +45,7 @@ static command_function *const functions[XT_COMMAND_COUNT] = {
     [XT_COMMAND_DATA_CHECK] = xt_cmd_data_check,
     [XT_COMMAND_DATA_SPLIT] = xt_cmd_data_split,
     [XT_COMMAND_DATA_PACK] = xt_cmd_data_pack,
+    [XT_COMMAND_DATA_GET] = xt_cmd_data_get,
     [XT_COMMAND_DOCTOR] = xt_cmd_doctor,
     [XT_COMMAND_VERIFY] = xt_cmd_verify,
     [XT_COMMAND_SELFTEST] = xt_cmd_selftest,

@@ -284,6 +284,7 @@ _Noreturn static void be_the_program(const struct xt_process_program *program,
         if (dup2(fds[i], i) < 0)
             _exit(127);
     xt_stop_forget();
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
     alarm(program->seconds);
     execve(start->file.data, argv.out, start->environment);
     _exit(127);

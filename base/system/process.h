@@ -58,9 +58,9 @@ struct xt_process_program {
     size_t input_bytes;
     unsigned seconds; /* 0: no limit */
 };
-/* Appends its standard output to *output; end->said is the last line of its standard error, *code
- * its exit code (127: program not found). XT_ERR_RUN only if fork fails; death by a signal is
- * reported in *end. */
+/* It is ended with this process. Appends its standard output to *output; end->said is the last line
+ * of its standard error, *code its exit code (127: program not found). XT_ERR_RUN only if fork
+ * fails; death by a signal is reported in *end. */
 enum xt_status xt_process_run_program(const struct xt_process_program *program,
                                       struct xt_str *output, int *code, struct xt_process_end *end,
                                       struct xt_err *err);

@@ -163,6 +163,7 @@ static const struct xt_json_name names[] = {
     {"models", NESTED, "one object for each network"},
     {"type", TEXT, "the number type: f32, bf16, fp16, int8"},
     {"bytes", INTEGER, "size in bytes"},
+    {"sha256", TEXT, "the SHA-256 of the file"},
     {"opset", INTEGER, "ONNX operator set"},
     {"ir_version", INTEGER, "ONNX IR version"},
     {"batch", INTEGER, "images in a batch; 0: any number"},
@@ -230,6 +231,7 @@ static const struct xt_json_name names[] = {
     {"train", INTEGER, "images for training"},
     {"val", INTEGER, "images for evaluation"},
     {"shards", INTEGER, "the number of shards"},
+    {"fetched", FLAG, "whether it was fetched now, rather than there before"},
     /* machines */
     {"devices", NESTED, "one object for each device"},
     {"device", TEXT, "cpu, xpu:0 and so on"},

@@ -92,6 +92,7 @@ static const char *const shapes[XT_SCHEMA_COUNT] = {
         "duplicates_across",
     [XT_COMMAND_DATA_SPLIT] = "path! train! val!",
     [XT_COMMAND_DATA_PACK] = "path! images! bad_images! bytes! shards",
+    [XT_COMMAND_DATA_GET] = "path! bytes! sha256! fetched!",
     [XT_COMMAND_DOCTOR] =
         "checks[state! name! detail! debian fedora selector memory_source memory_free_source "
         "busy_source power_source energy_source frequency_source temperature_source] node{host "

@@ -64,6 +64,7 @@ static const struct xt_help_page pages[XT_COMMAND_COUNT] = {
         {{"xtrain data pack plates/train packed/train --shard-size 256",
           "xtrain data pack plates/train train.pixels --as pixels --model lprnet"},
          "model as shard-size image-size workers json"},
+    [XT_COMMAND_DATA_GET] = {{"xtrain data get cifar10 data"}, "json quiet"},
     [XT_COMMAND_DOCTOR] = {{"xtrain doctor", "xtrain doctor --merge a.json b.json"}, ""},
     [XT_COMMAND_SELFTEST] = {{"xtrain selftest --small", "xtrain selftest --xpu --model lprnet"},
                              "small model amp batch image-size threads xpu json"},

@@ -8,7 +8,7 @@
 #include "cli/options/help_writer.h"
 #include "cli/options/meanings.h"
 
-enum { HELP_COLUMN = 28, COMMAND_COLUMN = 14 };
+enum { HELP_COLUMN = 28, COMMAND_COLUMN = 16 };
 
 static const struct {
     int code;

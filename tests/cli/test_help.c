@@ -258,7 +258,7 @@ static void bash_completes(void **state)
     assert_true(fread(answer, 1, sizeof answer - 1, pipe) > 0);
     assert_int_equal(pclose(pipe), 0);
     assert_string_equal(answer, "adam adamw\n--lprnet-norm\n\npredict\n"
-                                "check split pack\nstep start\nexport\n\nzsh\nadam adamw\n"
+                                "check split pack get\nstep start\nexport\n\nzsh\nadam adamw\n"
                                 "sgd adam adamw rmsprop\n--optim=adamw\n");
 }
 

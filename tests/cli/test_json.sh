@@ -66,6 +66,7 @@ as data-check 0 data check "$images" --model lprnet --val "$images"
 rm photos/bad.jpg
 as data-split 0 data split photos --model lprnet --out parts --val-part 0.5
 as data-pack 0 data pack "$images" again
+XTRAIN_DATA_URL=http://127.0.0.1:1 as data-get 1 data get cifar10 again
 ZE_ENABLE_NULL_DRIVER=0 "$xtrain" doctor --json >one.json 2>/dev/null || true
 keep doctor "$(sed 's/.*"exit_code":\([0-9]*\)}$/\1/' one.json)" one.json
 sed 's/"linux":"[^"]*"/"linux":"other"/; s/"host":"[^"]*"/"host":"other"/' one.json >two.json

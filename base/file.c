@@ -370,13 +370,14 @@ static enum xt_status add_folder(struct xt_file_tree *tree, const char *path, co
 static enum xt_status add_again(struct xt_file_tree *tree, const char *path, const char *entered_as,
                                 struct xt_err *err)
 {
-    struct xt_file_again again = {.entered_as = entered_as};
-    enum xt_status status = xt_mem_grow(&tree->again, &tree->again_capacity, tree->again_count + 1,
-                                        sizeof *tree->again, "a list of folders", err);
+    struct xt_file_repeat repeat = {.entered_as = entered_as};
+    enum xt_status status =
+        xt_mem_grow(&tree->repeats, &tree->repeat_capacity, tree->repeat_count + 1,
+                    sizeof *tree->repeats, "a list of folders", err);
     if (!status)
-        status = xt_mem_strdup(&again.path, path, err);
+        status = xt_mem_strdup(&repeat.path, path, err);
     if (!status)
-        tree->again[tree->again_count++] = again;
+        tree->repeats[tree->repeat_count++] = repeat;
     return status;
 }
 
@@ -470,7 +471,7 @@ enum xt_status xt_file_walk(struct xt_file_tree *tree, const char *folder, struc
     tdestroy(walk.entered, free);
     sort_paths(tree->files.paths, tree->files.count, sizeof *tree->files.paths);
     sort_paths(tree->folders, tree->folder_count, sizeof *tree->folders);
-    sort_paths(tree->again, tree->again_count, sizeof *tree->again);
+    sort_paths(tree->repeats, tree->repeat_count, sizeof *tree->repeats);
     return status;
 }
 
@@ -478,10 +479,10 @@ void xt_file_tree_clear(struct xt_file_tree *tree)
 {
     for (size_t i = 0; i < tree->folder_count; i++)
         free(tree->folders[i].path);
-    for (size_t i = 0; i < tree->again_count; i++)
-        free(tree->again[i].path);
+    for (size_t i = 0; i < tree->repeat_count; i++)
+        free(tree->repeats[i].path);
     free(tree->folders);
-    free(tree->again);
+    free(tree->repeats);
     xt_file_list_clear(&tree->files);
     *tree = (struct xt_file_tree){0};
 }

@@ -90,7 +90,7 @@ struct xt_file_folder {
     int64_t changed;
 };
 /* An alias: another path to a folder that was entered already. */
-struct xt_file_again {
+struct xt_file_repeat {
     char *path;
     const char *entered_as; /* the folder's path */
 };
@@ -101,9 +101,9 @@ struct xt_file_tree {
     struct xt_file_folder *folders;
     size_t folder_count;
     size_t folder_capacity;
-    struct xt_file_again *again;
-    size_t again_count;
-    size_t again_capacity;
+    struct xt_file_repeat *repeats;
+    size_t repeat_count;
+    size_t repeat_capacity;
 };
 /* Clear the tree also after a failure. */
 enum xt_status xt_file_walk(struct xt_file_tree *tree, const char *folder, struct xt_err *err);

@@ -52,7 +52,7 @@ static uint64_t hash_path(const char *path, struct folder *folder)
     return hash_of(folder->hash, path + length, strlen(path + length)) | 1;
 }
 
-static enum xt_status look(struct set *set, bool ask, struct xt_err *err)
+static enum xt_status scan(struct set *set, bool ask, struct xt_err *err)
 {
     char name[NAME_BYTES];
     struct folder folder = {.name = "?"};
@@ -181,9 +181,9 @@ enum xt_status xt_overlap_find(struct xt_overlap *out, const struct xt_source *o
     struct set sets[2] = {{.source = one}, {.source = other}};
     bool ask = one->count + other->count <= FILES_MOST;
     *out = (struct xt_overlap){0};
-    enum xt_status status = look(&sets[0], ask, err);
+    enum xt_status status = scan(&sets[0], ask, err);
     if (!status)
-        status = look(&sets[1], ask, err);
+        status = scan(&sets[1], ask, err);
     if (!status && ask)
         status = read_both(sets, err);
     if (!status)

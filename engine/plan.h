@@ -9,8 +9,8 @@
 
 enum { XT_PLAN_SEGMENTS_MAX = 256 };
 
-/* One buffer: alive from time `first` to time `last`, both included; if `again` is not 0, except
- * between `rest`, its last read, and `again`, when it is recomputed. */
+/* One buffer: alive from time `first` to time `last`, both included; if `recompute` is not 0,
+ * except between `rest`, its last read, and `recompute`, when it is computed a second time. */
 struct xt_plan_item {
     size_t bytes;
     int first;

@@ -147,8 +147,8 @@ static enum xt_status add_group(struct contents *c, struct xt_network *network,
     return XT_OK;
 }
 
-static enum xt_status gather(struct contents *c, struct xt_network *network,
-                             const struct xt_checkpoint_extra *extra, struct xt_err *err)
+static enum xt_status fill_contents(struct contents *c, struct xt_network *network,
+                                    const struct xt_checkpoint_extra *extra, struct xt_err *err)
 {
     size_t most = (1 + XT_CHECKPOINT_ARRAYS) * (size_t)network->params.count;
     enum xt_status status = xt_mem_calloc(&c->tensors, most, sizeof *c->tensors, "tensors", err);
@@ -303,7 +303,7 @@ enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
         texts.meta[texts.count++] =
             (struct xt_file_meta){.key = "class_names", .value = xt_str_get(&names)};
     if (!status)
-        status = gather(&contents, network, extra, err);
+        status = fill_contents(&contents, network, extra, err);
     if (!status)
         status = xt_checkpoint_path(folder, checkpoint->step, &path, err);
     if (!status)

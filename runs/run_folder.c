@@ -29,7 +29,7 @@ struct contents {
 
 /* An unreadable folder counts as empty: writing to it will report why. With `clean` leftovers are
  * removed. */
-static struct contents look(const char *path, bool clean)
+static struct contents scan(const char *path, bool clean)
 {
     struct contents found = {0};
     DIR *dir = opendir(path);
@@ -54,7 +54,7 @@ static struct contents look(const char *path, bool clean)
 
 static enum xt_status check_free(const char *path, bool existing, struct xt_err *err)
 {
-    struct contents found = look(path, false);
+    struct contents found = scan(path, false);
     if (found.files == 0)
         return XT_OK;
     if (!existing)
@@ -220,7 +220,7 @@ enum xt_status xt_run_folder_open(struct xt_run_folder *folder, const char *out,
     if (!status)
         status = check_free(folder->path, existing, err);
     if (!status)
-        look(folder->path, true);
+        scan(folder->path, true);
     return status;
 }
 

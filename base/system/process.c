@@ -111,12 +111,12 @@ static void last_line(int fd, char *out, size_t room)
 static void telling_line(int fd, bool (*tells)(const char *line), char *out, size_t room)
 {
     char line[4096];
-    int again = dup(fd);
-    FILE *file = again < 0 ? NULL : fdopen(again, "r");
+    int copy = dup(fd);
+    FILE *file = copy < 0 ? NULL : fdopen(copy, "r");
     *out = '\0';
     if (!file) {
-        if (again >= 0)
-            close(again);
+        if (copy >= 0)
+            close(copy);
         return;
     }
     rewind(file);

@@ -82,18 +82,18 @@ enum xt_status xt_export_check_open(const struct xt_network *network,
     return status ? xt_err_prefix(err, "--check: ") : XT_OK;
 }
 
-static enum xt_status look(struct seen *seen, struct xt_network *network,
-                           const struct xt_settings *settings, const struct xt_source *source,
-                           struct xt_export_check *out, struct xt_err *err)
+static enum xt_status run_over(struct seen *seen, struct xt_network *network,
+                               const struct xt_settings *settings, const struct xt_source *source,
+                               struct xt_export_check *out, struct xt_err *err)
 {
-    const struct xt_image_pass looks = {.source = source,
-                                        .most = IMAGES_MOST,
-                                        .option = "--check",
-                                        .what = "while checking the exported model",
-                                        .observe = observe,
-                                        .context = seen};
+    const struct xt_image_pass pass = {.source = source,
+                                       .most = IMAGES_MOST,
+                                       .option = "--check",
+                                       .what = "while checking the exported model",
+                                       .observe = observe,
+                                       .context = seen};
     out->all = source->count;
-    enum xt_status status = xt_image_pass_run(network, &settings->data, &looks, &out->images, err);
+    enum xt_status status = xt_image_pass_run(network, &settings->data, &pass, &out->images, err);
     if (!status && !out->images)
         status = xt_err_set(err, XT_ERR_DATA, "--check: none of the images of %s could be read",
                             settings->export.check);
@@ -224,7 +224,7 @@ enum xt_status xt_export_check(struct xt_network *network, const struct xt_setti
         .logit_count = (size_t)columns * (size_t)network->classes,
     };
     *out = (struct xt_export_check){0};
-    enum xt_status status = look(&seen, network, settings, source, out, err);
+    enum xt_status status = run_over(&seen, network, settings, source, out, err);
     if (!status)
         status = run(&seen, settings, model, out, err);
     out->passed = !status && !*out->why_not && passes(out, settings->export.type);

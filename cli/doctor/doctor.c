@@ -27,7 +27,7 @@
 /* FACT: information, not a requirement. */
 enum state { PASSED, FAILED, FACT, SKIPPED };
 
-struct look {
+struct diagnosis {
     struct xt_report *steps; /* a table */
     struct xt_report *node;  /* for --merge: what should be equal on all machines; JSON only */
     char failed[640];        /* the first failed step and the reason; "": none */
@@ -35,10 +35,10 @@ struct look {
 };
 
 __attribute__((format(printf, 4, 5))) static struct xt_report *
-add(struct look *look, const char *name, enum state state, const char *format, ...)
+add(struct diagnosis *diagnosis, const char *name, enum state state, const char *format, ...)
 {
     static const char *const states[] = {"passed", "failed", "fact", "skipped"};
-    struct xt_report *step = xt_report_group(look->steps, NULL);
+    struct xt_report *step = xt_report_group(diagnosis->steps, NULL);
     char detail[512];
     va_list args;
     va_start(args, format);
@@ -47,8 +47,8 @@ add(struct look *look, const char *name, enum state state, const char *format, .
     xt_report_add(step, "state", "state", "%-8s", states[state]);
     xt_report_add(step, "name", "step", "%-18s", name);
     xt_report_add(step, "detail", "detail", "%s", detail);
-    if (state == FAILED && !*look->failed)
-        snprintf(look->failed, sizeof look->failed, "%s: %s", name, detail);
+    if (state == FAILED && !*diagnosis->failed)
+        snprintf(diagnosis->failed, sizeof diagnosis->failed, "%s: %s", name, detail);
     return step;
 }
 
@@ -66,18 +66,18 @@ static void mend(struct xt_report *step, const char *debian, const char *fedora)
 
 /* --- the kernel
  * ---------------------------------------------------------------------------------*/
-static void look_at_nodes(struct look *look, const struct xt_host_gpu *host)
+static void check_nodes(struct diagnosis *diagnosis, const struct xt_host_gpu *host)
 {
     if (host->count > 0) {
         const struct xt_render_node *node = &host->nodes[0];
-        add(look, "kernel driver", PASSED, "%s: %s, PCI %s, device %04x, driver %s",
+        add(diagnosis, "kernel driver", PASSED, "%s: %s, PCI %s, device %04x, driver %s",
             xt_count(host->count, "Intel GPU").text, node->path, node->pci, node->device,
             *node->kernel ? node->kernel : "not told");
     } else if (host->wsl) {
-        add(look, "kernel driver", PASSED, "WSL's /dev/dxg exists");
+        add(diagnosis, "kernel driver", PASSED, "WSL's /dev/dxg exists");
     } else {
         struct xt_report *step = add(
-            look, "kernel driver", FAILED,
+            diagnosis, "kernel driver", FAILED,
             "no Intel render node under /dev/dri%s: there is no Intel GPU, or its kernel driver "
             "(i915, xe) is not loaded; in a container, it was not passed in (--device "
             "/dev/dri)",
@@ -87,26 +87,26 @@ static void look_at_nodes(struct look *look, const struct xt_host_gpu *host)
     }
 }
 
-static void look_at_access(struct look *look, const struct xt_host_gpu *host)
+static void check_access(struct diagnosis *diagnosis, const struct xt_host_gpu *host)
 {
     const struct passwd *me = getpwuid(geteuid());
     const char *name = me ? me->pw_name : "this user";
     for (int i = 0; i < host->count; i++)
         if (!host->nodes[i].usable) {
             struct xt_report *step =
-                add(look, "access", FAILED, "%s may not open %s, which belongs to group %s", name,
-                    host->nodes[i].path, host->nodes[i].group);
+                add(diagnosis, "access", FAILED, "%s may not open %s, which belongs to group %s",
+                    name, host->nodes[i].path, host->nodes[i].group);
             const struct xt_host_gpu_hint join = xt_host_gpu_join(&host->nodes[i]);
             mend(step, join.text, join.text);
             return;
         }
     if (host->count > 0)
-        add(look, "access", PASSED, "%s may open every render node", name);
+        add(diagnosis, "access", PASSED, "%s may open every render node", name);
     else if (host->wsl)
-        add(look, "access", host->wsl_usable ? PASSED : FAILED, "%s %s open /dev/dxg", name,
+        add(diagnosis, "access", host->wsl_usable ? PASSED : FAILED, "%s %s open /dev/dxg", name,
             host->wsl_usable ? "may" : "may not");
     else
-        add(look, "access", SKIPPED, "there is no render node");
+        add(diagnosis, "access", SKIPPED, "there is no render node");
 }
 
 /* --- Level Zero and OpenCL
@@ -175,8 +175,8 @@ static void see_opencl(const void *argument, void *result)
 
 enum { DRIVER_SECONDS = 60 };
 
-static enum xt_status look_at_level_zero(struct look *look, struct level_zero_seen *seen,
-                                         struct xt_err *err)
+static enum xt_status check_level_zero(struct diagnosis *diagnosis, struct level_zero_seen *seen,
+                                       struct xt_err *err)
 {
     struct xt_err why = {0};
     const struct xt_process process = {.work = see_level_zero, .seconds = DRIVER_SECONDS};
@@ -185,21 +185,21 @@ static enum xt_status look_at_level_zero(struct look *look, struct level_zero_se
         return xt_err_set(err, status, "%s", why.text);
     bool no_loader = !status && strstr(seen->why, "libze_loader") != NULL;
     struct xt_report *loader =
-        add(look, "Level Zero loader", no_loader ? FAILED : PASSED, "%s",
+        add(diagnosis, "Level Zero loader", no_loader ? FAILED : PASSED, "%s",
             no_loader ? "libze_loader.so.1 is not here" : "libze_loader.so.1 is here");
     if (no_loader)
         mend(loader, "sudo apt-get install -y libze1", "sudo dnf install -y oneapi-level-zero");
     struct xt_report *driver = NULL;
     if (no_loader)
-        add(look, "Level Zero driver", SKIPPED, "there is no loader");
+        add(diagnosis, "Level Zero driver", SKIPPED, "there is no loader");
     else if (status)
-        driver = add(look, "Level Zero driver", FAILED, "the query failed: %.400s", why.text);
+        driver = add(diagnosis, "Level Zero driver", FAILED, "the query failed: %.400s", why.text);
     else if (seen->status)
-        driver = add(look, "Level Zero driver", FAILED, "%.400s", seen->why);
+        driver = add(diagnosis, "Level Zero driver", FAILED, "%.400s", seen->why);
     else if (seen->count == 0)
-        driver = add(look, "Level Zero driver", FAILED, "it loads, but finds no GPU");
+        driver = add(diagnosis, "Level Zero driver", FAILED, "it loads, but finds no GPU");
     else
-        add(look, "Level Zero driver", PASSED, "driver %s finds %d: %s", seen->first.driver,
+        add(diagnosis, "Level Zero driver", PASSED, "driver %s finds %d: %s", seen->first.driver,
             seen->count, seen->first.name);
     if (driver)
         mend(driver,
@@ -209,7 +209,7 @@ static enum xt_status look_at_level_zero(struct look *look, struct level_zero_se
     return XT_OK;
 }
 
-static enum xt_status look_at_opencl(struct look *look, struct xt_err *err)
+static enum xt_status check_opencl(struct diagnosis *diagnosis, struct xt_err *err)
 {
     struct opencl_seen seen;
     struct xt_err why = {0};
@@ -218,12 +218,12 @@ static enum xt_status look_at_opencl(struct look *look, struct xt_err *err)
     if (status && status != XT_ERR_DEVICE)
         return xt_err_set(err, status, "%s", why.text);
     if (!status && !seen.status && seen.count > 0) {
-        add(look, "opencl_driver", PASSED, "driver %s finds %d: %s", seen.driver, seen.count,
+        add(diagnosis, "opencl_driver", PASSED, "driver %s finds %d: %s", seen.driver, seen.count,
             seen.name);
-        xt_report_add(look->node, "opencl_driver", NULL, "%s", seen.driver);
+        xt_report_add(diagnosis->node, "opencl_driver", NULL, "%s", seen.driver);
         return XT_OK;
     }
-    struct xt_report *step = add(look, "opencl_driver", FAILED, "%.500s",
+    struct xt_report *step = add(diagnosis, "opencl_driver", FAILED, "%.500s",
                                  status        ? why.text
                                  : seen.status ? seen.why
                                                : "no OpenCL driver offers a GPU");
@@ -234,11 +234,11 @@ static enum xt_status look_at_opencl(struct look *look, struct xt_err *err)
 /* --- oneDNN
  * -------------------------------------------------------------------------------------*/
 /* What the runtimes below oneDNN log about a failure. */
-static void quote_reason(struct look *look, int index)
+static void quote_reason(struct diagnosis *diagnosis, int index)
 {
     char why[256];
     xt_why_no_engine(index, why, sizeof why);
-    add(look, "engine's log", FACT, "%s", *why ? why : "the runtimes log no reason");
+    add(diagnosis, "engine's log", FACT, "%s", *why ? why : "the runtimes log no reason");
 }
 
 /* The first device that can be opened; -1: none. */
@@ -250,19 +250,19 @@ static int first_working(const struct xt_probe *probe)
     return -1;
 }
 
-static void look_at_kernels(struct look *look, const struct xt_probe *probe, int first)
+static void check_kernels(struct diagnosis *diagnosis, const struct xt_probe *probe, int first)
 {
     const struct xt_xpu *xpu = &probe->xpus.items[first];
     const struct xt_types *types = &probe->types[first];
     struct xt_architecture is = xt_xpu_architecture(&xpu->facts);
     const char *name = is.name ? is.name : "this GPU's architecture";
     if (types->machine_code) {
-        add(look, "architecture", PASSED, "oneDNN %s has machine code for %s (%s)", probe->version,
-            name, types->implementation);
+        add(diagnosis, "architecture", PASSED, "oneDNN %s has machine code for %s (%s)",
+            probe->version, name, types->implementation);
         return;
     }
     struct xt_report *step = add(
-        look, "architecture", FACT,
+        diagnosis, "architecture", FACT,
         "oneDNN %s has no machine code for %s and uses OpenCL C kernels (%s), which are slow%s%s",
         probe->version, name, types->implementation, is.since ? "; there is from oneDNN " : "",
         is.since ? is.since : "");
@@ -270,93 +270,94 @@ static void look_at_kernels(struct look *look, const struct xt_probe *probe, int
         mend(step, "make deps XPU=1", "make deps XPU=1");
 }
 
-static enum xt_status look_at_onednn(struct look *look, struct xt_probe *probe, struct xt_err *err)
+static enum xt_status check_onednn(struct diagnosis *diagnosis, struct xt_probe *probe,
+                                   struct xt_err *err)
 {
     enum xt_status status = xt_probe_xpus(probe, err);
     if (status)
         return status;
     if (!*probe->version) {
-        struct xt_report *step = add(look, "oneDNN for GPUs", FAILED, "%.500s", probe->why);
+        struct xt_report *step = add(diagnosis, "oneDNN for GPUs", FAILED, "%.500s", probe->why);
         const char *cure = probe->crashed
                                ? "the row \"back end\" below shows whether another one works"
                                : "make deps XPU=1";
         mend(step, cure, cure);
-        add(look, "engine", SKIPPED, "%s",
+        add(diagnosis, "engine", SKIPPED, "%s",
             probe->crashed ? "it is checked below" : "there is no oneDNN for GPUs");
         return XT_OK;
     }
-    add(look, "oneDNN for GPUs", PASSED, "%s, runtime %s%s, %s", probe->version, probe->runtime,
-        probe->experimental ? " (experimental)" : "", probe->library);
+    add(diagnosis, "oneDNN for GPUs", PASSED, "%s, runtime %s%s, %s", probe->version,
+        probe->runtime, probe->experimental ? " (experimental)" : "", probe->library);
     int first = first_working(probe);
     for (int i = 0; !probe->status && i < probe->xpus.count; i++)
         if (*probe->xpus.items[i].broken) {
-            add(look, "engine", first < 0 ? FAILED : FACT, "xpu:%d cannot be opened: %s", i,
+            add(diagnosis, "engine", first < 0 ? FAILED : FACT, "xpu:%d cannot be opened: %s", i,
                 probe->xpus.items[i].broken);
-            quote_reason(look, i);
+            quote_reason(diagnosis, i);
         }
     if (first < 0 && !probe->status && probe->xpus.count > 0)
         return XT_OK;
     if (first < 0) {
-        struct xt_report *step = add(look, "engine", FAILED, "%.500s",
+        struct xt_report *step = add(diagnosis, "engine", FAILED, "%.500s",
                                      probe->status ? probe->why : "oneDNN finds no Intel GPU");
         mend(step, "fix the first failed step above", "fix the first failed step above");
-        quote_reason(look, 0);
+        quote_reason(diagnosis, 0);
         return XT_OK;
     }
-    add(look, "engine", PASSED, "oneDNN lists %d: %s, through %s", probe->xpus.count,
+    add(diagnosis, "engine", PASSED, "oneDNN lists %d: %s, through %s", probe->xpus.count,
         probe->xpus.items[first].facts.name,
         *probe->xpus.items[first].backend ? probe->xpus.items[first].backend
                                           : "a backend it does not name");
-    look_at_kernels(look, probe, first);
+    check_kernels(diagnosis, probe, first);
     return XT_OK;
 }
 
-static enum xt_status look_at_answers(struct look *look, const struct xt_probe *probe,
-                                      struct xt_err *err)
+static enum xt_status check_answers(struct diagnosis *diagnosis, const struct xt_probe *probe,
+                                    struct xt_err *err)
 {
     static const char name[] = "known answers";
     struct xt_device_try try;
     if (first_working(probe) < 0) {
-        add(look, name, SKIPPED, "there is no engine");
+        add(diagnosis, name, SKIPPED, "there is no engine");
         return XT_OK;
     }
     enum xt_status status = xt_device_try("xpu", NULL, &try, err);
     if (status)
         return status;
-    look->works = try.status == XT_OK;
-    if (look->works)
-        add(look, name, PASSED,
+    diagnosis->works = try.status == XT_OK;
+    if (diagnosis->works)
+        add(diagnosis, name, PASSED,
             "the ops of a small network are correct, forward and backward; opened in %.2f s, "
             "compiled and run in %.2f s",
             try.open_s, try.check_s);
     else
-        add(look, name, FAILED, "%.500s", try.why);
+        add(diagnosis, name, FAILED, "%.500s", try.why);
     return XT_OK;
 }
 
 /* A failed back end does not fail --xpu, which may run on the other. */
-static void show_backend(struct look *look, const struct xt_backend_tried *tried)
+static void show_backend(struct diagnosis *diagnosis, const struct xt_backend_tried *tried)
 {
     const struct xt_device_try *result = &tried->result;
     char name[32];
     snprintf(name, sizeof name, "on %s", tried->name);
     if (!result->there)
-        add(look, name, SKIPPED, "no GPU");
+        add(diagnosis, name, SKIPPED, "no GPU");
     else if (result->status)
-        add(look, name, FACT, "does not work: %.480s", result->why);
+        add(diagnosis, name, FACT, "does not work: %.480s", result->why);
     else
-        add(look, name, PASSED, "correct; %.2f ms a pass of the small test network",
+        add(diagnosis, name, PASSED, "correct; %.2f ms a pass of the small test network",
             1e3 * result->pass_s);
 }
 
 /* oneDNN's own runtimes have one back end each; SYCL supports both. */
-static enum xt_status compare_backends(struct look *look, const struct xt_probe *probe,
+static enum xt_status compare_backends(struct diagnosis *diagnosis, const struct xt_probe *probe,
                                        struct xt_err *err)
 {
     struct xt_backend_tried tried[XT_BACKENDS];
     char advice[256];
     if ((!*probe->version && !probe->crashed) || probe->experimental) {
-        add(look, "back end", SKIPPED, "%s",
+        add(diagnosis, "back end", SKIPPED, "%s",
             probe->experimental ? "oneDNN runs GPUs with a runtime of its own here, which has one"
                                 : "there is no oneDNN for GPUs");
         return XT_OK;
@@ -365,14 +366,14 @@ static enum xt_status compare_backends(struct look *look, const struct xt_probe 
     if (status)
         return status;
     for (int i = 0; i < XT_BACKENDS; i++)
-        show_backend(look, &tried[i]);
+        show_backend(diagnosis, &tried[i]);
     xt_backends_advise(tried, advice, sizeof advice);
-    struct xt_report *step = add(look, "back end", FACT, "%s", advice);
+    struct xt_report *step = add(diagnosis, "back end", FACT, "%s", advice);
     int choice = xt_backends_choose(tried);
     if (choice >= 0)
         xt_report_add(step, "selector", NULL, "%s", tried[choice].selector);
     if (*probe->version)
-        add(look, "runtime", FACT,
+        add(diagnosis, "runtime", FACT,
             "SYCL, over either of these; oneDNN's own Level Zero runtime (ZE) is not in this "
             "package");
     return XT_OK;
@@ -381,7 +382,7 @@ static enum xt_status compare_backends(struct look *look, const struct xt_probe 
 /* --- facts
  * --------------------------------------------------------------------------------------*/
 /* Which of a run's device figures can be read here, and their source. */
-static void look_at_figures(struct look *look, const struct xt_telemetry *now)
+static void check_figures(struct diagnosis *diagnosis, const struct xt_telemetry *now)
 {
     const struct {
         const char *key;
@@ -397,36 +398,37 @@ static void look_at_figures(struct look *look, const struct xt_telemetry *now)
     };
     char text[512];
     xt_figures_describe_all(now, text, sizeof text);
-    struct xt_report *step = add(look, "figures", FACT, "%s", text);
+    struct xt_report *step = add(diagnosis, "figures", FACT, "%s", text);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         xt_report_add(step, all[i].key, NULL, "%s",
                       all[i].reading->known ? all[i].reading->source : NULL);
 }
 
-static void look_at_facts(struct look *look, const struct level_zero_seen *seen,
-                          const struct xt_host_gpu *host)
+static void check_facts(struct diagnosis *diagnosis, const struct level_zero_seen *seen,
+                        const struct xt_host_gpu *host)
 {
     const struct xt_reading *limit = &seen->telemetry.power_limit;
     if (seen->count == 0)
         return;
     if (seen->bar == XT_NOT_KNOWN && host->count > 0 && !seen->first.integrated)
-        add(look, "Resizable BAR", FACT, "not readable: %s; the largest PCI region has %.1f GB",
-            seen->bar_why, (double)host->nodes[0].largest / 1e9);
+        add(diagnosis, "Resizable BAR", FACT,
+            "not readable: %s; the largest PCI region has %.1f GB", seen->bar_why,
+            (double)host->nodes[0].largest / 1e9);
     else if (seen->bar == XT_NOT_KNOWN)
-        add(look, "Resizable BAR", FACT, "not readable: %s", seen->bar_why);
+        add(diagnosis, "Resizable BAR", FACT, "not readable: %s", seen->bar_why);
     else
-        add(look, "Resizable BAR", FACT, "%s",
+        add(diagnosis, "Resizable BAR", FACT, "%s",
             seen->bar == XT_YES ? "on"
                                 : "off: uploads are slow; switch it on in the firmware's set-up "
                                   "(with Above 4G decoding)");
     if (limit->known)
-        add(look, "power limit", FACT, "%.0f W (%s)", limit->value, limit->source);
+        add(diagnosis, "power limit", FACT, "%.0f W (%s)", limit->value, limit->source);
     else
-        add(look, "power limit", FACT, "not readable: %s", limit->why);
-    look_at_figures(look, &seen->telemetry);
+        add(diagnosis, "power limit", FACT, "not readable: %s", limit->why);
+    check_figures(diagnosis, &seen->telemetry);
 }
 
-static enum xt_status look_at_cache(struct look *look, struct xt_err *err)
+static enum xt_status check_cache(struct diagnosis *diagnosis, struct xt_err *err)
 {
     char library[4096];
     struct xt_kernel_cache cache;
@@ -436,19 +438,19 @@ static enum xt_status look_at_cache(struct look *look, struct xt_err *err)
     if (status)
         return status;
     if (cache.folder)
-        add(look, "kernel cache", PASSED, "%s: %d kernels, %.1f MB%s", cache.folder, cache.valid,
-            (double)cache.bytes / 1e6, cache.writable ? "" : ", read only");
+        add(diagnosis, "kernel cache", PASSED, "%s: %d kernels, %.1f MB%s", cache.folder,
+            cache.valid, (double)cache.bytes / 1e6, cache.writable ? "" : ", read only");
     else
-        add(look, "kernel cache", FACT, "%s", cache.note);
+        add(diagnosis, "kernel cache", FACT, "%s", cache.note);
     xt_kernel_cache_end(&cache);
     return XT_OK;
 }
 
 /* --- what --merge compares
  * ----------------------------------------------------------------------*/
-static void describe_xpus(struct look *look, const struct xt_probe *probe)
+static void describe_xpus(struct diagnosis *diagnosis, const struct xt_probe *probe)
 {
-    struct xt_report *list = xt_report_list(look->node, "xpus");
+    struct xt_report *list = xt_report_list(diagnosis->node, "xpus");
     for (int i = 0; !probe->status && i < probe->xpus.count; i++) {
         const struct xt_xpu *xpu = &probe->xpus.items[i];
         const struct xt_types *types = &probe->types[i];
@@ -469,50 +471,51 @@ static void describe_xpus(struct look *look, const struct xt_probe *probe)
     }
 }
 
-static void describe_node(struct look *look, const struct xt_host_gpu *host,
+static void describe_node(struct diagnosis *diagnosis, const struct xt_host_gpu *host,
                           const struct level_zero_seen *seen, const struct xt_probe *probe)
 {
     struct utsname system;
     bool told = uname(&system) == 0;
-    xt_report_add(look->node, "host", NULL, "%s", told ? system.nodename : "not told");
-    xt_report_add(look->node, "xtrain", NULL, "%s", XT_VERSION);
-    xt_report_add(look->node, "linux", NULL, "%s", told ? system.release : "not told");
-    xt_report_add(look->node, "kernel_driver", NULL, "%s",
+    xt_report_add(diagnosis->node, "host", NULL, "%s", told ? system.nodename : "not told");
+    xt_report_add(diagnosis->node, "xtrain", NULL, "%s", XT_VERSION);
+    xt_report_add(diagnosis->node, "linux", NULL, "%s", told ? system.release : "not told");
+    xt_report_add(diagnosis->node, "kernel_driver", NULL, "%s",
                   host->count > 0 && *host->nodes[0].kernel ? host->nodes[0].kernel : "none");
-    xt_report_add(look->node, "xpu_count", NULL, "%d", probe->status ? 0 : probe->xpus.count);
+    xt_report_add(diagnosis->node, "xpu_count", NULL, "%d", probe->status ? 0 : probe->xpus.count);
     if (seen->count > 0)
-        xt_report_add(look->node, "level_zero_driver", NULL, "%s", seen->first.driver);
+        xt_report_add(diagnosis->node, "level_zero_driver", NULL, "%s", seen->first.driver);
     if (seen->count > 0)
-        xt_report_add(look->node, "resizable_bar", NULL, "%s", seen->bars);
+        xt_report_add(diagnosis->node, "resizable_bar", NULL, "%s", seen->bars);
     if (*probe->version) {
-        xt_report_add(look->node, "onednn", NULL, "%s", probe->version);
-        xt_report_add(look->node, "onednn_commit", NULL, "%s", probe->commit);
-        xt_report_add(look->node, "onednn_runtime", NULL, "%s", probe->runtime);
+        xt_report_add(diagnosis->node, "onednn", NULL, "%s", probe->version);
+        xt_report_add(diagnosis->node, "onednn_commit", NULL, "%s", probe->commit);
+        xt_report_add(diagnosis->node, "onednn_runtime", NULL, "%s", probe->runtime);
     }
-    describe_xpus(look, probe);
+    describe_xpus(diagnosis, probe);
 }
 
 /* --- all of it
  * ----------------------------------------------------------------------------------*/
-static enum xt_status look_at_all(struct look *look, struct xt_probe *probe, struct xt_err *err)
+static enum xt_status examine(struct diagnosis *diagnosis, struct xt_probe *probe,
+                              struct xt_err *err)
 {
     struct xt_host_gpu host;
     struct level_zero_seen seen = {0};
     xt_host_gpu_read(&host, "");
-    look_at_nodes(look, &host);
-    look_at_access(look, &host);
-    enum xt_status status = look_at_level_zero(look, &seen, err);
+    check_nodes(diagnosis, &host);
+    check_access(diagnosis, &host);
+    enum xt_status status = check_level_zero(diagnosis, &seen, err);
     if (!status)
-        status = look_at_opencl(look, err);
+        status = check_opencl(diagnosis, err);
     if (!status)
-        status = look_at_onednn(look, probe, err);
+        status = check_onednn(diagnosis, probe, err);
     if (!status)
-        status = look_at_answers(look, probe, err);
+        status = check_answers(diagnosis, probe, err);
     if (!status)
-        status = compare_backends(look, probe, err);
-    look_at_facts(look, &seen, &host);
-    describe_node(look, &host, &seen, probe);
-    return status ? status : look_at_cache(look, err);
+        status = compare_backends(diagnosis, probe, err);
+    check_facts(diagnosis, &seen, &host);
+    describe_node(diagnosis, &host, &seen, probe);
+    return status ? status : check_cache(diagnosis, err);
 }
 
 enum xt_status xt_cmd_doctor(struct xt_options *options, struct xt_err *err)
@@ -525,25 +528,26 @@ enum xt_status xt_cmd_doctor(struct xt_options *options, struct xt_err *err)
                           "doctor checks this machine; to compare files, "
                           "write xtrain doctor --merge FILE.json...");
     struct xt_report *report = xt_report_create();
-    struct look look = {.steps = xt_report_table(report, "checks"),
-                        .node = xt_report_group(report, "node")};
+    struct diagnosis diagnosis = {.steps = xt_report_table(report, "checks"),
+                                  .node = xt_report_group(report, "node")};
     struct xt_str masks = {0};
     enum xt_status status = xt_mem_calloc(&probe, 1, sizeof *probe, "the list of XPUs", err);
     if (!status)
-        status = look_at_all(&look, probe, err);
+        status = examine(&diagnosis, probe, err);
     if (!status)
         status = xt_xpu_masks(&masks, err);
     xt_report_add(report, "environment", masks.length ? "environment" : NULL, "%s",
                   xt_str_get(&masks));
-    xt_report_flag(report, "works", NULL, look.works, "", "");
-    xt_report_line(report, look.works ? "--xpu works here" : "--xpu does not work here");
+    xt_report_flag(report, "works", NULL, diagnosis.works, "", "");
+    xt_report_line(report, diagnosis.works ? "--xpu works here" : "--xpu does not work here");
     if (status)
         xt_report_destroy(report);
     else
         status = xt_result_put(report, err);
-    if (!status && !look.works)
-        status = xt_err_set(err, XT_ERR_DEVICE, "--xpu does not work here%s%s",
-                            *look.failed ? "; the first step that failed: " : "", look.failed);
+    if (!status && !diagnosis.works)
+        status =
+            xt_err_set(err, XT_ERR_DEVICE, "--xpu does not work here%s%s",
+                       *diagnosis.failed ? "; the first step that failed: " : "", diagnosis.failed);
     xt_str_clear(&masks);
     free(probe);
     return status;

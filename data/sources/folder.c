@@ -97,10 +97,10 @@ static enum xt_status list_classes(struct xt_file_list *list, const struct xt_fi
 /* If links make two classes share a folder, one of them would lack images. */
 static enum xt_status check_again(const struct xt_file_tree *tree, struct xt_err *err)
 {
-    for (size_t i = 0; i < tree->again_count; i++) {
-        const struct xt_file_again *again = &tree->again[i];
-        const char *one = below(tree, again->path);
-        const char *other = below(tree, again->entered_as);
+    for (size_t i = 0; i < tree->repeat_count; i++) {
+        const struct xt_file_repeat *repeat = &tree->repeats[i];
+        const char *one = below(tree, repeat->path);
+        const char *other = below(tree, repeat->entered_as);
         int size = (int)strcspn(one, "/");
         int other_size = (int)strcspn(other, "/");
         /* A link back to the root belongs to no class. */
@@ -108,7 +108,7 @@ static enum xt_status check_again(const struct xt_file_tree *tree, struct xt_err
             return xt_err_set(err, XT_ERR_DATA,
                               "%s is the folder %s: its images would be of the classes %.*s and "
                               "%.*s; move the link out of the set",
-                              again->path, again->entered_as, size, one, other_size, other);
+                              repeat->path, repeat->entered_as, size, one, other_size, other);
     }
     return XT_OK;
 }
@@ -232,11 +232,11 @@ enum xt_status xt_source_files_add_tree(struct xt_source_files *set, const char 
     enum xt_status status = xt_index_tree(&tree, folder, err);
     if (!status)
         status = add_images(set, tree.files.paths, tree.files.count, -1, err);
-    if (!status && tree.again_count)
+    if (!status && tree.repeat_count)
         xt_log_detail(
             "%s: links lead to its folders more than once, %zu times (%s is %s): each folder's "
             "images are used once",
-            folder, tree.again_count, tree.again[0].path, tree.again[0].entered_as);
+            folder, tree.repeat_count, tree.repeats[0].path, tree.repeats[0].entered_as);
     xt_file_tree_clear(&tree);
     return status;
 }

@@ -58,7 +58,7 @@ static void warn(const struct xt_watchdog *watchdog, const char *what, double se
                 watchdog->device, seconds, what, *ops ? ops : "nothing", limits->end);
 }
 
-static void look(const struct xt_watchdog *watchdog, bool *warned)
+static void check(const struct xt_watchdog *watchdog, bool *warned)
 {
     const char *what = "";
     double seconds = xt_guard_waiting(&what);
@@ -90,7 +90,7 @@ static void *watch(void *argument)
         until.tv_nsec %= 1000000000;
         pthread_cond_timedwait(&watchdog->changed, &watchdog->lock, &until);
         if (!watchdog->ends)
-            look(watchdog, &warned);
+            check(watchdog, &warned);
     }
     pthread_mutex_unlock(&watchdog->lock);
     return NULL;

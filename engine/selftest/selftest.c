@@ -74,7 +74,7 @@ struct comparison {
     double largest; /* of what is wanted */
 };
 
-static void look(struct comparison *c, double got, double wanted)
+static void compare_element(struct comparison *c, double got, double wanted)
 {
     double error = fabs(got - wanted);
     c->error = error <= c->error ? c->error : isnan(error) ? INFINITY : error;
@@ -338,7 +338,8 @@ static struct comparison compare(const struct walk *walk, enum xt_part part, int
     for (size_t k = 0; k < samples; k++) {
         struct comparison one = {0};
         size_t i = element(k, samples, count);
-        look(&one, got[i], kind->element ? kind->element(reference, part, which, i) : wanted[i]);
+        compare_element(&one, got[i],
+                        kind->element ? kind->element(reference, part, which, i) : wanted[i]);
         error = one.error > error ? one.error : error;
         largest = one.largest > largest ? one.largest : largest;
     }
@@ -570,7 +571,7 @@ static enum xt_status check_statistic(struct walk *walk, int which, struct xt_er
     if (!got)
         return err->status;
     for (size_t i = 0; i < xt_reference_op_param_count(&walk->reference, which); i++)
-        look(&c, got[i], walk->statistics[index][i]);
+        compare_element(&c, got[i], walk->statistics[index][i]);
     return note(walk, walk->pass, is_mean ? "running mean" : "running variance", &c,
                 &walk->bounds[index], err);
 }

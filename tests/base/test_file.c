@@ -364,10 +364,10 @@ static void a_folder_that_links_lead_to_is_entered_once(void **state)
     assert_int_equal(tree.folder_count, 5);
     static const char *const again[][2] = {
         {"/a", "/m/n"}, {"/m/y/back", ""}, {"/m/y/deep", "/m-first"}, {"/z", "/m/y"}};
-    assert_int_equal(tree.again_count, 4);
-    for (size_t i = 0; i < tree.again_count; i++) {
-        assert_string_equal(tree.again[i].path + strlen(walked), again[i][0]);
-        assert_string_equal(tree.again[i].entered_as + strlen(walked), again[i][1]);
+    assert_int_equal(tree.repeat_count, 4);
+    for (size_t i = 0; i < tree.repeat_count; i++) {
+        assert_string_equal(tree.repeats[i].path + strlen(walked), again[i][0]);
+        assert_string_equal(tree.repeats[i].entered_as + strlen(walked), again[i][1]);
     }
     xt_file_tree_clear(&tree);
 }

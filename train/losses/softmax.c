@@ -13,7 +13,7 @@ struct target {
 };
 
 /* The weight of XT_SOFTMAX_UNIFORM goes to every class. */
-static void spread(int *class, double *weight, double *every, int classes)
+static void smooth(int *class, double *weight, double *every, int classes)
 {
     if (*class != XT_SOFTMAX_UNIFORM)
         return;
@@ -34,8 +34,8 @@ static struct target target_of(const struct xt_softmax_targets *targets, int sam
         target.first_weight = confidence * (double)targets->share[sample];
         target.second_weight = confidence - target.first_weight;
     }
-    spread(&target.first, &target.first_weight, &target.every, classes);
-    spread(&target.second, &target.second_weight, &target.every, classes);
+    smooth(&target.first, &target.first_weight, &target.every, classes);
+    smooth(&target.second, &target.second_weight, &target.every, classes);
     assert(target.first < classes && target.second >= 0 && target.second < classes);
     return target;
 }

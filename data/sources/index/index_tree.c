@@ -257,7 +257,7 @@ enum xt_status xt_index_tree(struct xt_file_tree *tree, const char *folder, stru
     if (!status && cached)
         xt_log_detail("the list of the %zu files in %s is the one cached at an earlier start",
                       tree->files.count, folder);
-    else if (!status && real && tree->files.count >= XT_INDEX_TREE_LEAST && !tree->again_count &&
+    else if (!status && real && tree->files.count >= XT_INDEX_TREE_LEAST && !tree->repeat_count &&
              is_settled(tree, began))
         save(tree, folder, key.data);
     xt_str_clear(&key);

@@ -136,7 +136,7 @@ static enum xt_status check_own(const struct xt_checkpoint_file *from, const cha
     if (is_own)
         return XT_OK;
     return xt_err_set(err, XT_ERR_DATA,
-                      "%s is a checkpoint of another run%s%s than the one in %s; remove it, or "
+                      "%s is a checkpoint of another run%s%s than the one in %s; move it away, or "
                       "continue from it in a new --out",
                       from->path, *mark.run ? ": " : "", xt_run_mark_format(&mark).text, folder);
 }

@@ -388,16 +388,12 @@ static void add_next(struct xt_report *report, const struct xt_run_summary *run)
     if (!status)
         status = xt_str_printf(&line, NULL, "%s",
                                rest    ? " --resume "
-                               : wrong ? " eval --init "
+                               : wrong ? " eval "
                                        : " predict ");
     if (!status)
         status = xt_run_folder_append(run->folder, &line, "");
     if (!status && rest)
         status = xt_str_printf(&line, NULL, " --max-time 0");
-    if (!status && wrong)
-        status = xt_str_printf(&line, NULL, " --config ");
-    if (!status && wrong)
-        status = xt_run_folder_append(run->folder, &line, "/config.yaml");
     if (!status && wrong)
         status = xt_str_printf(&line, NULL, " --errors ");
     if (!status && wrong)

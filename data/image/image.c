@@ -12,6 +12,16 @@ bool xt_image_is_ending(const char *ending)
            strcasecmp(ending, ".png") == 0 || strcasecmp(ending, ".webp") == 0;
 }
 
+bool xt_image_is_unread_ending(const char *ending)
+{
+    static const char *const endings[] = {".gif",  ".bmp",  ".tif",  ".tiff",
+                                          ".heic", ".heif", ".avif", ".jxl"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (strcasecmp(ending, endings[i]) == 0)
+            return true;
+    return false;
+}
+
 bool xt_image_is_name(const char *name)
 {
     const char *ending = strrchr(name, '.');

@@ -31,6 +31,8 @@ struct xt_image {
  * has one. */
 bool xt_image_is_ending(const char *ending);
 bool xt_image_is_name(const char *name);
+/* Whether it is the suffix of a format of pictures that is not read. */
+bool xt_image_is_unread_ending(const char *ending);
 
 /* XT_ERR_DATA if an image may not have this size. */
 enum xt_status xt_image_check(int width, int height, struct xt_err *err);

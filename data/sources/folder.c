@@ -27,6 +27,15 @@ static bool is_left_out(const struct xt_source_files *set, const char *path)
 
 enum { NAMED = 50 }; /* of the other files, with --verbose */
 
+static void count_other(struct xt_source_files *set, const char *path)
+{
+    const char *ending = strrchr(path, '.');
+    if (set->others++ < NAMED)
+        xt_log_detail("%s is ignored: it is not an image that can be read", path);
+    if (ending && xt_image_is_unread_ending(ending) && set->unread++ == 0)
+        snprintf(set->unread_ending, sizeof set->unread_ending, "%s", ending);
+}
+
 /* Moves the images of `count` paths into the set, with class `class` unless that is negative. */
 static enum xt_status add_images(struct xt_source_files *set, char **paths, size_t count, int class,
                                  struct xt_err *err)
@@ -34,8 +43,7 @@ static enum xt_status add_images(struct xt_source_files *set, char **paths, size
     enum xt_status status = XT_OK;
     for (size_t i = 0; !status && i < count; i++) {
         if (!xt_image_is_name(paths[i]) || is_left_out(set, paths[i])) {
-            if (set->others++ < NAMED)
-                xt_log_detail("%s is ignored: it is not an image that can be read", paths[i]);
+            count_other(set, paths[i]);
             continue;
         }
         char *path = paths[i];
@@ -54,8 +62,10 @@ enum xt_status xt_source_files_finish_tree(struct xt_source_files *set, const ch
         return status;
     if (set->others)
         return xt_err_set(err, XT_ERR_DATA,
-                          "no image in %s: none of its %s ends in .jpg, .jpeg, .png or .webp",
-                          folder, xt_count((long long)set->others, "file").text);
+                          "no image in %s: none of its %s ends in .jpg, .jpeg, .png or .webp%s%s",
+                          folder, xt_count((long long)set->others, "file").text,
+                          set->unread ? "; convert to JPEG or PNG what ends in " : "",
+                          set->unread_ending);
     return xt_err_set(err, XT_ERR_DATA, "there is no image in %s: the folder is empty", folder);
 }
 

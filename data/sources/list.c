@@ -108,6 +108,17 @@ enum xt_status xt_source_files_parse(struct xt_source_files *set, const char *te
     return status;
 }
 
+/* A file with zero bytes is no text, and its lines are not worth naming. */
+static enum xt_status check_text(const uint8_t *bytes, size_t size, const char *path,
+                                 struct xt_err *err)
+{
+    if (!memchr(bytes, '\0', size))
+        return XT_OK;
+    return xt_err_set(
+        err, XT_ERR_DATA,
+        "%s is not an image that can be read, and not a list of images, which is text", path);
+}
+
 /* Images to predict are listed by their paths alone, so any text looks like a list: if none of the
  * first lines names a file, it is something else. */
 static enum xt_status check_paths(const struct xt_source_files *set, const char *path,
@@ -142,6 +153,8 @@ enum xt_status xt_source_files_add_list(struct xt_source_files *set, const char 
     size_t size = 0;
     char *own = NULL;
     enum xt_status status = xt_file_read(path, LIST_BYTES_MAX, &bytes, &capacity, &size, err);
+    if (!status)
+        status = check_text(bytes, size, path, err);
     if (!status)
         status = folder_of(&own, path, err);
     if (!status)

@@ -87,6 +87,8 @@ expect 0 "6 of the 6 images to evaluate on ($tree/both.txt) are among the traini
 # A file that is no image is named with -v; nobody is told to remove anything.
 mkdir -p "$tree/one" && echo x >"$tree/one/notes.txt"
 expect 3 'notes.txt is ignored' "$xtrain" data check --model lprnet "$tree/one" -v
+: >"$tree/one/car.HEIC" && cp "${images[0]}" "$tree/one/京A12345.jpg"
+expect 0 '1 picture skipped, of formats that are not read (.HEIC)' "$xtrain" data check --model lprnet "$tree/one"
 
 # What is split can be read again, or is not split.
 mkdir -p "$tree"/set/{'a dog','cat "x"'}

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 
@@ -159,6 +160,9 @@ void xt_source_files_describe_others(struct xt_source_files *set)
 {
     char *text = set->base.description;
     size_t used = strlen(text);
+    if (set->unread)
+        xt_log_warn("%s skipped, of formats that are not read (%s); convert them to JPEG or PNG",
+                    xt_count((long long)set->unread, "picture").text, set->unread_ending);
     if (set->others)
         snprintf(text + used, sizeof set->base.description - used, " (%s ignored)",
                  xt_count((long long)set->others, "other file").text);

@@ -48,6 +48,8 @@ struct xt_source_files {
     size_t label_capacity;
     struct xt_classes classes; /* only while the set is being filled */
     size_t others;             /* files that are not samples */
+    size_t unread;             /* of them, pictures of formats that are not read, by their names */
+    char unread_ending[8];     /* of the first */
     size_t refused;
     struct xt_err first_refused;
 };

@@ -703,13 +703,20 @@ static enum xt_status check_stop(const struct xt_device *device, struct xt_err *
                                               : "");
 }
 
+/* For as many threads as it was described for: oneDNN's cache distinguishes primitives by the
+ * caller's, and a descriptor from the cache may refer to one that is destroyed (3.2), which only
+ * matters where a primitive is created from it. */
 static enum xt_status make_step(const struct xt_program *program, struct xt_step *step,
                                 struct xt_err *err)
 {
     enum xt_status status = check_stop(program->device, err);
     if (status || step->primitive)
         return status;
+    if (step->workers)
+        xt_device_make_for_threads(1);
     status = xt_primitive_create(program->device, step->pd, step->what, &step->primitive, err);
+    if (step->workers)
+        xt_device_use_threads(program->device);
     if (status)
         xt_err_prefix(err, "%s: ", program->name);
     return status;

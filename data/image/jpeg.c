@@ -169,11 +169,26 @@ bool xt_jpeg_is(const uint8_t *bytes, size_t size)
     return size >= 3 && bytes[0] == 0xFF && bytes[1] == 0xD8 && bytes[2] == 0xFF;
 }
 
+/* Fill bytes and markers that have no segment, which libjpeg skips too. */
+static size_t skipped_before_marker(const uint8_t *bytes, size_t size)
+{
+    enum { TEM = 0x01, RST0 = 0xD0, RST7 = 0xD7 };
+    size_t at = 0;
+    while (at + 1 < size && bytes[at] == 0xFF) {
+        uint8_t code = bytes[at + 1];
+        if (code != 0xFF && code != TEM && (code < RST0 || code > RST7))
+            break;
+        at += code == 0xFF ? 1 : 2;
+    }
+    return at;
+}
+
 bool xt_jpeg_next_segment(const uint8_t *bytes, size_t size, size_t *at,
                           struct xt_jpeg_segment *segment)
 {
     enum { SOI_SIZE = 2, SOS = 0xDA };
     size_t from = *at ? *at : SOI_SIZE;
+    from += skipped_before_marker(bytes + from, size - from);
     if (from + 4 > size || bytes[from] != 0xFF || bytes[from + 1] == SOS)
         return false;
     size_t length = (size_t)bytes[from + 2] << 8 | bytes[from + 3];

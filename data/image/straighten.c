@@ -79,20 +79,24 @@ static double distance(struct xt_point a, struct xt_point b)
     return sqrt((a.x - b.x) * (a.x - b.x) + (a.y - b.y) * (a.y - b.y));
 }
 
-static int pixels_of(double one, double other)
+static double longer(double one, double other)
 {
-    double longer = ceil(one > other ? one : other);
-    return (int)between(longer, 1, XT_IMAGE_PIXELS_MAX);
+    return between(ceil(one > other ? one : other), 1, XT_IMAGE_PIXELS_MAX);
 }
 
 enum xt_status xt_straighten(const struct xt_image *in, const struct xt_corners *corners,
                              struct xt_image *out, struct xt_err *err)
 {
     const struct xt_corners *q = corners;
-    int width =
-        pixels_of(distance(q->left_top, q->right_top), distance(q->left_bottom, q->right_bottom));
-    int height =
-        pixels_of(distance(q->left_top, q->left_bottom), distance(q->right_top, q->right_bottom));
+    double wide =
+        longer(distance(q->left_top, q->right_top), distance(q->left_bottom, q->right_bottom));
+    double high =
+        longer(distance(q->left_top, q->left_bottom), distance(q->right_top, q->right_bottom));
+    /* Corners may lie outside, but what they enclose has no more pixels to show than the picture.
+     */
+    double scale = fmin(1, sqrt((double)in->width * in->height / (wide * high)));
+    int width = (int)fmax(1, wide * scale);
+    int height = (int)fmax(1, high * scale);
     enum xt_status status = xt_image_reserve(out, width, height, err);
     if (status)
         return status;

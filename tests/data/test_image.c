@@ -374,6 +374,29 @@ static void a_bomb_is_refused_before_memory_is_asked_for(void **state)
     support_assert_error(&err, XT_ERR_DATA, "bomb.png: it says it has 30000 x 30000");
 }
 
+/* Bytes that libjpeg skips before a marker hide no size from who checks it before decoding. */
+static void the_size_is_known_before_decoding_whatever_precedes_the_header(void **state)
+{
+    (void)state;
+    static const char *const skipped[] = {"", "\xFF\xFF\xFF", "\xFF\x01", "\xFF\xD3\xFF\xFF\x01"};
+    struct bytes plain;
+    read_fixture("ycc_444.jpg", &plain);
+    for (size_t i = 0; i < sizeof skipped / sizeof skipped[0]; i++) {
+        size_t more = strlen(skipped[i]);
+        uint8_t *bytes = malloc(plain.size + more);
+        assert_non_null(bytes);
+        memcpy(bytes, plain.data, 2);
+        memcpy(bytes + 2, skipped[i], more);
+        memcpy(bytes + 2 + more, plain.data + 2, plain.size - 2);
+        assert_int_equal(xt_decoder_decode(&decoder, bytes, plain.size + more, XT_PIXEL_RGB, NULL,
+                                           "x.jpg", &decoded, &err),
+                         XT_OK);
+        assert_int_equal(xt_decoder_pixels(bytes, plain.size + more),
+                         decoded.width * decoded.height);
+        free(bytes);
+    }
+}
+
 static void put_chunk(struct bytes *out, const char *type, const uint8_t *data, size_t size)
 {
     uint8_t *at = out->data + out->size;
@@ -483,6 +506,7 @@ int main(void)
         image_test(a_flipped_byte_in_the_pixels_of_a_png_is_seen),
         image_test(a_jpeg_of_very_many_scans_is_refused),
         image_test(a_bomb_is_refused_before_memory_is_asked_for),
+        image_test(the_size_is_known_before_decoding_whatever_precedes_the_header),
         image_test(a_png_whose_data_goes_on_after_the_last_row_is_refused_at_once),
         image_test(the_content_decides_and_not_the_name),
         image_test(what_is_no_image_is_named_with_the_reason),

@@ -46,8 +46,10 @@ dh_compress -X.md
 dh_fixperms
 dh_strip --no-automatic-dbgsym
 dh_makeshlibs -V
-# MPI is loaded by those who train in several processes.
-dh_shlibdeps -Xlibxtrain_mpi.so -- -dSuggests -edebian/xtrain/usr/lib/xtrain/libxtrain_mpi.so -dDepends
+# MPI, where it was there, is loaded by those who train in several processes.
+mpi=(debian/xtrain/usr/lib/xtrain/libxtrain_mpi.so)
+[ -e "${mpi[0]}" ] || mpi=()
+dh_shlibdeps -Xlibxtrain_mpi.so -- -dSuggests "${mpi[@]/#/-e}" -dDepends
 dh_installdeb
 dh_gencontrol
 dh_md5sums

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Parses every command line of xtrain in README.md, docs/, configs/ and the heads of scripts, whether test_docs.sh runs it or
-# not: in fences, in `inline code`, in comments. Nothing is opened but the files of --config and --resume.
+# Parses every command line of xtrain in README.md, Containerfile, docs/, configs/ and the heads of scripts, whether
+# test_docs.sh runs it or not: in fences, in `inline code`, in comments. Nothing is opened but the files of --config and --resume.
 . tests/cli/common.sh
 set -f
 
@@ -77,7 +77,7 @@ found=$(for page in "$tree/rule.md" "$tree/rule.sh"; do faults_of "$page"; done 
 [ "$found" = '3 5 7 8 2' ] || fail "the rule finds other lines: $found" "$(faults_of "$tree/rule.md")"
 
 set +f
-wrong=$(for page in README.md docs/*.md configs/* scripts/*.sh; do set -f; faults_of "$page"; done)
+wrong=$(for page in README.md Containerfile docs/*.md configs/* scripts/*.sh; do set -f; faults_of "$page"; done)
 [ -z "$wrong" ] || fail "$wrong"
 
 # A config holds what a person chooses: no line of it says what the network's recipe says.

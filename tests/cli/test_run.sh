@@ -6,6 +6,9 @@ train=("$xtrain" "${small[@]}" --threads 1)
 
 # As typed, a run makes its own folder; the next one another.
 expect 0 'no --data was given' timeout 60 "$xtrain" --model lprnet --batch 4 --steps 1 --threads 1 --val 'synth:plates?count=4'
+# Where the CPU has bf16 arithmetic, a run in f32 says so once.
+[ "$(grep -c 'may be several times as fast (--amp bf16)' <<<"$said")" = "$(grep -cm 1 -E '^flags.* avx512_bf16' /proc/cpuinfo)" ] ||
+  fail 'the hint at bf16 does not fit the CPU' "$said"
 expect 0 "runs/lprnet-$(date +%Y%m%d)-2" "${train[@]}" --steps 1
 [ -s runs/lprnet-*-1/last.safetensors ] && [ -s runs/lprnet-*-1/metrics.jsonl ] && [ -s runs/lprnet-*-1/config.yaml ] ||
   fail "the run's folder lacks files" "$(ls runs/*)"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A run's folder stands for its weights and what they say, and for the images that the run evaluated on.
 . tests/cli/common.sh
+jpeg=$PWD/tests/fuzz/corpus/image/ycc_444.jpg
 cd "$tree"
 printf '%s' '-京沪ABCDEFGHJK0123456789' >few.txt
 val='synth:plates?count=12&seed=5'
@@ -34,12 +35,15 @@ for line in '^batch: 4 .*# command line$' '^optim: adamw .*# recipe of lprnet$' 
   grep -q "$line" next/config.yaml || fail "no $line" "$(cat next/config.yaml)"
 done
 
-# What is held out is evaluated by the run and afterwards; a plate that is there twice is in one part.
-"$xtrain" "${small[@]}" --val-part 0.25 --steps 2 --out held >held.txt 2>&1 || fail "$(cat held.txt)"
-count=$(sed -n 's/^evaluating on \([0-9]*\) of .*/\1/p' held.txt)
-[ "$count" -gt 0 ] && [ "$count" -lt 24 ] || fail 'no part is held out' "$(cat held.txt)"
-expect 0 "of $count plates read right" "$xtrain" eval held
-grep -q 'held out of synth:plates' <<<"$said" || fail 'it is not said' "$said"
+# What is held out, by the seed, is evaluated by the run and afterwards; pictures of one plate are in one part.
+mkdir twice && for n in 0 1 2 3 4 5 6 7; do cp "$jpeg" twice/京A1234${n}_1.jpg && cp "$jpeg" twice/京A1234${n}_2.jpg; done
+for seed in 1 2; do
+  expect 0 ' of 16 images in twice' "$xtrain" --model lprnet --data twice --batch 4 --threads 1 --val-part 0.25 --seed $seed --steps 1 --out held$seed
+  expect 0 'held out of ' "$xtrain" eval held$seed --show 9 --json
+  grep -o '京A1234.[^"]*jpg' <<<"$said" | sort >held$seed.txt
+  [ "$(sed 's/_.*//' held$seed.txt | uniq -c | awk '{ print $1 }' | sort -u)" = 2 ] || fail 'pictures of one plate are in both parts' "$(cat held$seed.txt)"
+done
+! cmp -s held1.txt held2.txt || fail 'the seed holds out the same'
 expect 2 'holds out a part of --data, --val names other images' "$xtrain" "${small[@]}" --val-part 0.25 --val "$val" --steps 2
 expect 0 'model: lprnet ' "$xtrain" --model LPRNet --print-config
 expect 0 'int8: ranges from 4 of' "$xtrain" predict run --data "$val" --amp int8 --calibrate-images 4

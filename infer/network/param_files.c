@@ -257,11 +257,14 @@ static bool all_are(const float *numbers, int count, float a, float b)
 
 /* The published LPRNet weights were trained with BN in evaluation mode: their statistics are still
  * 0 and 1, all of them, though scale and shift have learned. In a file that nothing was trained in,
- * these too are as initialised: 1 (or 0, of a residual branch) and 0. */
-static bool statistics_untouched(const struct xt_params *params, const struct xt_weight_file *file)
+ * these too are as initialised: 1 (or 0, of a residual branch) and 0. *whole: the file has those
+ * of all norms. */
+static bool statistics_untouched(const struct xt_params *params, const struct xt_weight_file *file,
+                                 bool *whole)
 {
     bool any = false;
     bool learned = false;
+    *whole = true;
     for (int i = 0; i < params->count; i++) {
         const struct xt_param *param = &params->items[i];
         const float *numbers = (xt_param_is_statistic(param) ? params->stats : params->values);
@@ -270,10 +273,12 @@ static bool statistics_untouched(const struct xt_params *params, const struct xt
         numbers += param->offset;
         bool is_statistic = param->role == XT_PARAM_BN_MEAN || param->role == XT_PARAM_BN_VAR;
         float initial = param->role == XT_PARAM_BN_VAR ? 1.0f : 0.0f;
-        if (is_statistic && (!xt_weight_file_find(file, param->name) ||
-                             !all_are(numbers, param->dims[0], initial, initial)))
+        const struct xt_file_tensor *tensor = xt_weight_file_find(file, param->name);
+        bool taken = tensor && same_shape(param, tensor);
+        if (is_statistic && taken && !all_are(numbers, param->dims[0], initial, initial))
             return false;
-        any |= is_statistic;
+        any |= is_statistic && taken;
+        *whole &= !is_statistic || taken;
         learned |= (param->role == XT_PARAM_BN_SCALE && !all_are(numbers, param->dims[0], 1, 0)) ||
                    (param->role == XT_PARAM_BN_SHIFT && !all_are(numbers, param->dims[0], 0, 0));
     }
@@ -383,8 +388,15 @@ enum xt_status xt_params_from_file(struct xt_params *params, struct xt_device *d
     if (!status && are_weights)
         status = read_batches_tracked(params, file, file_name, err);
     if (!status && are_weights) {
-        params->frozen_at_init = statistics_untouched(params, file);
+        bool whole = false;
+        bool untouched = statistics_untouched(params, file, &whole);
+        params->frozen_at_init = untouched && whole;
         params->version++;
+        if (untouched && !whole)
+            xt_log_warn(
+                "%s was trained without batch norm statistics (they are 0 and 1), but lacks "
+                "some of the network's norms: --bn auto freezes none, --bn frozen all",
+                file_name);
     }
     return status;
 }

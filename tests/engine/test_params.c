@@ -423,6 +423,10 @@ static void untouched_statistics_are_noticed(void **state)
     }
     ok(&f, take(&f, &file, false));
     assert_true(f.params.frozen_at_init);
+    file.tensors[5].dims[0] = 4; /* not taken, so not of the file's training */
+    file.tensors[5].bytes = 4 * sizeof(float);
+    ok(&f, take(&f, &file, true));
+    assert_false(f.params.frozen_at_init);
     close_fixture(&f);
 }
 

@@ -15,6 +15,18 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
                        "--data it trains on synthetic "
                        "images.",
         },
+    [XT_COMMAND_TRY] =
+        {
+            .name = "try",
+            .summary = "check, train and judge a folder of images, and say what it lacks",
+            .arguments = "DIR|LIST",
+            .least_arguments = 1,
+            .details =
+                "Within --max-time (10m) it checks the images, learns a few by heart, measures the "
+                "types, trains on each half to find labels of the other that look wrong, trains on "
+                "all but a held-out part and calibrates. Everything is in one new folder, --out or "
+                "runs/try-NAME: page.html, suspects.tsv, and reader/, the run.",
+        },
     [XT_COMMAND_SWEEP] =
         {
             .name = "sweep",

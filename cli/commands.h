@@ -12,6 +12,7 @@ struct xt_options;
 
 enum xt_command_id {
     XT_COMMAND_TRAIN, /* also where no command is named */
+    XT_COMMAND_TRY,
     XT_COMMAND_SWEEP,
     XT_COMMAND_EVAL,
     XT_COMMAND_PREDICT,
@@ -76,6 +77,7 @@ const char *xt_command_meant(const char *word);
 
 /* Each returns the exit status; main prints the error. */
 enum xt_status xt_cmd_train(struct xt_options *options, struct xt_err *err);
+enum xt_status xt_cmd_try(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_sweep(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_eval(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_predict(struct xt_options *options, struct xt_err *err);

@@ -26,6 +26,7 @@ typedef enum xt_status command_function(struct xt_options *options, struct xt_er
 
 static command_function *const functions[XT_COMMAND_COUNT] = {
     [XT_COMMAND_TRAIN] = xt_cmd_train,
+    [XT_COMMAND_TRY] = xt_cmd_try,
     [XT_COMMAND_SWEEP] = xt_cmd_sweep,
     [XT_COMMAND_EVAL] = xt_cmd_eval,
     [XT_COMMAND_PREDICT] = xt_cmd_predict,

@@ -10,6 +10,7 @@
 #include "base/system/stop.h"
 #include "base/system/thread.h"
 #include "cli/commands.h"
+#include "cli/image_set.h"
 #include "cli/options/options.h"
 #include "cli/json/result.h"
 #include "cli/report.h"
@@ -24,83 +25,6 @@
 
 enum { SHEET_SAMPLES = 32, RARE = 5 };
 
-/* A set of images and the model or alphabet of its labels. */
-struct set {
-    const struct xt_model_info *model;
-    struct xt_loaded_model *loaded; /* of a weight file, else NULL */
-    struct xt_alphabet *alphabet;
-    struct xt_source *source;
-    bool held_out;        /* of a set with both parts: use the one for evaluation */
-    struct xt_err labels; /* the result of opening it strictly; XT_OK: all labels are good */
-};
-
-static void clear_set(struct set *set)
-{
-    xt_source_destroy(set->source);
-    xt_alphabet_destroy(set->alphabet);
-    xt_model_close(set->loaded);
-    *set = (struct set){0};
-}
-
-/* Without --model: the network of the first argument, classes if the source has such, else plates.
- */
-static enum xt_status choose_model(struct set *set, const struct xt_settings *s, const char *spec,
-                                   struct xt_err *err)
-{
-    const char *model = s->network.model ? s->network.model : set->model ? set->model->name : NULL;
-    enum xt_status status = xt_network_alphabet(&s->network, &set->alphabet, err);
-    if (status)
-        return status;
-    if (!model)
-        model =
-            xt_source_guess_task(spec, set->alphabet) == XT_TASK_CLASSES ? "resnet50" : "lprnet";
-    if (!set->loaded)
-        status = xt_model_choose(model, &set->loaded, &set->model, err);
-    if (!status && !set->model->time_steps) {
-        xt_alphabet_destroy(set->alphabet);
-        set->alphabet = NULL;
-    }
-    return status;
-}
-
-static enum xt_status open_set(struct set *set, const struct xt_settings *s, const char *spec,
-                               struct xt_err *err)
-{
-    enum xt_status status = choose_model(set, s, spec, err);
-    if (status)
-        return status;
-    struct xt_source_options options = {
-        .task = set->model->time_steps ? XT_TASK_PLATES : XT_TASK_CLASSES,
-        .alphabet = set->alphabet,
-        .order = set->model->bgr ? XT_PIXEL_BGR : XT_PIXEL_RGB,
-        .steps_max = set->model->time_steps,
-        .held_out = set->held_out,
-    };
-    set->labels.status = XT_OK;
-    status = xt_source_open(&set->source, spec, &options, &set->labels);
-    if (!status)
-        return XT_OK;
-    /* Bad labels are a finding here, not an error. */
-    options.labels_optional = true;
-    if (s->data.strict || options.task == XT_TASK_CLASSES || status != XT_ERR_DATA ||
-        xt_source_open(&set->source, spec, &options, err)) {
-        *err = set->labels;
-        return status;
-    }
-    return XT_OK;
-}
-
-static int symbols_of(const struct set *set)
-{
-    return set->alphabet ? xt_alphabet_count(set->alphabet) : xt_source_class_count(set->source);
-}
-
-static const char *symbol_name(const struct set *set, int index)
-{
-    return set->alphabet ? xt_alphabet_symbol(set->alphabet, index)
-                         : xt_source_class_name(set->source, index);
-}
-
 /* Names are separated by spaces; one that contains a space is quoted. */
 static enum xt_status add_name(struct xt_str *out, const char *name, struct xt_err *err)
 {
@@ -109,7 +33,7 @@ static enum xt_status add_name(struct xt_str *out, const char *name, struct xt_e
 }
 
 /* Lists the symbols that occur `least` to `most` times in labels, without the blank. */
-static enum xt_status list_symbols(const struct set *set, const struct xt_survey *survey,
+static enum xt_status list_symbols(const struct xt_image_set *set, const struct xt_survey *survey,
                                    size_t least, size_t most, struct xt_str *out,
                                    struct xt_err *err)
 {
@@ -118,7 +42,7 @@ static enum xt_status list_symbols(const struct set *set, const struct xt_survey
         bool blank = set->alphabet && i == xt_alphabet_blank(set->alphabet);
         size_t count = survey->symbol_counts[i];
         if (!blank && count >= least && count <= most)
-            status = add_name(out, symbol_name(set, i), err);
+            status = add_name(out, xt_image_set_symbol(set, i), err);
     }
     return status;
 }
@@ -149,19 +73,19 @@ static void describe_channels(struct xt_report *report, const char *key, const c
         xt_report_add(list, NULL, i ? "" : label, i ? " %.1f" : "%.1f", values[i]);
 }
 
-static void describe_counts(struct xt_report *report, const struct set *set,
+static void describe_counts(struct xt_report *report, const struct xt_image_set *set,
                             const struct xt_survey *survey)
 {
     struct xt_report *counts = xt_report_list(report, "label_counts");
     for (int i = 0; i < survey->symbols; i++)
         if (!set->alphabet || i != xt_alphabet_blank(set->alphabet)) {
             struct xt_report *item = xt_report_group(counts, NULL);
-            xt_report_add(item, "label", NULL, "%s", symbol_name(set, i));
+            xt_report_add(item, "label", NULL, "%s", xt_image_set_symbol(set, i));
             xt_report_add(item, "count", NULL, "%zu", survey->symbol_counts[i]);
         }
 }
 
-static void describe_labels(struct xt_report *report, const struct set *set,
+static void describe_labels(struct xt_report *report, const struct xt_image_set *set,
                             const struct xt_survey *survey)
 {
     struct xt_str never = {0};
@@ -196,7 +120,7 @@ static const char *others_of(const struct xt_settings *s)
 }
 
 /* `against`: findings on the other set, else NULL. */
-static enum xt_status report(const struct set *set, const struct xt_settings *s,
+static enum xt_status report(const struct xt_image_set *set, const struct xt_settings *s,
                              const struct xt_survey *survey, const struct xt_survey *against,
                              struct xt_err *err)
 {
@@ -229,7 +153,7 @@ static enum xt_status report(const struct set *set, const struct xt_settings *s,
 
 /* ---- data check ---- */
 
-static enum xt_status save_sheet(const struct set *set, const struct xt_settings *s,
+static enum xt_status save_sheet(const struct xt_image_set *set, const struct xt_settings *s,
                                  struct xt_err *err)
 {
     struct xt_feed_size size = {set->model->width, set->model->height, set->model->bgr};
@@ -255,7 +179,7 @@ static bool is_usable(const struct xt_survey *survey)
 }
 
 /* A finding that would stop a training run gives its exit code, after all is reported. */
-static enum xt_status judge(const struct set *set, const struct xt_survey *survey,
+static enum xt_status judge(const struct xt_image_set *set, const struct xt_survey *survey,
                             struct xt_err *err)
 {
     if (set->labels.status) {
@@ -274,24 +198,26 @@ static enum xt_status judge(const struct set *set, const struct xt_survey *surve
 static enum xt_status compare(const struct xt_model_info *model, const struct xt_settings *s,
                               struct xt_survey *survey, struct xt_err *fault, struct xt_err *err)
 {
-    struct set set = {.model = model, .held_out = true};
-    enum xt_status status = open_set(&set, s, others_of(s), err);
+    struct xt_image_set set = {.model = model, .held_out = true};
+    enum xt_status status = xt_image_set_open(&set, s, others_of(s), err);
     if (!status)
-        status = xt_survey_take(survey, set.source, symbols_of(&set), s->data.strict, err);
+        status =
+            xt_survey_take(survey, set.source, xt_image_set_symbols(&set), s->data.strict, err);
     if (!status)
         judge(&set, survey, fault);
-    clear_set(&set);
+    xt_image_set_clear(&set);
     return status;
 }
 
-static enum xt_status check(const struct set *set, const struct xt_settings *s, struct xt_err *err)
+static enum xt_status check(const struct xt_image_set *set, const struct xt_settings *s,
+                            struct xt_err *err)
 {
     struct xt_survey survey = {0};
     struct xt_survey against = {0};
     struct xt_err fault = {.status = XT_OK};
     bool others = others_of(s) != NULL;
     enum xt_status status =
-        xt_survey_take(&survey, set->source, symbols_of(set), s->data.strict, err);
+        xt_survey_take(&survey, set->source, xt_image_set_symbols(set), s->data.strict, err);
     if (!status && others)
         status = compare(set->model, s, &against, &fault, err);
     if (!status)
@@ -311,62 +237,15 @@ static enum xt_status check(const struct set *set, const struct xt_settings *s, 
 
 enum xt_status xt_cmd_data_check(struct xt_options *options, struct xt_err *err)
 {
-    struct set set = {0};
-    enum xt_status status = open_set(&set, &options->values, options->arguments[0], err);
+    struct xt_image_set set = {0};
+    enum xt_status status = xt_image_set_open(&set, &options->values, options->arguments[0], err);
     if (!status)
         status = check(&set, &options->values, err);
-    clear_set(&set);
+    xt_image_set_clear(&set);
     return status;
 }
 
 /* ---- data split ---- */
-
-/* A list cannot express a path with a tab or a newline, nor a class with trailing spaces. */
-static enum xt_status check_line(const char *path, const char *class, struct xt_err *err)
-{
-    size_t length = class ? strlen(class) : 0;
-    if (strpbrk(path, "\t\r\n"))
-        return xt_err_set(err, XT_ERR_DATA,
-                          "the path %s contains a tab or a newline, which a list cannot express; "
-                          "rename it",
-                          xt_str_quote(path, strlen(path)).text);
-    if (length && class[length - 1] == ' ')
-        return xt_err_set(
-            err, XT_ERR_DATA,
-            "the class \"%s\" ends in a space, which a list cannot express; rename it", class);
-    return XT_OK;
-}
-
-/* Appends a sample's line of a list: the absolute path, so that the list may be anywhere. */
-static enum xt_status add_line(const struct set *set, size_t index, struct xt_str *out,
-                               struct xt_err *err)
-{
-    char name[4096];
-    int label[XT_LABEL_MAX];
-    int length = 0;
-    set->source->class->name(set->source, index, name, sizeof name);
-    char *path = realpath(name, NULL);
-    if (!path)
-        return xt_err_set(err, XT_ERR_DATA,
-                          "%s is not a file: only sets of image files can be split", name);
-    enum xt_status status = set->source->class->label(set->source, index, label, &length, err);
-    bool labelled = !set->source->labels_in_names;
-    bool class = labelled && !set->alphabet;
-    if (!status)
-        status = check_line(path, class ? xt_source_class_name(set->source, label[0]) : NULL, err);
-    if (!status)
-        status = xt_str_printf(out, err, "%s", path);
-    if (!status && labelled)
-        status = xt_str_append(out, "\t", 1, err);
-    if (!status && labelled && set->alphabet)
-        status = xt_alphabet_decode(set->alphabet, label, length, out, err);
-    else if (!status && class)
-        status = xt_str_printf(out, err, "%s", xt_source_class_name(set->source, label[0]));
-    if (!status)
-        status = xt_str_append(out, "\n", 1, err);
-    free(path);
-    return status;
-}
 
 /* Refuses existing lists: with another seed, training images would be in the evaluation list. */
 static enum xt_status refuse_lists(const char *folder, struct xt_err *err)
@@ -412,7 +291,8 @@ static enum xt_status tell_split(const size_t counts[2], const struct xt_setting
 }
 
 /* The parts are the same when the same set is split again, and those of train --val-part. */
-static enum xt_status split(const struct set *set, const struct xt_settings *s, struct xt_err *err)
+static enum xt_status split(const struct xt_image_set *set, const struct xt_settings *s,
+                            struct xt_err *err)
 {
     struct xt_str parts[2] = {{0}, {0}};
     size_t counts[2] = {0};
@@ -425,7 +305,7 @@ static enum xt_status split(const struct set *set, const struct xt_settings *s, 
         if (!status)
             status = xt_source_holds_out(set->source, i, share, s->data.seed, &held, err);
         if (!status)
-            status = add_line(set, i, &parts[held], err);
+            status = xt_image_set_add_line(set, i, &parts[held], err);
         counts[held]++;
     }
     if (!status && (!counts[0] || !counts[1]))
@@ -449,30 +329,16 @@ static enum xt_status split(const struct set *set, const struct xt_settings *s, 
     return status;
 }
 
-/* Opens a set whose labels are all good, and that is not a mixture. */
-static enum xt_status open_whole_set(struct set *set, const struct xt_settings *s, const char *spec,
-                                     const char *verb, struct xt_err *err)
-{
-    enum xt_status status = open_set(set, s, spec, err);
-    if (!status && set->source->class->draw)
-        return xt_err_set(err, XT_ERR_USAGE, "%s is a mixture; %s each of its sources", spec, verb);
-    if (!status && set->labels.status) {
-        *err = set->labels;
-        status = err->status;
-    }
-    return status;
-}
-
 enum xt_status xt_cmd_data_split(struct xt_options *options, struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
-    struct set set = {0};
+    struct xt_image_set set = {0};
     if (!s->record.out)
         return xt_err_set(err, XT_ERR_USAGE, "data split needs --out DIR for the lists");
-    enum xt_status status = open_whole_set(&set, s, options->arguments[0], "split", err);
+    enum xt_status status = xt_image_set_open_whole(&set, s, options->arguments[0], "split", err);
     if (!status)
         status = split(&set, s, err);
-    clear_set(&set);
+    xt_image_set_clear(&set);
     return status;
 }
 
@@ -515,8 +381,8 @@ static enum xt_status tell_packed(const struct xt_packed *packed, const struct x
     return xt_result_put(report, err);
 }
 
-static enum xt_status pack(const struct set *set, const struct xt_settings *s, const char *out,
-                           struct xt_err *err)
+static enum xt_status pack(const struct xt_image_set *set, const struct xt_settings *s,
+                           const char *out, struct xt_err *err)
 {
     const struct xt_model_info *model = set->model;
     bool any_size = s->network.image_size && model->any_size;
@@ -545,15 +411,15 @@ static enum xt_status pack(const struct set *set, const struct xt_settings *s, c
 enum xt_status xt_cmd_data_pack(struct xt_options *options, struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
-    struct set set = {0};
+    struct xt_image_set set = {0};
     if (options->argument_count != 2)
         return xt_err_set(
             err, XT_ERR_USAGE,
             "data pack takes two arguments: what to pack, and where to (xtrain data pack "
             "plates/train packed/train)");
-    enum xt_status status = open_whole_set(&set, s, options->arguments[0], "pack", err);
+    enum xt_status status = xt_image_set_open_whole(&set, s, options->arguments[0], "pack", err);
     if (!status)
         status = pack(&set, s, options->arguments[1], err);
-    clear_set(&set);
+    xt_image_set_clear(&set);
     return status;
 }

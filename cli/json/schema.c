@@ -39,6 +39,10 @@ static const char *const shapes[XT_SCHEMA_COUNT] = {
         " waited{" WAITED
         "} files{best_weights last_weights ema_weights checkpoint metrics report events config "
         "bad_image_list}",
+    [XT_COMMAND_TRY] =
+        "data! path! task! model! images! bad_images! duplicates! turned! stages![name! detail! "
+        "seconds!] suspects![path! label! prediction! confidence! odds!] wanted![label! count! "
+        "correct!] correct! accuracy",
     [XT_COMMAND_SWEEP] = "path! configs!",
     [XT_COMMAND_EVAL] = "data! " ORIGIN " calibration{source! images!} " EVALUATED
                         " ece reject_below accepted accepted_correct error_files "

@@ -7,6 +7,9 @@ static const struct xt_help_page pages[XT_COMMAND_COUNT] = {
           "xtrain --model lprnet --init lprnet.pth --data plates/train --val plates/val",
           "xtrain --resume runs/a                                 # continue a run"},
          "model data val init out resume epochs batch lr amp"},
+    [XT_COMMAND_TRY] = {{"xtrain try plates/", "xtrain try plates/ --init lprnet.pth --max-time 5m",
+                         "xtrain try animals/ --model resnet18 --image-size 64"},
+                        "max-time init out model negatives reject alphabet batch xpu json"},
     [XT_COMMAND_SWEEP] = {{"xtrain sweep --model lprnet --data plates/train --out runs/sweep "
                            "lr=1e-4,1e-3 seed=1..3"},
                           "model data val init out epochs batch config"},

@@ -22,6 +22,16 @@ static const struct {
 } meanings[] = {
     {XT_COMMAND_SWEEP, "out", "a new folder for the configs, the script and the runs"},
 
+    {XT_COMMAND_TRY, "model",
+     "the network, by name or as an ONNX file; without it lprnet for plates, resnet18 for classes"},
+    {XT_COMMAND_TRY, "out", "a new folder for all that it writes; without it, runs/try-NAME"},
+    {XT_COMMAND_TRY, "max-time", "the time for all of it; 10m unless given"},
+    {XT_COMMAND_TRY, "val-part",
+     "the fraction that the last training holds out; 0.15 unless given"},
+    {XT_COMMAND_TRY, "reject",
+     "the rule by which the last training chooses what is rejected; auto:0.99 unless given"},
+    {XT_COMMAND_TRY, "amp", "the type to train in, instead of the fastest"},
+
     {XT_COMMAND_EVAL, "model", NETWORK},
     {XT_COMMAND_EVAL, "data",
      "the images to evaluate on, with labels: a folder (the label is the file name up to the "

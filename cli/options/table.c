@@ -24,6 +24,7 @@
 
 enum {
     TRAIN = 1 << XT_COMMAND_TRAIN,
+    TRY = 1 << XT_COMMAND_TRY,
     EVAL = 1 << XT_COMMAND_EVAL,
     PREDICT = 1 << XT_COMMAND_PREDICT,
     REPORT = 1 << XT_COMMAND_REPORT,
@@ -78,8 +79,8 @@ static const char *const group_titles[XT_GROUP_COUNT] = {
 
 static const struct xt_option table[] = {
     {"model", "the network, by name or as an ONNX file", XT_GROUP_DATA,
-     NETWORK | EXPORT | DIFF | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER | WARM |
-         HELP | SCALE,
+     TRY | NETWORK | EXPORT | DIFF | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER |
+         WARM | HELP | SCALE,
      FIELD(text, network.model), .value = "NAME",
      .needed = WARM | TRAIN | BENCH | INFER | LOADER | SCALE, .resume = XT_RESUME_REFUSES},
     {"data",
@@ -95,20 +96,20 @@ static const struct xt_option table[] = {
     {"val-part",
      "hold out this fraction of --data for evaluation, chosen by --seed; all pictures of one plate "
      "are in the same part",
-     XT_GROUP_DATA, TRAIN | SPLIT, REAL(data.val_part, 0, 1, NULL), .resume = XT_RESUME_REFUSES,
-     .above_min = true, .below_max = true},
+     XT_GROUP_DATA, TRY | TRAIN | SPLIT, REAL(data.val_part, 0, 1, NULL),
+     .resume = XT_RESUME_REFUSES, .above_min = true, .below_max = true},
     {"negatives",
      "pictures that show nothing to be read, such as photographs without a plate: four fifths are "
      "mixed into training (no symbols; of classes, all alike), a fifth measures how many are "
      "answered",
-     XT_GROUP_DATA, TRAIN, FIELD(source, data.negatives), .value = "DIR|LIST",
+     XT_GROUP_DATA, TRY | TRAIN, FIELD(source, data.negatives), .value = "DIR|LIST",
      .resume = XT_RESUME_SAYS},
     {"negatives-part", "their part of each batch, on average", XT_GROUP_DATA, TRAIN,
      REAL(data.negatives_part, 0, 1, "0.1"), .resume = XT_RESUME_SAYS, .below_max = true},
     {"init",
      "fine-tuning: begin with these trained weights: .safetensors, PyTorch's .pth, or a run's "
      "folder",
-     XT_GROUP_DATA, TRAIN | EVAL | INFER | WARM, FIELD(path, network.init), .value = "FILE",
+     XT_GROUP_DATA, TRY | TRAIN | EVAL | INFER | WARM, FIELD(path, network.init), .value = "FILE",
      .needed = EVAL, .shared = true},
     {"random-init", "begin with random weights instead of those in the ONNX file of --model",
      XT_GROUP_DATA, TRAIN | BENCH | WARM, FLAG(network.random_init, "false"), .shared = true},
@@ -121,13 +122,13 @@ static const struct xt_option table[] = {
      "those that the weights name. Weights for other symbols are reused for the symbols that "
      "both have",
      XT_GROUP_DATA,
-     NETWORK | EXPORT | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER | WARM,
+     TRY | NETWORK | EXPORT | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER | WARM,
      FIELD(path, network.alphabet), .value = "FILE", .shared = true},
     {"blank",
      "the CTC blank in the file --alphabet: its first or its last symbol, or none of them, so that "
      "one is added; auto: the last, unless that is a letter or a digit",
      XT_GROUP_DATA,
-     NETWORK | EXPORT | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER | WARM,
+     TRY | NETWORK | EXPORT | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER | WARM,
      CHOICE(network.blank, blank_names, "auto"), .shared = true},
     {"classes",
      "the number of classes, if it is larger than in the images; 0: as many as in the images",
@@ -136,7 +137,7 @@ static const struct xt_option table[] = {
     {"image-size",
      "height and width that images are resized to, for networks of any size; 0: the size that "
      "the weights were trained at, else the network's own",
-     XT_GROUP_DATA, NETWORK | EXPORT | BENCH | LOADER | SELFTEST | PACK | INFER | WARM,
+     XT_GROUP_DATA, TRY | NETWORK | EXPORT | BENCH | LOADER | SELFTEST | PACK | INFER | WARM,
      INTEGER(network.image_size, 0, 4096, "0"), .resume = XT_RESUME_REFUSES},
     {"normalize",
      "normalisation of pixels, (v / 255 - MEAN) / STD, one number or three (red, green, blue); "
@@ -170,7 +171,7 @@ static const struct xt_option table[] = {
 
     {"out",
      "the run's folder, which must be new unless --resume is given; without it, runs/MODEL-DATE-N",
-     XT_GROUP_RUN, TRAIN | SPLIT | PACK | EXPORT, FIELD(path, record.out), .value = "DIR"},
+     XT_GROUP_RUN, TRY | TRAIN | SPLIT | PACK | EXPORT, FIELD(path, record.out), .value = "DIR"},
     {"config",
      "read options from a YAML file: keys as here, with _ for -; the command line wins; keys of "
      "other commands are checked and ignored",
@@ -194,7 +195,7 @@ static const struct xt_option table[] = {
      .shared = true},
     {"max-time",
      "train for at most this time, then evaluate, save and exit with code 0; 0: no limit",
-     XT_GROUP_RUN, TRAIN, DURATION(run.max_time, 0, 1e9, "0")},
+     XT_GROUP_RUN, TRY | TRAIN, DURATION(run.max_time, 0, 1e9, "0")},
     {"stop-after", "after this time save and exit with code 75, to be resumed; 0: no limit",
      XT_GROUP_RUN, TRAIN, DURATION(run.stop_after, 0, 1e9, "0")},
     {"patience",
@@ -217,7 +218,7 @@ static const struct xt_option table[] = {
      XT_GROUP_RUN, TRAIN, INTEGER(run.overfit, 0, 100000, "0"), .value = "N",
      .resume = XT_RESUME_REFUSES},
     {"seed", "the seed of initialisation, order, augmentation and dropout", XT_GROUP_RUN,
-     TRAIN | LOADER | CHECK | SPLIT | INFER, FIELD(seed, data.seed), .fallback = "0",
+     TRY | TRAIN | LOADER | CHECK | SPLIT | INFER, FIELD(seed, data.seed), .fallback = "0",
      .resume = XT_RESUME_REFUSES},
     {"log-every", "steps from one line of metrics.jsonl to the next", XT_GROUP_RUN, TRAIN,
      INTEGER(record.log_every, 1, 1000000, "10"), .by_model = true},
@@ -232,7 +233,7 @@ static const struct xt_option table[] = {
      XT_GROUP_RUN, TRAIN, INTEGER(record.keep, 1, 10000, "2")},
 
     {"batch", "images per step; auto: as many as fit in the device's memory", XT_GROUP_RECIPE,
-     NETWORK | BENCH | LOADER | SELFTEST | INFER | WARM | SCALE,
+     TRY | NETWORK | BENCH | LOADER | SELFTEST | INFER | WARM | SCALE,
      INTEGER(network.batch, 1, 65536, "64"), .lists = STEP | INFER, .resume = XT_RESUME_REFUSES,
      .automatic = TRAIN | EVAL | PREDICT | STEP, .by_model = true},
     {"accumulate",
@@ -311,11 +312,11 @@ static const struct xt_option table[] = {
      .by_model = true},
 
     {"device", "where to run; auto uses an XPU if there is one, and reports its choice",
-     XT_GROUP_MACHINE, NETWORK | BENCH | INFER | LOADER | SELFTEST | WARM,
+     XT_GROUP_MACHINE, TRY | NETWORK | BENCH | INFER | LOADER | SELFTEST | WARM,
      FIELD(device, device.name), .fallback = "cpu", .value = "cpu|xpu|xpu:N|xpu:NAME|auto",
      .lists = STEP},
     {"xpu", "run on an Intel GPU: short for --device xpu; an error if there is none",
-     XT_GROUP_MACHINE, NETWORK | BENCH | INFER | LOADER | SELFTEST | WARM,
+     XT_GROUP_MACHINE, TRY | NETWORK | BENCH | INFER | LOADER | SELFTEST | WARM,
      FLAG(device.xpu, "false")},
     {"device-check",
      "before a run begins on an XPU, compare a few ops of each kind with reference loops; a pass "
@@ -332,21 +333,21 @@ static const struct xt_option table[] = {
     {"amp",
      "mixed precision: the type of activations and of the arithmetic on them; weights stay "
      "f32",
-     XT_GROUP_MACHINE, NETWORK | BENCH | SELFTEST | SCALE | INFER,
+     XT_GROUP_MACHINE, TRY | NETWORK | BENCH | SELFTEST | SCALE | INFER,
      CHOICE(network.amp, type_names, "f32"), .lists = BENCH | INFER, .several = "compare",
      .resume = XT_RESUME_SAYS},
     {"threads",
      "threads that compute; the last bits of results depend on it; 0: as many as the process may "
      "use, or as the resumed run had",
-     XT_GROUP_MACHINE, NETWORK | EXPORT | DIFF | BENCH | SELFTEST | INFER | WARM | SCALE,
+     XT_GROUP_MACHINE, TRY | NETWORK | EXPORT | DIFF | BENCH | SELFTEST | INFER | WARM | SCALE,
      INTEGER(device.threads, 0, 4096, "0")},
     {"oversubscribe", "use --threads even if the process may not use as many CPUs",
-     XT_GROUP_MACHINE, NETWORK | EXPORT | DIFF | BENCH | SELFTEST | INFER | WARM | SCALE,
+     XT_GROUP_MACHINE, TRY | NETWORK | EXPORT | DIFF | BENCH | SELFTEST | INFER | WARM | SCALE,
      FLAG(device.oversubscribe, "false")},
     {"workers",
      "threads that read images; 0: half as many as the process may use, at most 8, and more if "
      "steps need them",
-     XT_GROUP_MACHINE, NETWORK | LOADER | PACK, INTEGER(data.workers, 0, 1024, "0")},
+     XT_GROUP_MACHINE, TRY | NETWORK | LOADER | PACK, INTEGER(data.workers, 0, 1024, "0")},
     {"recompute",
      "do not store the outputs of batch norms and their ReLUs but recompute them in the backward "
      "pass, to the same bits, so that larger batches fit; takes a little more time",
@@ -393,7 +394,7 @@ static const struct xt_option table[] = {
     {"kernel-cache-dir",
      "the folder of kernels compiled for an XPU; without it $XTRAIN_CACHE_DIR, else "
      "$XDG_CACHE_HOME/xtrain, else ~/.cache/xtrain",
-     XT_GROUP_MACHINE, NETWORK | STEP | INFER | LOADER | CACHE | SELFTEST | WARM | VERIFY,
+     XT_GROUP_MACHINE, TRY | NETWORK | STEP | INFER | LOADER | CACHE | SELFTEST | WARM | VERIFY,
      FIELD(path, device.cache_dir), .value = "DIR", .was = "cache-dir"},
     {"kernel-cache",
      "cache the kernels compiled for an XPU, so that the next start need not compile them",
@@ -439,7 +440,7 @@ static const struct xt_option table[] = {
      "chooses P so that 99.5 % of the others are right; keep:0.98: so that 98 % of the images are "
      "not rejected. Training stores the choice in the weights, which eval, predict, serve and "
      "export obey; none: nothing is rejected",
-     XT_GROUP_ANSWER, NETWORK, FIELD(reject, answer.reject), .fallback = "stored",
+     XT_GROUP_ANSWER, TRY | NETWORK, FIELD(reject, answer.reject), .fallback = "stored",
      .value = "P|auto:A|keep:K|none", .shared = true},
     {"errors",
      "write every wrong image, worst first, and the confusions: by the extension as .jsonl, "
@@ -450,7 +451,7 @@ static const struct xt_option table[] = {
     {"images",
      "show pictures in pages and TensorBoard's events; --no-images keeps private images out of "
      "them (names and labels stay)",
-     XT_GROUP_OUTPUT, TRAIN | EVAL | REPORT | DIFF, FLAG(record.pictures, "true")},
+     XT_GROUP_OUTPUT, TRY | TRAIN | EVAL | REPORT | DIFF, FLAG(record.pictures, "true")},
     {"page",
      "the page's file; without it report.html, in the run's folder if there is one run, "
      "else in the working directory",

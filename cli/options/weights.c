@@ -14,8 +14,8 @@
 
 static bool trains(const struct xt_options *options)
 {
-    return options->command == XT_COMMAND_TRAIN || options->command == XT_COMMAND_SWEEP ||
-           options->command == XT_COMMAND_WARMUP;
+    return options->command == XT_COMMAND_TRAIN || options->command == XT_COMMAND_TRY ||
+           options->command == XT_COMMAND_SWEEP || options->command == XT_COMMAND_WARMUP;
 }
 
 /* ---- the argument ---- */

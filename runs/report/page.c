@@ -145,6 +145,16 @@ enum xt_status xt_page_write_diff(const char *path, cJSON *diff, struct xt_err *
     return write_page(path, &json, all, err);
 }
 
+enum xt_status xt_page_write_try(const char *path, cJSON *tried, struct xt_err *err)
+{
+    struct xt_json json = {0};
+    cJSON *all = cJSON_CreateObject();
+    json.failed = !all;
+    xt_json_text(&json, all, "version", XT_VERSION);
+    xt_json_add(&json, all, "tried", tried);
+    return write_page(path, &json, all, err);
+}
+
 enum xt_status xt_page_write_findings(const char *path, cJSON *findings, const char *weights,
                                       const char *data, struct xt_err *err)
 {

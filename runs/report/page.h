@@ -30,4 +30,15 @@ enum xt_status xt_page_write_findings(const char *path, cJSON *findings, const c
  */
 enum xt_status xt_page_write_diff(const char *path, cJSON *diff, struct xt_err *err);
 
+/* A page of what xtrain try found. Takes ownership of `tried`:
+ *
+ *   data      the images, as named
+ *   lines     [[name, sentence]] the result
+ *   stages    [[name, sentence, seconds]]
+ *   unit      "characters" or "classes"
+ *   suspects  labels that look wrong, each as the errors of findings.h
+ *   wanted    [[symbol or class, how often in labels, how often read there]]
+ */
+enum xt_status xt_page_write_try(const char *path, cJSON *tried, struct xt_err *err);
+
 #endif

@@ -650,9 +650,23 @@
       confusions(found), worst(found)];
   }
 
+  function tried() {
+    const t = data.tried;
+    document.title = 'try · xtrain';
+    const rows = (list, name) => make('div', { class: 'card wide' }, make('table', null, make('tbody', null, list.map(name))));
+    const text = (words) => make('td', null, words);
+    return [make('header', null, make('h1', null, t.data), make('a', { href: 'reader/report.html' }, 'the training')),
+      rows(t.lines, ([name, words]) => make('tr', null, make('th', null, name), text(words))),
+      t.suspects.length ? section('Labels that look wrong', 'Read by a network that was trained on the other half of the images; the likeliest to be wrong first.',
+        cards(t.suspects, (error) => error_card(error, t.unit))) : '',
+      t.wanted.length ? section('What to photograph more of', null,
+        rows(t.wanted, ([name, seen, right]) => make('tr', null, make('td', { class: 'name' }, name), text(`${whole(right)} of ${whole(seen)} read right`)))) : '',
+      section('The stages', null, rows(t.stages, ([name, words, seconds]) => make('tr', null, make('th', null, name), text(words), make('td', { class: 'n' }, duration(seconds)))))];
+  }
+
   if (data.runs) data.runs.forEach(read_run);
   page.replaceChildren();
-  put(page, [data.diff ? two_models() : !data.runs ? findings() : data.runs.length === 1 ? one_run(data.runs[0]) : several_runs()]);
+  put(page, [data.tried ? tried() : data.diff ? two_models() : !data.runs ? findings() : data.runs.length === 1 ? one_run(data.runs[0]) : several_runs()]);
   page.append(make('p', { class: 'soft small', style: 'margin-top:40px' }, `xtrain ${data.version}`));
   let resized = 0;
   const render_all = () => view.charts.forEach(render);

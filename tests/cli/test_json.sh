@@ -32,6 +32,8 @@ json 0 train "${small[@]}" "${run[@]}" --out a
 has '"schema":{"name":"train","version":2}' '"run":"a"' '"accuracy":' '"seconds":' '"next":"' '"best_weights":"a/best.safetensors"'
 "$xtrain" "${small[@]}" "${run[@]}" --seed 2 --ema 0.9 --jsonl --out b >lines 2>err
 keep train 0 lines && grep -q '"name":"progress"' lines && grep -q '"name":"evaluation"' lines || fail '--jsonl' "$(cat lines)"
+json 0 try "$images" --model lprnet --max-time 0.1s --threads 1 --out tried
+has '"stages":[{"name":"images","detail":"6 ' '"suspects":[]' '"next":"xtrain serve tried/reader"'
 json 0 sweep --model lprnet --out sweeps lr=1e-4,1e-3
 json 0 eval a --data "$images" --show 2 --errors errors.jsonl
 has '"predictions":[{"path":"synth:plates #0","label":"' '"prediction":"' '"confidence":' '"accuracy":' '"seconds":'

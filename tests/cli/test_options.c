@@ -286,9 +286,9 @@ static const struct {
                                        "not \"2\""},
     {"predict w.pth a.jpg --json true",
      "--json takes no value, but \"true\" was given; write --json alone"},
-    {"devices --batch 3",
-     "--batch belongs to train, eval, predict, serve, bench step, bench infer, bench loader, bench "
-     "start, bench scale, warmup and selftest, not to devices"},
+    {"devices --batch 3", "--batch belongs to train, try, eval, predict, serve, bench step, bench "
+                          "infer, bench loader, bench "
+                          "start, bench scale, warmup and selftest, not to devices"},
     {"completion", "xtrain completion needs bash|zsh|fish; `xtrain completion --help` tells more"},
     {"", "xtrain train needs --model lprnet (the network, by name or as an "
          "ONNX file); `xtrain train --help` tells more"},

@@ -1,0 +1,625 @@
+/* xtrain try: from a folder of labelled images to a trained network and a page of what was found on
+ * the way: checks, a few images learnt by heart, the fastest type, labels that look wrong,
+ * training. Each stage takes a share of the time that is left. */
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/system/stop.h"
+#include "base/system/thread.h"
+#include "cli/bench/step.h"
+#include "cli/commands.h"
+#include "cli/image_set.h"
+#include "cli/json/result.h"
+#include "cli/options/options.h"
+#include "cli/report.h"
+#include "cli/try/suspects.h"
+#include "cli/try/training.h"
+#include "data/sources/part.h"
+#include "data/survey.h"
+#include "runs/report/json.h"
+#include "runs/report/page.h"
+
+enum { FEW = 8, BENCH_STEPS = 3, EVALUATIONS = 8, WANTED = 5, MAX_TIME = 600 };
+#define VAL_PART 0.15
+
+/* Shares of --max-time; what a stage does not use is left to those after it. */
+#define FEW_SHARE 0.08
+#define TYPE_SHARE 0.04
+#define HALF_SHARE 0.22 /* each of two */
+#define TRAINING_SHARE 0.44
+
+struct
+try {
+    const struct xt_options *options;
+    const struct xt_settings *s;
+    const char *images; /* as named */
+    char out[PATH_MAX - 64];
+    double end;         /* of --max-time, of xt_thread_seconds */
+    double stage_begun; /* likewise */
+    /* found on the way */
+    struct xt_image_set set;
+    struct xt_survey survey;
+    const char *model;
+    int batch;
+    bool has_bf16;
+    const char *amp;
+    double images_per_s; /* of training */
+    struct xt_suspects suspects;
+    bool judged;             /* they are worth naming */
+    size_t held, held_right; /* held out of the training */
+    char sure[192];          /* what is rejected of them */
+    /* what is said */
+    struct xt_report *report, *stages;
+    cJSON *page;
+    struct xt_json json;
+};
+
+struct path {
+    char text[PATH_MAX];
+};
+static struct path path_in(const struct try *t, const char *name)
+{
+    struct path path;
+    snprintf(path.text, sizeof path.text, "%s/%s", t->out, name);
+    return path;
+}
+
+/* Ends a stage with a sentence on it. */
+static void end_stage(struct try *t, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void end_stage(struct try *t, const char *name, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    double now = xt_thread_seconds();
+    struct xt_report *item = xt_report_group(t->stages, NULL);
+    xt_report_add(item, "name", NULL, "%s", name);
+    xt_report_add(item, "detail", NULL, "%s", text);
+    xt_report_add(item, "seconds", NULL, "%f", now - t->stage_begun);
+    cJSON *stages = cJSON_GetObjectItemCaseSensitive(t->page, "stages");
+    cJSON *line = xt_json_array(&t->json, stages, NULL);
+    xt_json_text(&t->json, line, NULL, name);
+    xt_json_text(&t->json, line, NULL, text);
+    xt_json_number(&t->json, line, NULL, now - t->stage_begun);
+    if (!t->s->output.quiet && !xt_result_is_json())
+        xt_log_result(stdout, "%-9s %s", name, text);
+    fflush(stdout);
+    t->stage_begun = now;
+}
+
+/* The seconds for a stage, where the stages after it have the shares `after`. */
+static double time_for(const struct try *t, double share, double after)
+{
+    double left = t->end - xt_thread_seconds();
+    return left > 0 ? left * share / (share + after) : 0;
+}
+
+/* What was given for an option; NULL: nothing. */
+static const char *given(const struct try *t, const char *name)
+{
+    return t->options->origins[xt_option_index(xt_option_find(name))].given;
+}
+
+/* ---- the images ---- */
+
+/* Pictures that are not wide enough for one row of symbols. */
+static size_t count_uncut(const struct xt_survey *survey)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < survey->size_count; i++)
+        if (survey->sizes[i].width < 2 * survey->sizes[i].height)
+            count += survey->sizes[i].count;
+    return count;
+}
+
+static void describe_images(struct try *t)
+{
+    const struct xt_survey *survey = &t->survey;
+    char more[512] = "";
+    size_t uncut = t->set.alphabet ? count_uncut(survey) : 0;
+    if (uncut)
+        snprintf(more, sizeof more,
+                 "; %zu less than twice as wide as high, but a plate has to be cut out and in one "
+                 "row",
+                 uncut);
+    if (survey->first_bad)
+        xt_str_append_to(more, sizeof more, "; the first bad one: %s", survey->first_bad);
+    end_stage(t, "images", "%s, for %s; %zu bad, %zu duplicates, %zu turned by their Exif%s",
+              t->set.source->description, t->model, survey->bad, survey->duplicates, survey->turned,
+              more);
+    xt_report_add(t->report, "task", NULL, "%s", t->set.alphabet ? "plates" : "classes");
+    xt_report_add(t->report, "model", NULL, "%s", t->model);
+    xt_report_add(t->report, "images", NULL, "%zu", survey->count);
+    xt_report_add(t->report, "bad_images", NULL, "%zu", survey->bad);
+    xt_report_add(t->report, "duplicates", NULL, "%zu", survey->duplicates);
+    xt_report_add(t->report, "turned", NULL, "%zu", survey->turned);
+}
+
+/* That of the recipe, or less, so that a half of few images has some steps. */
+static enum xt_status choose_batch(struct try *t, struct xt_err *err)
+{
+    struct xt_line line = {.count = 0};
+    struct xt_options options;
+    xt_line_add_given(&line, t->options);
+    xt_line_add(&line, "--model=%s", t->model);
+    enum xt_status status = xt_line_parse(&line, t->options, XT_COMMAND_TRAIN, &options, err);
+    int most = (int)(t->survey.count / 8);
+    t->batch = options.values.network.batch;
+    if (!given(t, "batch") && t->batch > most)
+        t->batch = most > 1 ? most : 1;
+    xt_options_clear(&options);
+    xt_line_clear(&line);
+    return status;
+}
+
+static enum xt_status look_at_images(struct try *t, struct xt_err *err)
+{
+    struct xt_survey *survey = &t->survey;
+    enum xt_status status = xt_image_set_open_whole(&t->set, t->s, t->images, "try", err);
+    if (!status)
+        status = xt_survey_take(survey, t->set.source, xt_image_set_symbols(&t->set), false, err);
+    if (!status &&
+        (survey->bad == survey->count || xt_loader_is_too_bad(survey->bad, survey->count)))
+        status = xt_err_set(
+            err, XT_ERR_DATA, "%zu of %s cannot be used, more than the 1 %% allowed; the first: %s",
+            survey->bad, xt_count((long long)survey->count, "image").text, survey->first_bad);
+    if (status)
+        return status;
+    t->model = t->s->network.model ? t->s->network.model : t->set.alphabet ? "lprnet" : "resnet18";
+    describe_images(t);
+    return choose_batch(t, err);
+}
+
+/* ---- a few by heart, and the type ---- */
+
+/* The line of a training on `data` into OUT/`name`. */
+static struct xt_line begin_line(const struct try *t, const char *data, const char *name)
+{
+    struct xt_line line = {.count = 0};
+    xt_line_add_given(&line, t->options);
+    xt_line_add(&line, "--model=%s", t->model);
+    xt_line_add(&line, "--data=%s", data);
+    xt_line_add(&line, "--out=%s", path_in(t, name).text);
+    xt_line_add(&line, "--amp=%s", t->amp);
+    xt_line_add(&line, "--batch=%d", t->batch);
+    return line;
+}
+
+static enum xt_status learn_few(struct try *t, struct xt_err *err)
+{
+    struct xt_trained few;
+    double seconds = time_for(t, FEW_SHARE, 1 - FEW_SHARE);
+    int count = t->survey.count < FEW ? (int)t->survey.count : FEW;
+    struct xt_line line = begin_line(t, t->images, "few");
+    xt_line_add(&line, "--overfit=%d", count);
+    xt_line_add(&line, "--batch=%d", count < t->batch ? count : t->batch);
+    xt_line_add(&line, "--max-time=%f", fmax(seconds, 0.1));
+    enum xt_status status = xt_trained_run(&few, &line, t->options, false, err);
+    xt_line_clear(&line);
+    if (status)
+        return status;
+    t->has_bf16 = few.has_bf16;
+    t->images_per_s = few.images_per_s;
+    if (few.best.is_learnt)
+        end_stage(t, "few",
+                  "%zu images are learnt by heart: images, labels and training fit "
+                  "together",
+                  few.images);
+    else if (few.state.end == XT_END_TIME)
+        end_stage(t, "few",
+                  "%zu of %zu images were learnt by heart in its share of --max-time, "
+                  "%.0f s",
+                  few.right, few.images, seconds);
+    else
+        end_stage(t, "few",
+                  "only %zu of %zu images can be learnt by heart: do the labels say what "
+                  "the images show? xtrain --overfit %d names those that cannot",
+                  few.right, few.images, count);
+    return XT_OK;
+}
+
+static enum xt_status time_type(const struct try *t, const char *amp, double *rate,
+                                struct xt_err *err)
+{
+    struct xt_options options;
+    struct xt_bench_step result = {.steps = 0};
+    const struct xt_bench_observer observer = {.progress = NULL};
+    struct xt_line line = {.count = 0};
+    xt_line_add_given(&line, t->options);
+    xt_line_add(&line, "--model=%s", t->model);
+    xt_line_add(&line, "--amp=%s", amp);
+    xt_line_add(&line, "--batch=%d", t->batch);
+    enum xt_status status = xt_line_parse(&line, t->options, XT_COMMAND_TRAIN, &options, err);
+    const struct xt_train_settings settings = xt_options_train(&options.values);
+    if (!status)
+        status = xt_bench_step(&result, &settings, BENCH_STEPS, false, &observer, err);
+    if (!status)
+        *rate = xt_bench_images_per_s(&result);
+    xt_bench_step_clear(&result);
+    xt_options_clear(&options);
+    xt_line_clear(&line);
+    return status;
+}
+
+/* Times the types that the device computes in, and takes the fastest. */
+static enum xt_status choose_type(struct try *t, struct xt_err *err)
+{
+    double f32 = 0, bf16 = 0;
+    /* Of each: three steps, as many to warm up, and the convolutions beside them. */
+    double steps = 4 * BENCH_STEPS * (t->has_bf16 ? 2 : 1);
+    bool fits = steps * t->batch <
+                t->images_per_s * time_for(t, TYPE_SHARE, 2 * HALF_SHARE + TRAINING_SHARE);
+    if (given(t, "amp") || !fits) {
+        end_stage(t, "type", "%s%s", given(t, "amp") ? given(t, "amp") : "f32",
+                  fits ? ", as given" : ": to time others does not fit into --max-time");
+        return XT_OK;
+    }
+    enum xt_status status = time_type(t, "f32", &f32, err);
+    if (!status && t->has_bf16)
+        status = time_type(t, "bf16", &bf16, err);
+    if (status)
+        return status;
+    t->amp = bf16 > f32 ? "bf16" : "f32";
+    t->images_per_s = fmax(f32, bf16);
+    if (t->has_bf16)
+        end_stage(t, "type", "%s: a second trains on %.0f images in f32, %.0f in bf16", t->amp, f32,
+                  bf16);
+    else
+        end_stage(t, "type",
+                  "f32: a second trains on %.0f images; bf16 is not faster here, where no "
+                  "instruction computes in it",
+                  f32);
+    return XT_OK;
+}
+
+/* ---- labels ---- */
+
+/* All plates with one label are in the same half; of each class half of the images are, or in both
+ * its only one (2). */
+static enum xt_status choose_half(const struct try *t, size_t index, size_t *seen, int *half,
+                                  struct xt_err *err)
+{
+    int label[XT_LABEL_MAX];
+    int length = 0;
+    bool second = false;
+    enum xt_status status = XT_OK;
+    if (t->set.alphabet) {
+        status = xt_source_holds_out(t->set.source, index, 0.5, t->s->data.seed, &second, err);
+        *half = second;
+        return status;
+    }
+    status = t->set.source->class->label(t->set.source, index, label, &length, err);
+    if (!status)
+        *half = t->survey.symbol_counts[label[0]] < 2 ? 2 : (int)(seen[label[0]]++ % 2);
+    return status;
+}
+
+static enum xt_status list_halves(const struct try *t, size_t *seen, struct xt_str halves[2],
+                                  struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < t->survey.count && !status; i++) {
+        int half = 0;
+        status = choose_half(t, i, seen, &half, err);
+        for (int k = 0; k < 2 && !status; k++)
+            if (half == k || half == 2)
+                status = xt_image_set_add_line(&t->set, i, &halves[k], err);
+    }
+    if (!status && (!halves[0].length || !halves[1].length))
+        status = xt_err_set(err, XT_ERR_DATA, "all images have the same label");
+    return status;
+}
+
+static const char *const half_lists[] = {"half-a.txt", "half-b.txt"};
+
+static enum xt_status write_halves(const struct try *t, struct xt_err *err)
+{
+    struct xt_str halves[2] = {{0}, {0}};
+    size_t *seen = NULL;
+    enum xt_status status = xt_mem_calloc(&seen, (size_t)xt_image_set_symbols(&t->set),
+                                          sizeof *seen, "the counts of classes", err);
+    if (!status)
+        status = list_halves(t, seen, halves, err);
+    for (int i = 0; i < 2 && !status; i++)
+        status =
+            xt_file_save(path_in(t, half_lists[i]).text, halves[i].data, halves[i].length, err);
+    free(seen);
+    xt_str_clear(&halves[0]);
+    xt_str_clear(&halves[1]);
+    return status;
+}
+
+/* As many steps as are usual, or fit; false: not even an epoch does. Recipes from random weights
+ * are for large sets: few images are varied and seen often. */
+static bool add_length(const struct try *t, struct xt_line *line, double images, double seconds)
+{
+    enum { FROM_RANDOM = 200, FINE_TUNING = 40 };
+    const double loading = 0.8; /* and evaluation, which the timed steps are without */
+    bool random = !t->s->network.init && !xt_model_is_file(t->model);
+    double epoch = fmax(1, floor(images / t->batch));
+    double possible = floor(loading * seconds * t->images_per_s / t->batch);
+    double steps = fmax(1, fmin(possible, epoch * (random ? FROM_RANDOM : FINE_TUNING)));
+    xt_line_add(line, "--steps=%.0f", steps);
+    xt_line_add(line, "--save-every=%.0f", steps);
+    xt_line_add(line, "--eval-every=%.0f", fmax(1, ceil(steps / epoch / EVALUATIONS)));
+    xt_line_add(line, "--max-time=%f", fmax(seconds, 0.1));
+    if (random && t->set.alphabet)
+        xt_line_add(line, "--augment");
+    if (random && !t->set.alphabet) {
+        xt_line_add(line, "--flip");
+        xt_line_add(line, "--sched=cosine");
+    }
+    return possible >= epoch;
+}
+
+/* Judges the labels of `data` by the weights in the folder of a run. */
+static enum xt_status judge(struct try *t, const char *run, const char *data, struct xt_err *err)
+{
+    struct xt_options options;
+    struct xt_line line = {.count = 0};
+    xt_line_add(&line, "--init=%s", run);
+    xt_line_add(&line, "--data=%s", data);
+    enum xt_status status = xt_line_parse(&line, t->options, XT_COMMAND_EVAL, &options, err);
+    options.values.device = t->s->device;
+    const struct xt_infer_settings settings = xt_options_infer(&options.values);
+    if (!status)
+        status = xt_suspects_judge(&t->suspects, &settings, data, t->s->record.pictures, err);
+    xt_options_clear(&options);
+    xt_line_clear(&line);
+    return status;
+}
+
+/* Trains on one half and judges the labels of the other. */
+static enum xt_status judge_half(struct try *t, int half, bool *fits, struct xt_err *err)
+{
+    static const char *const runs[] = {"half-a", "half-b"};
+    struct xt_trained outcome;
+    const struct path other = path_in(t, half_lists[1 - half]);
+    double after = TRAINING_SHARE + (half ? 0 : HALF_SHARE);
+    struct xt_line line = begin_line(t, path_in(t, half_lists[half]).text, runs[half]);
+    xt_line_add(&line, "--val=%s", other.text);
+    *fits = add_length(t, &line, 0.5 * (double)t->survey.count, time_for(t, HALF_SHARE, after));
+    enum xt_status status = *fits ? xt_trained_run(&outcome, &line, t->options, false, err) : XT_OK;
+    if (!status && *fits)
+        status = judge(t, path_in(t, runs[half]).text, other.text, err);
+    xt_line_clear(&line);
+    return status;
+}
+
+static enum xt_status judge_labels(struct try *t, struct xt_err *err)
+{
+    bool fits = true;
+    const struct xt_suspects *found = &t->suspects;
+    enum xt_status status = write_halves(t, err);
+    if (status == XT_ERR_DATA) {
+        end_stage(t, "labels", "not judged: %s", err->text);
+        return XT_OK;
+    }
+    for (int half = 0; half < 2 && !status && fits; half++)
+        status = judge_half(t, half, &fits, err);
+    if (status)
+        return status;
+    xt_suspects_sort(&t->suspects);
+    if (found->images)
+        status = xt_suspects_save(found, path_in(t, "suspects.tsv").text, err);
+    t->judged = found->images && 2 * found->right >= found->images;
+    if (!found->images)
+        end_stage(t, "labels",
+                  "not judged: an epoch on half of the images does not fit into its "
+                  "share of --max-time");
+    else if (!t->judged)
+        end_stage(t, "labels",
+                  "not judged: networks that were trained on half of the images read "
+                  "only %zu of %zu; more --max-time, --init or images help",
+                  found->right, found->images);
+    else
+        end_stage(t, "labels",
+                  "%zu of %zu look wrong to networks that were trained on the other "
+                  "half%s",
+                  found->suspect, found->images,
+                  fits ? "" : "; the rest does not fit into --max-time");
+    return status;
+}
+
+/* ---- training ---- */
+
+static enum xt_status train_all(struct try *t, struct xt_err *err)
+{
+    struct xt_trained outcome;
+    double part = t->s->data.val_part > 0 ? t->s->data.val_part : VAL_PART;
+    struct xt_line line = begin_line(t, t->images, "reader");
+    xt_line_add(&line, "--val-part=%g", part);
+    xt_line_add(&line, "--reject=%s", given(t, "reject") ? given(t, "reject") : "auto:0.99");
+    if (given(t, "negatives"))
+        xt_line_add(&line, "--negatives=%s", given(t, "negatives"));
+    bool fits =
+        add_length(t, &line, (1 - part) * (double)t->survey.count, time_for(t, TRAINING_SHARE, 0));
+    enum xt_status status = xt_trained_run(&outcome, &line, t->options, true, err);
+    xt_line_clear(&line);
+    if (status)
+        return status;
+    const struct xt_reliability_report *sure = &outcome.reliability;
+    t->held = sure->after.images ? sure->after.images : outcome.images;
+    t->held_right = sure->after.images ? sure->after.right : outcome.right;
+    if (sure->after.images)
+        xt_acceptance_describe(&sure->acceptance, &sure->rule, t->sure, sizeof t->sure);
+    end_stage(t, "training", "%lld of %lld steps%s", (long long)outcome.state.step,
+              (long long)outcome.steps, fits ? "" : "; an epoch does not fit into --max-time");
+    return XT_OK;
+}
+
+/* ---- the result ---- */
+
+static void put_wanted(struct try *t, struct xt_str *out)
+{
+    struct xt_report *list = xt_report_list(t->report, "wanted");
+    cJSON *rows = xt_json_array(&t->json, t->page, "wanted");
+    for (int i = 0, named = 0; i < t->suspects.read_count && named < WANTED; i++) {
+        const struct xt_read_count *read = &t->suspects.reads[i];
+        if (read->seen == read->right)
+            continue;
+        struct xt_report *item = xt_report_group(list, NULL);
+        xt_report_add(item, "label", NULL, "%s", read->name);
+        xt_report_add(item, "count", NULL, "%zu", read->seen);
+        xt_report_add(item, "correct", NULL, "%zu", read->right);
+        cJSON *row = xt_json_array(&t->json, rows, NULL);
+        xt_json_text(&t->json, row, NULL, read->name);
+        xt_json_number(&t->json, row, NULL, (double)read->seen);
+        xt_json_number(&t->json, row, NULL, (double)read->right);
+        if (xt_str_printf(out, NULL, "%s%s (%zu of %zu read right)", named++ ? ", " : "",
+                          read->name, read->right, read->seen))
+            t->json.failed = true;
+    }
+}
+
+static void put_suspects(struct try *t)
+{
+    struct xt_report *list = xt_report_list(t->report, "suspects");
+    cJSON *page = xt_json_array(&t->json, t->page, "suspects");
+    for (size_t i = 0; t->judged && i < t->suspects.suspect; i++) {
+        const struct xt_suspect *suspect = &t->suspects.items[i];
+        struct xt_report *item = xt_report_group(list, NULL);
+        xt_report_add(item, "path", NULL, "%s", xt_suspect_text(suspect, "path"));
+        xt_report_add(item, "label", NULL, "%s", xt_suspect_text(suspect, "expected"));
+        xt_report_add(item, "prediction", NULL, "%s", xt_suspect_text(suspect, "read"));
+        xt_report_add(item, "confidence", NULL, "%f",
+                      xt_json_get(suspect->found, "confidence", (double)NAN));
+        xt_report_add(item, "odds", NULL, "%f", suspect->odds);
+        xt_json_add(&t->json, page, NULL, cJSON_Duplicate(suspect->found, true));
+    }
+}
+
+/* A line of the result: printed, and on the page. */
+static void put_line(struct try *t, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void put_line(struct try *t, const char *name, const char *format, ...)
+{
+    char text[2 * PATH_MAX + 256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    cJSON *line = xt_json_array(&t->json, cJSON_GetObjectItemCaseSensitive(t->page, "lines"), NULL);
+    xt_json_text(&t->json, line, NULL, name);
+    xt_json_text(&t->json, line, NULL, text);
+    xt_report_line(t->report, "%-9s %s", name, text);
+}
+
+static void put_result(struct try *t, const char *wanted, const char *serve)
+{
+    const struct xt_suspects *found = &t->suspects;
+    double accuracy = t->held ? (double)t->held_right / (double)t->held : 0;
+    put_line(t, "reads", "%zu of %s that it was not trained on (%.1f %%); %s", t->held_right,
+             xt_count((long long)t->held, "image").text, 100 * accuracy, t->sure);
+    if (t->judged)
+        put_line(t, "labels", "%zu of %zu look wrong: %s shows them, %s lists them", found->suspect,
+                 found->images, path_in(t, "page.html").text, path_in(t, "suspects.tsv").text);
+    else
+        put_line(t, "labels", "not judged, see above");
+    put_line(t, "wanted", "%s",
+             *wanted         ? wanted
+             : found->images ? "nothing that is read wrong"
+                             : "not known, as no label was judged");
+    put_line(t, "serve", "%s", serve);
+    xt_report_add(t->report, "correct", NULL, "%zu", t->held_right);
+    xt_report_add(t->report, "accuracy", NULL, "%f", accuracy);
+}
+
+static enum xt_status conclude(struct try *t, struct xt_err *err)
+{
+    struct xt_str wanted = {0};
+    struct xt_str serve = {0};
+    enum xt_status status = xt_str_printf(&serve, err, "xtrain serve ");
+    if (!status)
+        status = xt_str_append_word(&serve, path_in(t, "reader").text, err);
+    xt_json_array(&t->json, t->page, "lines");
+    xt_json_text(&t->json, t->page, "unit", t->set.alphabet ? "characters" : "classes");
+    put_suspects(t);
+    put_wanted(t, &wanted);
+    put_result(t, xt_str_get(&wanted), xt_str_get(&serve));
+    xt_result_next(xt_str_get(&serve));
+    if (!status && t->json.failed)
+        status = xt_err_no_memory(err, "the page", 0);
+    if (!status) {
+        status = xt_page_write_try(path_in(t, "page.html").text, t->page, err);
+        t->page = NULL;
+    }
+    xt_str_clear(&wanted);
+    xt_str_clear(&serve);
+    return status;
+}
+
+/* ---- the command ---- */
+
+/* --out, or the first of runs/try-NAME, runs/try-NAME-2 and on that does not exist. */
+static enum xt_status choose_folder(struct try *t, struct xt_err *err)
+{
+    char *whole = realpath(t->images, NULL);
+    const char *out = t->s->record.out;
+    const char *name = xt_file_name(whole ? whole : "images");
+    snprintf(t->out, sizeof t->out, out ? "%s" : "runs/try-%.100s", out ? out : name);
+    for (int i = 2; !out && xt_file_exists(t->out); i++)
+        snprintf(t->out, sizeof t->out, "runs/try-%.100s-%d", name, i);
+    free(whole);
+    if (xt_file_exists(t->out))
+        return xt_err_set(err, XT_ERR_USAGE, "--out %s exists; try needs a new folder", t->out);
+    return XT_OK;
+}
+
+static enum xt_status run(struct try *t, struct xt_err *err)
+{
+    static enum xt_status (*const stages[])(struct try * t, struct xt_err * err) = {
+        choose_folder, look_at_images, learn_few, choose_type, judge_labels, train_all};
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < sizeof stages / sizeof *stages && !status; i++) {
+        status = stages[i](t, err);
+        if (!status)
+            status =
+                xt_stop_check(err, "between two stages; xtrain try is not resumed, start it again");
+        /* The notes of each training would be said four times. */
+        if (!t->s->output.verbose)
+            xt_log_set_level(XT_LOG_QUIET);
+    }
+    return status ? status : conclude(t, err);
+}
+
+enum xt_status xt_cmd_try(struct xt_options *options, struct xt_err *err)
+{
+    struct xt_err own;
+    double now = xt_thread_seconds();
+    double limit = options->values.run.max_time;
+    struct try t = {
+        .options = options,
+        .s = &options->values,
+        .images = options->arguments[0],
+        .end = now + (limit > 0 ? limit : MAX_TIME),
+        .stage_begun = now,
+        .amp = "f32",
+        .report = xt_report_create(),
+        .page = cJSON_CreateObject(),
+    };
+    if (given(&t, "amp"))
+        t.amp = given(&t, "amp");
+    t.stages = xt_report_list(t.report, "stages");
+    xt_report_add(t.report, "data", NULL, "%s", t.images);
+    xt_json_text(&t.json, t.page, "data", t.images);
+    xt_json_array(&t.json, t.page, "stages");
+    enum xt_status status = run(&t, err);
+    if (*t.out)
+        xt_report_add(t.report, "path", NULL, "%s", t.out);
+    enum xt_status printed = xt_result_put(t.report, status ? &own : err);
+    cJSON_Delete(t.page);
+    xt_suspects_clear(&t.suspects);
+    xt_survey_clear(&t.survey);
+    xt_image_set_clear(&t.set);
+    return status ? status : printed;
+}

@@ -169,6 +169,8 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
         {
             .name = "bench start",
             .summary = "time the start, with an empty kernel cache and with a filled one",
+            .arguments = "[WEIGHTS]",
+            .takes_weights = XT_WEIGHTS_ALONE,
             .details = "Starts twice for each type in separate processes, to the end of the "
                        "first training step: first with an empty kernel cache, then "
                        "with the cache that this start filled.",
@@ -184,6 +186,8 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
         {
             .name = "warmup",
             .summary = "compile an XPU's kernels ahead of time",
+            .arguments = "[WEIGHTS]",
+            .takes_weights = XT_WEIGHTS_ALONE,
             .details = "Give the network, --batch, --image-size and --classes that the runs will "
                        "use: a kernel is for one shape. Nothing is trained.",
         },

@@ -217,8 +217,12 @@ enum xt_status xt_options_take_weights(struct xt_options *options, struct xt_err
     enum xt_status status = take_argument(options, err);
     if (status || options->values.request.parse_only)
         return status;
-    if (names_weights(network->model) && !trains(options))
-        status = take_weights_of_model(options, err);
+    if (names_weights(network->model))
+        status = trains(options)
+                     ? xt_err_set(err, XT_ERR_USAGE,
+                                  "--model names a network, and %s is weights; give them by --init",
+                                  xt_show(network->model).text)
+                     : take_weights_of_model(options, err);
     if (!status && network->init)
         status = take_run(options, network->init, err);
     return status || network->model || !network->init || !needs_model

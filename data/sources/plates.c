@@ -97,7 +97,8 @@ static void fill_pool(struct synth *synth, struct pool *pool, int first, int las
             pool->glyphs[pool->count++] = glyph;
 }
 
-/* Glyphs that the alphabet lacks, or has as its blank, are never drawn. */
+/* Glyphs that the alphabet lacks, or has as its blank, are never drawn; where it lacks a whole kind
+ * (other countries' plates have no provinces), another kind stands in its place. */
 static enum xt_status match_alphabet(struct synth *synth, const struct xt_alphabet *alphabet,
                                      struct xt_err *err)
 {
@@ -108,15 +109,17 @@ static enum xt_status match_alphabet(struct synth *synth, const struct xt_alphab
     fill_pool(synth, &synth->provinces, XT_GLYPH_PROVINCE, XT_GLYPH_DIGIT);
     fill_pool(synth, &synth->digits, XT_GLYPH_DIGIT, XT_GLYPH_LETTER);
     fill_pool(synth, &synth->letters, XT_GLYPH_LETTER, XT_GLYPH_COUNT);
-    const char *missing = !synth->provinces.count ? "province"
-                          : !synth->digits.count  ? "digit"
-                          : !synth->letters.count ? "letter"
-                                                  : NULL;
-    if (missing)
+    if (!synth->letters.count)
+        synth->letters = synth->digits.count ? synth->digits : synth->provinces;
+    if (!synth->letters.count)
         return xt_err_set(err, XT_ERR_USAGE,
-                          "%s needs an alphabet with provinces, digits and letters, but this one "
-                          "has no %s; use another alphabet or pictures of your own",
-                          what, missing);
+                          "%s draws provinces, digits and letters of Chinese plates, of which the "
+                          "alphabet has none; use pictures of your own",
+                          what);
+    if (!synth->digits.count)
+        synth->digits = synth->letters;
+    if (!synth->provinces.count)
+        synth->provinces = synth->letters;
     return XT_OK;
 }
 

@@ -25,6 +25,9 @@ expect 2 'eval takes one file of weights' "$xtrain" eval run run
 # The network, its symbols, and images for the ranges of int8 are known wherever they were to be named.
 expect 0 'LPRNet, licence plates: inference on random images of 94x24 in memory, 23 classes' "$xtrain" bench infer run --steps 1 --batch 1
 expect 0 'LPRNet, licence plates: training steps' "$xtrain" bench step run --steps 1 --batch 2
+expect 0 'to the first step' "$xtrain" bench start run --batch 1
+expect 2 'warmup is for XPUs' "$xtrain" warmup run --batch 1
+expect 2 'and "run" is weights; give them by --init' "$xtrain" --model run
 expect 0 'small shapes' "$xtrain" selftest run --small
 expect 0 '' "$xtrain" data check --model run 'synth:plates?count=4'
 expect 0 'by the recipe for given weights' "$xtrain" --init run --data 'synth:plates?count=8' --steps 1 --batch 4 --out next

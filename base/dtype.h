@@ -48,6 +48,23 @@ static inline const char *xt_dtype_name(enum xt_dtype dtype)
     return xt_dtypes[dtype].name;
 }
 
+/* The name of a number type that is given in the words of other programs ("float32", "half");
+ * `text` itself if it is none. */
+static inline const char *xt_dtype_usual_name(const char *text)
+{
+    static const char *const names[][6] = {
+        {"f32", "fp32", "float32", "float", "off", NULL},
+        {"bf16", "bfloat16", NULL},
+        {"fp16", "f16", "float16", "half", NULL},
+        {"int8", "i8", "qint8", NULL},
+    };
+    for (size_t t = 0; t < sizeof names / sizeof *names; t++)
+        for (size_t i = 0; names[t][i]; i++)
+            if (strcasecmp(names[t][i], text) == 0)
+                return names[t][0];
+    return text;
+}
+
 /* "F32": the name in safetensors, and in messages on weight files. */
 static inline const char *xt_dtype_file_name(enum xt_dtype dtype)
 {

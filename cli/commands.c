@@ -315,7 +315,7 @@ static const struct {
     {"inference", "predict"}, {"detect", "predict"},       {"read", "predict"},
     {"server", "serve"},      {"daemon", "serve"},         {"http", "serve"},
     {"fit", "train"},         {"check", "data check"},     {"split", "data split"},
-    {"plot", "report"},       {"diff", "compare"},         {"show", "report"},
+    {"plot", "report"},       {"plots", "report"},         {"show", "report"},
     {"pack", "data pack"},    {"benchmark", "bench step"}, {"info", "devices"},
 };
 

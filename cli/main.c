@@ -58,6 +58,11 @@ static command_function *const functions[XT_COMMAND_COUNT] = {
     [XT_COMMAND_COMPLETION] = xt_cmd_completion,
 };
 
+static bool is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
 static enum xt_status unknown_command(const char *word, const struct xt_option_models *models,
                                       struct xt_err *err)
 {
@@ -78,7 +83,7 @@ static enum xt_status run_group(int argc, const char *const *argv,
                                 const struct xt_option_models *models, struct xt_err *err)
 {
     struct xt_str text = {0};
-    bool asks = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+    bool asks = argc > 1 && is_help(argv[1]);
     if (argc > 1 && argv[1][0] != '-') {
         char both[64];
         snprintf(both, sizeof both, "%.30s %.30s", argv[0], argv[1]);
@@ -186,6 +191,11 @@ static enum xt_status run(int argc, const char *const *argv, struct xt_err *err)
     int words = 0;
     if (argc > 0 && argv[0][0] != '-')
         command = xt_command_find(argv, argc, &words);
+    bool helps = argc > 1 && is_help(argv[0]) && argv[1][0] != '-';
+    if (helps)
+        command = xt_command_find(argv + 1, argc - 1, NULL);
+    if (helps && command == XT_COMMAND_COUNT)
+        command = XT_COMMAND_TRAIN, helps = false;
     xt_result_begin(command, form_of(argc, argv));
     if (!xt_cli_ranks_speaks(command))
         xt_result_mute();
@@ -199,7 +209,7 @@ static enum xt_status run(int argc, const char *const *argv, struct xt_err *err)
     enum xt_status status =
         xt_options_parse(&options, argc - words, argv + words, command, &models, err);
     if (!status)
-        status = run_command(&options, words > 0, err);
+        status = run_command(&options, words > 0 || helps, err);
     xt_options_clear(&options);
     return status;
 }

@@ -186,7 +186,8 @@ static void put_clause(struct xt_help_writer *writer, const char *help, const ch
 static void zsh_option(struct xt_help_writer *writer, const struct xt_option *option,
                        enum xt_command_id command)
 {
-    const char *const *words = xt_help_words(writer, option);
+    struct xt_option_taken own;
+    const char *const *words = xt_help_words(writer, xt_option_taken(option, command, &own));
     xt_help_put(writer, "      '--%s%s[", xt_option_spelling(option),
                 option->type->takes_value ? "=" : "");
     put_clause(writer, xt_option_meaning(option, command), "[]:\\");
@@ -246,7 +247,8 @@ static void fish_condition(struct xt_help_writer *writer, enum xt_command_id com
 static void fish_option(struct xt_help_writer *writer, const struct xt_option *option,
                         enum xt_command_id command)
 {
-    const char *const *words = xt_help_words(writer, option);
+    struct xt_option_taken own;
+    const char *const *words = xt_help_words(writer, xt_option_taken(option, command, &own));
     xt_help_put(writer, "complete -c xtrain -n ");
     fish_condition(writer, command);
     xt_help_put(writer, " -l %s", xt_option_spelling(option));

@@ -29,8 +29,9 @@ static const struct {
     const char *command;
     const char *what;
 } examples[] = {
-    {"xtrain --model lprnet", "train on drawn plates"},
+    {"xtrain --model lprnet", "train on synthetic plates"},
     {"xtrain --model lprnet --data plates/train --val plates/val", "on your own"},
+    {"xtrain try plates/", "or all of it in ten minutes"},
     {"xtrain predict runs/NAME photos/", "use what it learnt"},
 };
 enum { EXAMPLES = sizeof examples / sizeof *examples };
@@ -82,15 +83,22 @@ static enum xt_status describe_values(struct xt_help_writer *writer, const struc
                                       enum xt_command_id command, struct xt_str *text)
 {
     struct xt_err *err = writer->err;
-    const char *const *choices =
-        xt_option_is_model(option) ? xt_help_words(writer, option) : option->choices;
-    enum xt_status status = choices ? xt_option_list_choices(choices, text, err) : XT_OK;
-    const char *between = choices ? "; " : "";
+    bool is_model = xt_option_is_model(option) && writer->models;
     bool is_flag = !option->type->takes_value;
+    const char *const *choices = option->choices;
+    if (is_model && command == XT_COMMAND_TRAIN)
+        choices = xt_help_words(writer, option);
+    enum xt_status status = XT_OK;
+    if (choices)
+        status = xt_option_list_choices(choices, text, err);
+    else if (is_model)
+        status = xt_str_printf(text, err, "xtrain models lists them");
+    const char *between = text->length ? "; " : "";
     if (status)
         return status;
     if (option->needed >> command & 1)
-        return xt_str_printf(text, err, "%sneeded", between);
+        return xt_str_printf(text, err, "%sneeded%s", between,
+                             xt_command_get(command)->takes_weights ? " without WEIGHTS" : "");
     if (strstr(xt_option_meaning(option, command), "unless given"))
         return XT_OK;
     const char *own = recipe_value(writer, option);
@@ -105,6 +113,8 @@ static enum xt_status describe_values(struct xt_help_writer *writer, const struc
                              option->fallback);
     if (!writer->model && option->by_model)
         return xt_str_printf(text, err, "%sdefault: the model's", between);
+    if (option->fallback && is_flag && strcmp(option->fallback, "true") == 0)
+        return xt_str_printf(text, err, "%sdefault: on", between);
     if (option->fallback && !is_flag)
         return xt_str_printf(text, err, "%sdefault: %s", between, option->fallback);
     return XT_OK;
@@ -115,8 +125,10 @@ static void describe(struct xt_help_writer *writer, const struct xt_option *opti
                      enum xt_command_id command, struct xt_str *text)
 {
     struct xt_str values = {0};
+    struct xt_option_taken own;
     const char *meaning = xt_option_meaning(option, command);
-    enum xt_status status = describe_values(writer, option, command, &values);
+    enum xt_status status =
+        describe_values(writer, xt_option_taken(option, command, &own), command, &values);
     if (!status && values.length)
         status = xt_str_printf(text, writer->err, "%s (%s)", meaning, xt_str_get(&values));
     else if (!status)
@@ -200,11 +212,15 @@ static void put_examples(struct xt_help_writer *writer, const struct xt_help_pag
 static void put_options(struct xt_help_writer *writer, enum xt_command_id id, bool all)
 {
     const char *usual = xt_help_page(id)->usual;
-    if (all || !usual || !*usual) {
+    if (all && usual && *usual) {
         xt_help_for_options(writer, id, put_heading, put_option);
         return;
     }
     put_heading(writer, "Options");
+    if (!usual || !*usual) {
+        xt_help_for_options(writer, id, NULL, put_option);
+        return;
+    }
     xt_help_for_options(writer, id, NULL, put_usual);
     xt_help_put(writer, "\n%d more options: xtrain help %s --all\n", writer->more,
                 xt_command_get(id)->name);
@@ -287,13 +303,14 @@ enum xt_status xt_help_overview(struct xt_str *out, struct xt_err *err)
 {
     struct xt_help_writer writer = {.out = out, .err = err};
     xt_help_put(&writer,
-                "xtrain trains image networks on Intel hardware: CPUs, and GPUs with --xpu.\n"
+                "xtrain trains image networks on Intel CPUs, and with --xpu on Intel GPUs: license "
+                "plate\nrecognition (OCR), image classification, networks of your own.\n"
                 "Usage: xtrain [COMMAND] [OPTIONS]\n\n");
     for (size_t i = 0; i < EXAMPLES; i++)
         xt_help_put(&writer, "  %-58s # %s\n", examples[i].command, examples[i].what);
     put_heading(&writer, "Commands");
     put_commands(&writer);
-    xt_help_put(&writer, "\n`xtrain help COMMAND`: examples and the usual options; with --all "
+    xt_help_put(&writer, "\n`xtrain help COMMAND` shows examples and the usual options, with --all "
                          "every option.\n");
     return writer.status;
 }
@@ -397,7 +414,9 @@ enum xt_status xt_help_man(const struct xt_option_models *models, struct xt_str 
                 ".SH NAME\nxtrain \\- train image networks on Intel hardware\n"
                 ".SH SYNOPSIS\n.B xtrain\n[\\fICOMMAND\\fR] [\\fIOPTIONS\\fR]\n"
                 ".SH DESCRIPTION\nTrains, evaluates and runs image networks on Intel CPUs, and on "
-                "Intel GPUs with\n.BR \\-\\-xpu .\nWithout a command it trains.\n"
+                "Intel GPUs with\n.BR \\-\\-xpu :\nLPRNet for license plate recognition (OCR), "
+                "ResNets and others for image classification, and networks from ONNX files, "
+                "from scratch or by fine\\-tuning.\nWithout a command it trains.\n"
                 ".SH COMMANDS\n");
     for (int id = 0; id < XT_COMMAND_COUNT; id++)
         man_command(&writer, (enum xt_command_id)id);
@@ -481,6 +500,18 @@ static enum xt_status show(struct xt_str *text, enum xt_status status)
     return status;
 }
 
+/* The arguments name no command. */
+static enum xt_status no_command(const struct xt_options *options, struct xt_err *err)
+{
+    char name[64] = "";
+    for (int i = 0; i < options->argument_count && i < 2; i++)
+        xt_str_append_to(name, sizeof name, "%s%s", *name ? " " : "", options->arguments[i]);
+    const char *near = xt_command_meant(name);
+    return xt_err_set(err, XT_ERR_USAGE, "there is no command %s; %s%s%s", xt_show(name).text,
+                      near ? "did you mean " : "`xtrain help` lists the commands", near ? near : "",
+                      near ? "?" : "");
+}
+
 enum xt_status xt_cmd_help(struct xt_options *options, struct xt_err *err)
 {
     struct xt_str text = {0};
@@ -494,12 +525,8 @@ enum xt_status xt_cmd_help(struct xt_options *options, struct xt_err *err)
         return show(&text, xt_help_command(XT_COMMAND_TRAIN, options->models, model,
                                            options->values.request.all, &text, err));
     enum xt_command_id id = xt_command_find(options->arguments, options->argument_count, &words);
-    const char *near = xt_command_meant(options->arguments[0]);
     if (id == XT_COMMAND_COUNT || words != options->argument_count)
-        return xt_err_set(err, XT_ERR_USAGE, "there is no command %s; %s%s%s",
-                          xt_show(options->arguments[0]).text,
-                          near ? "did you mean " : "`xtrain help` lists the commands",
-                          near ? near : "", near ? "?" : "");
+        return no_command(options, err);
     return show(&text, xt_help_command(id, options->models, model, options->values.request.all,
                                        &text, err));
 }
@@ -512,9 +539,7 @@ enum xt_status xt_cmd_man(struct xt_options *options, struct xt_err *err)
         return show(&text, xt_help_man(options->models, &text, err));
     enum xt_command_id id = xt_command_find(options->arguments, options->argument_count, &words);
     if (id == XT_COMMAND_COUNT || words != options->argument_count)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "there is no command %s; `xtrain help` lists the commands",
-                          xt_show(options->arguments[0]).text);
+        return no_command(options, err);
     return show(&text, xt_help_man_command(id, options->models, &text, err));
 }
 

@@ -41,13 +41,15 @@ void xt_help_for_options(struct xt_help_writer *writer, enum xt_command_id comma
 {
     size_t count = 0;
     const struct xt_option *table = xt_option_table(&count);
-    int group = -1;
-    for (size_t i = 0; i < count; i++) {
-        if (!xt_option_is_listed(&table[i], command))
-            continue;
-        if (heading && (int)table[i].group != group)
-            heading(writer, xt_option_group_title(table[i].group));
-        group = (int)table[i].group;
-        each(writer, &table[i], command);
+    for (int group = 0; group < XT_GROUP_COUNT; group++) {
+        bool has_heading = !heading;
+        for (size_t i = 0; i < count; i++) {
+            if ((int)table[i].group != group || !xt_option_is_listed(&table[i], command))
+                continue;
+            if (!has_heading)
+                heading(writer, xt_option_group_title(table[i].group));
+            has_heading = true;
+            each(writer, &table[i], command);
+        }
     }
 }

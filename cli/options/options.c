@@ -46,15 +46,20 @@ struct cursor {
     int at;
 };
 
-static enum xt_status wrong_command(const struct xt_option *option, enum xt_command_id command,
-                                    struct xt_err *err)
+static enum xt_status wrong_command(const struct xt_option *option, const char *given,
+                                    enum xt_command_id command, struct xt_err *err)
 {
     struct xt_str owners = {0};
     const char *names[XT_COMMAND_COUNT + 1] = {NULL};
     size_t count = 0;
     for (int id = 0; id < XT_COMMAND_COUNT; id++)
-        if (option->commands >> id & 1)
+        if (option->commands >> id & ~option->unlisted >> id & 1)
             names[count++] = xt_command_get((enum xt_command_id)id)->name;
+    if (!count)
+        return unknown_option(given, given + 2, command, err);
+    char hint[160] = "";
+    if (strcmp(option->name, "init") == 0 && xt_command_get(command)->takes_weights)
+        xt_option_suggest(hint, sizeof hint, option->name, false, command);
     enum xt_status status = XT_OK;
     for (size_t i = 0; i < count && !status; i++)
         status = xt_str_printf(&owners, err, "%s%s",
@@ -63,9 +68,9 @@ static enum xt_status wrong_command(const struct xt_option *option, enum xt_comm
                                                 : ", ",
                                names[i]);
     if (!status)
-        status = xt_err_set(err, XT_ERR_USAGE, "--%s belongs to %s, not to %s",
+        status = xt_err_set(err, XT_ERR_USAGE, "--%s belongs to %s, not to %s%s",
                             xt_option_spelling(option), xt_str_get(&owners),
-                            xt_command_get(command)->name);
+                            xt_command_get(command)->name, hint);
     xt_str_clear(&owners);
     return status;
 }
@@ -124,8 +129,8 @@ static enum xt_status set_list(struct xt_options *options, const struct xt_optio
         struct xt_settings aside;
         status = xt_options_keep(options, piece, &stored, err);
         if (!status)
-            status =
-                option->type->parse(option, subject, stored, (char *)&aside + option->offset, err);
+            status = xt_options_parse_value(option, options->command, subject, stored,
+                                            (char *)&aside + option->offset, err);
         origin.count++;
     }
     free(rest);
@@ -193,7 +198,9 @@ static enum xt_status take_value(struct cursor *cursor, const struct xt_option *
         enum xt_status status = XT_OK;
         const char *after = cursor->at + 1 < cursor->argc ? cursor->argv[cursor->at + 1] : NULL;
         if (!after || xt_str_starts(after, "--")) {
-            status = xt_option_describe(option, &takes, err);
+            struct xt_option_taken own;
+            status = xt_option_describe(xt_option_taken(option, cursor->options->command, &own),
+                                        &takes, err);
             if (!status && !after)
                 status = xt_err_set(err, XT_ERR_USAGE, "--%s needs a value: %s",
                                     xt_option_spelling(option), xt_str_get(&takes));
@@ -235,7 +242,7 @@ static enum xt_status take_long(struct cursor *cursor, struct xt_err *err)
     if (!option || internal || length >= sizeof shown)
         return unknown_option(shown, name, command, err);
     if (!xt_option_is_for(option, command))
-        return wrong_command(option, command, err);
+        return wrong_command(option, shown, command, err);
     const char *value = equals ? equals + 1 : NULL;
     return option->type->takes_value ? take_value(cursor, option, value, err)
                                      : take_flag(cursor, option, on, value, err);
@@ -278,7 +285,7 @@ static enum xt_status take_short(struct cursor *cursor, struct xt_err *err)
     if (!option)
         return unknown_short(arg, command, err);
     return xt_option_is_for(option, command) ? take_flag(cursor, option, true, NULL, err)
-                                             : wrong_command(option, command, err);
+                                             : wrong_command(option, arg, command, err);
 }
 
 static enum xt_status take_argument(struct xt_options *options, const char *arg, struct xt_err *err)
@@ -650,6 +657,11 @@ static enum xt_status check_needed(const struct xt_options *options,
         bool is_model = table[i].offset == offsetof(struct xt_settings, network.model);
         if (is_model && options->values.network.init)
             continue; /* the weights say it; nothing reads them with --parse-only */
+        if (command->takes_weights && !is_model)
+            return xt_err_set(
+                err, XT_ERR_USAGE,
+                "xtrain %s needs WEIGHTS, a file or a run's folder; `xtrain %s --help` tells more",
+                command->name, command->name);
         const char *example =
             is_model && models && models->names[0] ? models->names[0] : table[i].value;
         return xt_err_set(err, XT_ERR_USAGE,

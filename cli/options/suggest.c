@@ -24,8 +24,8 @@ static const struct {
     {"weight-decay", NULL, "wd"},
     {"clip", NULL, "clip-grad grad-clip clip-grad-norm max-grad-norm"},
     {"dropout", NULL, "dropout-rate"},
-    {"init", NULL, "pretrained pretrained-model weights"},
     {"resume", NULL, "checkpoint"},
+    {"init", NULL, "pretrained pretrained-model weights checkpoint ckpt"},
     {"resume", "auto", "continue"},
     {"model", NULL, "arch net network"},
     {"data", NULL, "dataset data-dir data-path train train-dir train-data"},
@@ -35,7 +35,7 @@ static const struct {
     {"threads", NULL, "num-threads nthreads"},
     {"amp", "fp16", "fp16 half"},
     {"amp", "bf16", "bf16 bfloat16"},
-    {"amp", NULL, "precision mixed-precision"},
+    {"amp", NULL, "precision mixed-precision type types dtype compare"},
     {"seed", NULL, "manual-seed random-seed"},
     {"log-every", NULL, "print-freq log-interval"},
     {"eval-every", NULL, "test-interval eval-interval"},
@@ -72,20 +72,35 @@ void xt_option_spell(char out[XT_OPTION_SPELT], const char *name, bool in_file)
             *p = '_';
 }
 
-/* The nearest option name of the command; NULL: none is near. */
-static const char *nearest(const char *name, enum xt_command_id command)
+/* The nearest option name of the command, or of its config file; NULL: none is near. */
+static const char *nearest(const char *name, bool in_file, enum xt_command_id command)
 {
     size_t count = 0;
     const struct xt_option *table = xt_option_table(&count);
     const char *names[XT_OPTIONS_MAX];
     size_t own = 0;
     for (size_t i = 0; i < count; i++)
-        if (xt_option_is_listed(&table[i], command))
+        if (xt_option_is_listed(&table[i], command) && !(in_file && table[i].not_in_config))
             names[own++] = xt_option_spelling(&table[i]);
     return xt_str_nearest(name, names, own);
 }
 
-/* "; use --lr" after an unknown name, into `hint`. */
+/* What another program's option is called here. */
+static void suggest_habit(char *hint, size_t size, size_t habit, bool in_file)
+{
+    char spelt[XT_OPTION_SPELT];
+    xt_option_spell(spelt, habits[habit].option, in_file);
+    bool gpu = strcmp(habits[habit].option, "xpu") == 0;
+    const char *value = habits[habit].value;
+    if (!value && gpu && in_file)
+        value = "true";
+    snprintf(hint, size, "; %suse %s%s%s", gpu ? "for an Intel GPU " : "", spelt,
+             !value    ? ""
+             : in_file ? ": "
+                       : " ",
+             value ? value : "");
+}
+
 void xt_option_suggest(char *hint, size_t size, const char *given, bool in_file,
                        enum xt_command_id command)
 {
@@ -97,20 +112,16 @@ void xt_option_suggest(char *hint, size_t size, const char *given, bool in_file,
         snprintf(hint, size, "; write %s", spelt);
         return;
     }
-    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++) {
-        if (!is_among(habits[i].names, name) ||
-            !xt_option_is_for(xt_option_find_for(habits[i].option, command), command))
-            continue;
-        xt_option_spell(spelt, habits[i].option, in_file);
-        bool gpu = strcmp(habits[i].option, "xpu") == 0;
-        const char *value = habits[i].value;
-        if (!value && gpu && in_file)
-            value = "true";
-        snprintf(hint, size, "; %suse %s%s%s", gpu ? "for an Intel GPU " : "", spelt,
-                 !value    ? ""
-                 : in_file ? ": "
-                           : " ",
-                 value ? value : "");
+    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
+        if (is_among(habits[i].names, name) &&
+            xt_option_is_for(xt_option_find_for(habits[i].option, command), command)) {
+            suggest_habit(hint, size, i, in_file);
+            return;
+        }
+    if (is_among("init pretrained weights checkpoint ckpt", name) && !in_file &&
+        xt_command_get(command)->takes_weights) {
+        snprintf(hint, size, "; give the weights as an argument: xtrain %s %s",
+                 xt_command_get(command)->name, xt_command_get(command)->arguments);
         return;
     }
     if (strcmp(name, "no-cuda") == 0 || strcmp(name, "no-gpu") == 0) {
@@ -118,7 +129,7 @@ void xt_option_suggest(char *hint, size_t size, const char *given, bool in_file,
         return;
     }
     bool negated = xt_str_starts(name, "no-");
-    const char *near = nearest(negated ? name + 3 : name, command);
+    const char *near = nearest(negated ? name + 3 : name, in_file, command);
     if (near && negated && xt_option_find_for(near, command)->type->takes_value)
         near = NULL;
     if (near && negated && in_file) {

@@ -71,10 +71,10 @@ static const char *const reduce_names[] = {"f32", "bf16", NULL};
 static const char *const decode_names[] = {"greedy", "beam", NULL};
 
 static const char *const group_titles[XT_GROUP_COUNT] = {
-    [XT_GROUP_DATA] = "What to train, on what", [XT_GROUP_RUN] = "The run",
-    [XT_GROUP_RECIPE] = "The recipe",           [XT_GROUP_MACHINE] = "Where it runs",
-    [XT_GROUP_ANSWER] = "Reading the answers",  [XT_GROUP_SERVICE] = "The service",
-    [XT_GROUP_OUTPUT] = "What it says",
+    [XT_GROUP_DATA] = "Network and images", [XT_GROUP_RUN] = "Run",
+    [XT_GROUP_RECIPE] = "Recipe",           [XT_GROUP_MACHINE] = "Hardware, threads and memory",
+    [XT_GROUP_ANSWER] = "Predictions",      [XT_GROUP_SERVICE] = "Service",
+    [XT_GROUP_OUTPUT] = "Output",
 };
 
 static const struct xt_option table[] = {
@@ -334,8 +334,8 @@ static const struct xt_option table[] = {
      "mixed precision: the type of activations and of the arithmetic on them; weights stay "
      "f32",
      XT_GROUP_MACHINE, TRY | NETWORK | BENCH | SELFTEST | SCALE | INFER,
-     CHOICE(network.amp, type_names, "f32"), .lists = BENCH | INFER, .several = "compare",
-     .resume = XT_RESUME_SAYS},
+     CHOICE(network.amp, type_names, "f32"), .value = "TYPE", .lists = BENCH | INFER,
+     .several = "compare", .not_last = TRY | TRAIN | BENCH | SCALE, .resume = XT_RESUME_SAYS},
     {"threads",
      "threads that compute; the last bits of results depend on it; 0: as many as the process may "
      "use, or as the resumed run had",
@@ -383,7 +383,7 @@ static const struct xt_option table[] = {
      "with several processes: the type in which gradients are sent and added up; bf16 halves the "
      "traffic",
      XT_GROUP_MACHINE, TRAIN | SCALE, CHOICE(rank.reduce_type, reduce_names, "f32"),
-     .resume = XT_RESUME_SAYS},
+     .value = "TYPE", .resume = XT_RESUME_SAYS},
     {"rank-timeout",
      "with several processes: how long one waits for the others before all exit; 0: no limit",
      XT_GROUP_MACHINE, TRAIN, DURATION(rank.timeout, 0, 1e9, "600")},
@@ -408,18 +408,18 @@ static const struct xt_option table[] = {
      "fold batch norms into the convolutions before them, with the sums and ReLUs that follow",
      XT_GROUP_MACHINE, EVAL | ANSWER | EXPORT | WARM, FLAG(network.fuse, "true"), .shared = true},
     {"compare", "evaluate in each of these types, one table: f32,bf16,int8", XT_GROUP_MACHINE, EVAL,
-     CHOICE(eval.compare, type_names, NULL), .value = "TYPE,...", .lists = EVAL,
-     .not_in_config = true, .shared = true, .unlisted = EVERY},
-    {"for", "compile for these: train,eval,predict", XT_GROUP_MACHINE, WARM,
-     CHOICE(warm.purpose, purpose_names, "train"), .value = "PURPOSE,...", .lists = WARM,
+     CHOICE(eval.compare, type_names, NULL), .value = "TYPE", .lists = EVAL, .not_in_config = true,
+     .shared = true, .unlisted = EVERY},
+    {"for", "what the kernels are for, or several of it", XT_GROUP_MACHINE, WARM,
+     CHOICE(warm.purpose, purpose_names, "train"), .value = "PURPOSE", .lists = WARM,
      .not_in_config = true},
     {"for-gpu",
      "compile for this GPU, which need not be present: Intel's OpenCL driver emulates it",
      XT_GROUP_MACHINE, WARM, CHOICE(device.for_gpu, xt_capture_names, "none"), .value = "NAME",
      .not_in_config = true},
-    {"types", "compile in these types: f32,bf16,fp16, and for eval and predict int8",
-     XT_GROUP_MACHINE, WARM, CHOICE(warm.types, type_names, "f32"), .value = "TYPE,...",
-     .lists = WARM, .not_in_config = true, .spelt = "amp"},
+    {"types", "the type of the kernels, or several; int8 for eval and predict only",
+     XT_GROUP_MACHINE, WARM, CHOICE(warm.types, type_names, "f32"), .value = "TYPE", .lists = WARM,
+     .not_in_config = true, .spelt = "amp"},
     {"calibrate",
      "int8 quantization: representative images, from which the ranges of the network's tensors are "
      "measured; labels are not needed",
@@ -441,9 +441,10 @@ static const struct xt_option table[] = {
      "not rejected. Training stores the choice in the weights, which eval, predict, serve and "
      "export obey; none: nothing is rejected",
      XT_GROUP_ANSWER, TRY | NETWORK, FIELD(reject, answer.reject), .fallback = "stored",
-     .value = "P|auto:A|keep:K|none", .shared = true},
+     .value = "P|auto:A|keep:K|stored|none", .shared = true},
     {"errors",
-     "write every wrong image, worst first, and the confusions: by the extension as .jsonl, "
+     "write every wrong image, worst first, and the pairs of the confusion matrix: by the "
+     "extension as .jsonl, "
      ".tsv or .html",
      XT_GROUP_ANSWER, EVAL, FIELD(path, eval.errors), .value = "FILE", .not_in_config = true,
      .shared = true},
@@ -510,7 +511,8 @@ static const struct xt_option table[] = {
     {"shard-size", "the largest size of a shard", XT_GROUP_OUTPUT, PACK,
      INTEGER(dataset.shard_size, 1, 1000000, "256"), .value = "MIB", .not_in_config = true},
     {"type", "what the model computes in; int8 needs --calibrate", XT_GROUP_OUTPUT, EXPORT,
-     CHOICE(export.type, export_names, "f32"), .not_in_config = true, .spelt = "amp"},
+     CHOICE(export.type, export_names, "f32"), .value = "TYPE", .not_in_config = true,
+     .spelt = "amp"},
     {"fixed-batch", "the model takes exactly N images at a time; 0: any number", XT_GROUP_OUTPUT,
      EXPORT, INTEGER(export.fixed_batch, 0, 65536, "0"), .value = "N", .not_in_config = true},
     {"with-preprocess",
@@ -634,6 +636,19 @@ bool xt_option_is_for(const struct xt_option *option, enum xt_command_id command
 bool xt_option_is_listed(const struct xt_option *option, enum xt_command_id command)
 {
     return xt_option_is_for(option, command) && !(option->unlisted >> command & 1);
+}
+
+const struct xt_option *xt_option_taken(const struct xt_option *option, enum xt_command_id command,
+                                        struct xt_option_taken *own)
+{
+    size_t count = 0;
+    if (!(option->not_last >> (command == XT_COMMAND_SWEEP ? XT_COMMAND_TRAIN : command) & 1))
+        return option;
+    *own = (struct xt_option_taken){.option = *option};
+    for (; count < XT_CHOICES_MAX && option->choices[count + 1]; count++)
+        own->choices[count] = option->choices[count];
+    own->option.choices = own->choices;
+    return &own->option;
 }
 
 bool xt_option_binds_ranks(const struct xt_option *option)

@@ -25,6 +25,14 @@ size_t xt_option_index(const struct xt_option *option);
 bool xt_option_is_for(const struct xt_option *option, enum xt_command_id command);
 /* Whether help, manual and completion name it there. */
 bool xt_option_is_listed(const struct xt_option *option, enum xt_command_id command);
+/* The option with the choices that the command takes, in *own where these are fewer. */
+enum { XT_CHOICES_MAX = 7 };
+struct xt_option_taken {
+    struct xt_option option;
+    const char *choices[XT_CHOICES_MAX + 1];
+};
+const struct xt_option *xt_option_taken(const struct xt_option *option, enum xt_command_id command,
+                                        struct xt_option_taken *own);
 /* Whether all ranks need the same value: weights depend on it, or it is marked as shared. */
 bool xt_option_binds_ranks(const struct xt_option *option);
 /* True for flags with a --no- form. Requests (--help, --print-config) have none. */

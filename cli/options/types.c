@@ -310,30 +310,18 @@ static bool is_choice(const struct xt_option *option, const char *word)
     return false;
 }
 
-/* Number types have many names; the one among the choices, or `text` itself. */
-static const char *name_of_type(const struct xt_option *option, const char *text)
+/* The choice that is meant: number types have many names. */
+static const char *meant(const struct xt_option *option, const char *text)
 {
-    static const char *const types[][7] = {
-        {"f32", "off", "fp32", "float32", "float", NULL},
-        {"bf16", "bfloat16", NULL},
-        {"fp16", "f16", "half", "float16", NULL},
-        {"int8", "i8", "qint8", NULL},
-    };
-    if (!is_choice(option, "int8") && !is_choice(option, "bf16"))
-        return text;
-    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
-        for (size_t i = 0; types[t][i]; i++)
-            for (size_t k = 0; strcasecmp(types[t][i], text) == 0 && types[t][k]; k++)
-                if (is_choice(option, types[t][k]))
-                    return types[t][k];
-    return text;
+    const char *type = xt_dtype_usual_name(text);
+    return is_choice(option, type) ? type : text;
 }
 
 static enum xt_status parse_choice(const struct xt_option *option, const char *subject,
                                    const char *text, void *value, struct xt_err *err)
 {
     unsigned count = 0;
-    const char *name = name_of_type(option, text);
+    const char *name = meant(option, text);
     for (; option->choices[count]; count++) {
         if (strcmp(option->choices[count], name) == 0) {
             memcpy(value, &count, sizeof count);

@@ -79,6 +79,7 @@ struct xt_option {
     const char *value;          /* help's name for the value; NULL: the type's */
     const char *fallback;       /* the default, as typed; NULL: not set */
     const char *const *choices; /* NULL-terminated, in the enum's order */
+    unsigned not_last;          /* bits: commands that do not take the last choice */
     double min;                 /* numbers and durations */
     double max;
     unsigned automatic;  /* bits: commands that accept auto, which is 0 */

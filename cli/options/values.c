@@ -12,6 +12,17 @@ static void *field_of(struct xt_options *options, const struct xt_option *option
     return (char *)&options->values + option->offset;
 }
 
+enum xt_status xt_options_parse_value(const struct xt_option *option, enum xt_command_id command,
+                                      const char *subject, const char *text, void *value,
+                                      struct xt_err *err)
+{
+    struct xt_option_taken own;
+    const struct xt_option *taken = xt_option_taken(option, command, &own);
+    enum xt_status status = option->type->parse(option, subject, text, value, err);
+    return status && taken != option ? option->type->parse(taken, subject, text, value, err)
+                                     : status;
+}
+
 enum xt_status xt_options_set(struct xt_options *options, const struct xt_option *option,
                               const char *subject, const char *text, struct xt_origin origin,
                               struct xt_err *err)
@@ -22,7 +33,8 @@ enum xt_status xt_options_set(struct xt_options *options, const struct xt_option
         const char *text;
         struct xt_reject_rule rule;
     } value = {0};
-    enum xt_status status = option->type->parse(option, subject, text, &value, err);
+    enum xt_status status =
+        xt_options_parse_value(option, options->command, subject, text, &value, err);
     struct xt_origin *before = &options->origins[xt_option_index(option)];
     if (status || before->source > origin.source)
         return status;

@@ -69,6 +69,10 @@ int xt_options_count(const struct xt_options *options, const char *name);
 enum xt_status xt_options_pick(const struct xt_options *options, const char *name, int index,
                                struct xt_settings *settings, struct xt_err *err);
 
+/* Parses as the option's type does; messages name the choices that the command takes. */
+enum xt_status xt_options_parse_value(const struct xt_option *option, enum xt_command_id command,
+                                      const char *subject, const char *text, void *value,
+                                      struct xt_err *err);
 /* Parses and checks `text`; the value is stored unless a higher source has set it. Text values
  * point to `text` itself. */
 enum xt_status xt_options_set(struct xt_options *options, const struct xt_option *option,

@@ -29,7 +29,7 @@ enum xt_status xt_network_check_amp(const struct xt_network *network,
     if (settings->amp == XT_AMP_BF16 && !has_type)
         xt_log_warn(
             "--amp bf16: this CPU has no bf16 instructions (AVX512_BF16 or AMX); bf16 will be "
-            "slower than --amp off");
+            "slower than --amp f32");
     return XT_OK;
 }
 

@@ -10,7 +10,7 @@ static enum xt_status check_int8(bool training, struct xt_err *err)
     if (!training)
         return XT_OK;
     return xt_err_set(err, XT_ERR_USAGE,
-                      "--amp int8 is for trained networks: train with --amp off or bf16, then give "
+                      "--amp int8 is for trained networks: train with --amp f32 or bf16, then give "
                       "--amp int8 to eval or predict");
 }
 

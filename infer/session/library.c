@@ -12,7 +12,7 @@ static enum xt_status take_type(const char *type, struct xt_infer_settings *sett
                                 struct xt_err *err)
 {
     for (int amp = XT_AMP_OFF; type && amp < XT_AMP_COUNT; amp++)
-        if (strcmp(type, xt_amp_name((enum xt_amp)amp)) == 0) {
+        if (strcmp(xt_dtype_usual_name(type), xt_amp_name((enum xt_amp)amp)) == 0) {
             settings->network.amp = (enum xt_amp)amp;
             return XT_OK;
         }

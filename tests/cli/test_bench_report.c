@@ -241,7 +241,7 @@ static void wrong_values_in_lists_are_refused(void **state)
         {"--batch", "32,x", "--batch takes auto or a whole number from 1 to 65536, not \"x\""},
         {"--batch", "32,", "--batch takes auto or a whole number from 1 to 65536, not \"\""},
         {"--batch", "0,32", "--batch takes auto or a whole number from 1 to 65536, not \"0\""},
-        {"--amp", "off,fp8", "--amp takes f32, bf16, fp16 or int8, not \"fp8\""},
+        {"--amp", "off,fp8", "--amp takes f32, bf16 or fp16, not \"fp8\""},
         {"--device", "cpu,gpu", "--device takes cpu, xpu"},
         {"--threads", "1,2", "--threads takes a whole number"},
     };

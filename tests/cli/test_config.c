@@ -64,7 +64,7 @@ static const struct {
      "@:1: optim takes sgd, adam, adamw or rmsprop, not \"adma\"; did you mean adam?"},
     {"optim: 3", "@:1: optim takes sgd, adam, adamw or rmsprop, not \"3\""},
     {"optim: [sgd]", "@:1: optim takes one value, not a list"},
-    {"amp: false", "@:1: amp takes f32, bf16, fp16 or int8, not \"false\""},
+    {"amp: false", "@:1: amp takes f32, bf16 or fp16, not \"false\""},
     {"data: 123",
      "@:1: data: 123 without quotes is a number or a boolean; to mean text write it in quotes"},
     {"data: true",

@@ -32,7 +32,7 @@ expect 0 'latency: not measured (needs at least 7 batches)' "${in_batches[@]}" 1
 # The keys of --json.
 expect 0 '"runs":[{"type":"f32","images":30,' "${eval[@]}" --compare f32,int8 --json --calibrate "$others"
 grep -qF "\"calibration\":{\"source\":\"$others\",\"images\":40}" <<<"$said" || fail 'no calibration' "$said"
-for key in correct plate_accuracy char_accuracy latency_ms images_per_s; do
+for key in correct accuracy char_accuracy latency_ms images_per_s; do
   [ "$(grep -o "\"$key\":" <<<"$said" | wc -l)" = 2 ] || fail "not two $key" "$said"
 done
 
@@ -67,7 +67,7 @@ expect 2 '--amp int8 is for trained networks' "$xtrain" "${small[@]}" --amp int8
 [ ! -e never ] || fail 'a refused run left a folder'
 expect 2 '--compare names the types; omit --amp' "${eval[@]}" --amp bf16 --compare f32,int8
 expect 2 '--compare takes f32, bf16, fp16 or int8, not "int16"; did you mean int8?' "${eval[@]}" --compare f32,int16
-expect 2 '--compare belongs to eval, not to predict' "$xtrain" predict "$weights" photos --compare f32
+expect 2 'there is no option "--compare"; use --amp' "$xtrain" predict "$weights" photos --compare f32
 expect 3 '--calibrate: cannot open the data nowhere' "${eval[@]}" --amp int8 --calibrate nowhere
 
 # fp16: on CPUs that have it.

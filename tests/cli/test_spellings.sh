@@ -26,15 +26,34 @@ data pack --data plates --out packed
 data split --data plates --out lists
 LINES
 
+expect 0 'reduce_type: bf16 ' "${config[@]}" --reduce-type BFloat16
+printf 'model: lprnet\namp: float32\n' >types.yaml
+expect 0 'amp: f32 ' "$xtrain" --config types.yaml --print-config
+expect 2 'takes f32 or bf16, not' "${config[@]}" --reduce-type half
+
 # Of an option given twice the last one holds.
 expect 0 'batch: 4 ' "${config[@]}" --batch 3 --batch 4
 expect 0 'augment: false ' "${config[@]}" --augment --no-augment
 expect 0 '--seed is given more than once; the last one holds' "$xtrain" data check 'synth:plates?count=2' --seed 1 --seed 2 -v
 
-# What is suggested is an option of that command.
+# What is suggested, and listed, is what that command takes.
 expect 2 '; `xtrain devices --help` lists them' "$xtrain" devices --epoch 3
 expect 2 '; `xtrain compare --help` lists them' "$xtrain" compare a b --learning-rate 3
 expect 2 'did you mean --batch?' "$xtrain" eval w.pth --bach 3
+
+expect 2 '--amp takes f32, bf16 or fp16, not "int9"' "$xtrain" --model lprnet --amp int9
+! grep -q 'did you mean' <<<"$said" || fail 'it suggests what train does not take' "$said"
+expect 2 'did you mean int8?' "$xtrain" eval w.pth --amp int9
+expect 2 'no option "--compare"; use --amp' "$xtrain" predict w.pth a.jpg --compare f32
+expect 2 'no option "--dtype"; use --amp' "$xtrain" export w.pth m.onnx --dtype half
+expect 2 'no option "--checkpoint"; use --init' "$xtrain" eval --checkpoint w.pth
+expect 2 'no option "--checkpoint"; use --resume' "$xtrain" --model lprnet --checkpoint w.pth
+expect 2 'give the weights as an argument: xtrain predict WEIGHTS' "$xtrain" predict --weights w.pth a.jpg
+expect 2 'not to serve; give the weights as an argument: xtrain serve WEIGHTS' "$xtrain" serve --init w.pth
+printf 'printconfig: true\n' >print.yaml
+expect 2 '"printconfig"; `xtrain train --help` lists them' "$xtrain" --config print.yaml
+expect 2 'no command "data chek"; did you mean data check?' "$xtrain" help data chek
+expect 2 'no command "evla"; did you mean eval?' "$xtrain" man evla
 
 expect 0 'xtrain ' "$xtrain" version
 expect 0 'xtrain ' "$xtrain" -V
@@ -42,3 +61,4 @@ for command in '' train eval 'data check' 'bench step' data bench help version c
   # shellcheck disable=SC2086
   expect 0 'Usage: xtrain' "$xtrain" $command -h
 done
+expect 0 'Usage: xtrain data check' "$xtrain" -h data check

@@ -317,7 +317,7 @@ static void test_options_that_cannot_be_meant(void **state)
     refuses(NULL, NULL, XTRAIN_USAGE, "no weights");
     refuses("/nowhere/w.safetensors", NULL, XTRAIN_DATA, "/nowhere/w.safetensors");
     refuses(weights, &(struct xtrain_options){.type = "f64"}, XTRAIN_USAGE, "f64");
-    refuses(weights, &(struct xtrain_options){.type = "int8"}, XTRAIN_USAGE, "calibrate");
+    refuses(weights, &(struct xtrain_options){.type = "INT8"}, XTRAIN_USAGE, "calibrate");
     refuses(weights, &(struct xtrain_options){.batch = -1}, XTRAIN_USAGE, "batch is -1");
     refuses(weights, &(struct xtrain_options){.wait = NAN}, XTRAIN_USAGE, "wait");
     refuses(weights, &(struct xtrain_options){.reserved = {[3] = &weights}}, XTRAIN_USAGE,

@@ -16,6 +16,7 @@ struct xt_decoders {
     pthread_cond_t change;
     struct queue small, large;
     int large_running;
+    uint64_t room, held; /* bytes: for large ones, and by those that run */
     bool ending;
     int threads;
     pthread_t thread[];
@@ -31,12 +32,17 @@ static struct xt_decode_job *take(struct queue *queue)
     return job;
 }
 
+static bool large_may_start(const struct xt_decoders *decoders)
+{
+    const struct xt_decode_job *job = decoders->large.first;
+    return job && decoders->large_running < decoders->threads - 1 &&
+           (!decoders->large_running || decoders->held + job->bytes <= decoders->room);
+}
+
 /* The next job that may start; NULL: none. */
 static struct xt_decode_job *next_job(struct xt_decoders *decoders)
 {
-    bool room = decoders->large_running < decoders->threads - 1;
-    struct xt_decode_job *job = room ? take(&decoders->large) : NULL;
-    return job ? job : take(&decoders->small);
+    return take(large_may_start(decoders) ? &decoders->large : &decoders->small);
 }
 
 static void *work(void *argument)
@@ -52,11 +58,14 @@ static void *work(void *argument)
             continue;
         }
         bool large = job->large;
+        uint64_t bytes = large ? job->bytes : 0;
         decoders->large_running += large;
+        decoders->held += bytes;
         pthread_mutex_unlock(&decoders->lock);
         job->run(job);
         pthread_mutex_lock(&decoders->lock);
         decoders->large_running -= large;
+        decoders->held -= bytes;
         if (large)
             pthread_cond_broadcast(&decoders->change);
     }
@@ -64,7 +73,8 @@ static void *work(void *argument)
     return NULL;
 }
 
-enum xt_status xt_decoders_create(struct xt_decoders **out, int threads, struct xt_err *err)
+enum xt_status xt_decoders_create(struct xt_decoders **out, int threads, uint64_t room,
+                                  struct xt_err *err)
 {
     struct xt_decoders *decoders = NULL;
     size_t count = threads < 2 ? 2 : (size_t)threads;
@@ -79,6 +89,7 @@ enum xt_status xt_decoders_create(struct xt_decoders **out, int threads, struct 
     decoders->large.last = &decoders->large.first;
     /* Set before the threads start, and corrected if one cannot be started. */
     decoders->threads = (int)count;
+    decoders->room = room;
     size_t started = 0;
     while (started < count && !status) {
         status =

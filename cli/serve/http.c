@@ -29,7 +29,8 @@
 
 enum {
     MIB = 1024 * 1024,
-    BODIES = 16,              /* bodies of the largest size in memory at once */
+    BODIES = 16,      /* bodies of the largest size in memory at once */
+    PIXEL_BYTES = 12, /* of memory that decoding takes, but for progressive CMYK JPEGs: half more */
     HEADERS_MOST = 16 * 1024, /* memory per connection for headers */
     THREADS_MOST = 4,         /* decoding threads, unless --workers is given */
     PLACES_KEPT = 4, /* connections beyond --max-connections, reserved for /healthz and /metrics */
@@ -63,6 +64,8 @@ struct http {
     const struct xt_hosts *hosts;
     int queue;
     int most_connections;
+    size_t most_held;     /* bytes of bodies */
+    uint64_t most_pixels; /* of an image */
     pthread_mutex_t lock;
     struct client *clients;
     int connections; /* except those being closed */
@@ -73,7 +76,8 @@ struct http {
 
 static const char too_large[] = "the image is larger than --max-body allows";
 static const char too_many_pixels[] =
-    "the image has more pixels than --max-pixels allows; send a smaller one";
+    "the image has more pixels than --max-pixels, or the memory of the service, allows; send a "
+    "smaller one";
 
 enum route { PREDICT, HEALTH, METRICS, HOME, NOWHERE };
 static const char *const route_names[] = {[PREDICT] = "/predict",
@@ -427,12 +431,11 @@ static enum xt_status make_room(struct request *request, size_t need)
 {
     struct http *http = request->http;
     size_t before = request->capacity;
-    size_t most = (size_t)http->settings->max_body * MIB;
     size_t wanted = before * 2 > need ? before * 2 : need;
     if (wanted < FIRST_BODY)
         wanted = FIRST_BODY;
     pthread_mutex_lock(&http->lock);
-    bool fits = http->held + (wanted - before) <= BODIES * most;
+    bool fits = http->held + (wanted - before) <= http->most_held;
     http->held += fits ? wanted - before : 0;
     pthread_mutex_unlock(&http->lock);
     if (!fits)
@@ -510,10 +513,12 @@ static enum MHD_Result send_image(struct request *request)
 {
     struct http *http = request->http;
     uint64_t pixels = xt_decoder_pixels((const uint8_t *)request->body, request->size);
-    if (pixels > (uint64_t)http->settings->max_pixels * MEGAPIXEL)
+    if (pixels > http->most_pixels)
         return send_error(request, MHD_HTTP_CONTENT_TOO_LARGE, too_many_pixels);
-    request->job = (struct xt_decode_job){
-        .large = pixels > LARGE_PIXELS || request->size > LARGE_BYTES, .run = send_to_network};
+    request->job =
+        (struct xt_decode_job){.large = pixels > LARGE_PIXELS || request->size > LARGE_BYTES,
+                               .bytes = pixels * PIXEL_BYTES,
+                               .run = send_to_network};
     http->mhd.suspend_connection(request->connection);
     xt_decoders_put(http->decoders, &request->job);
     return MHD_YES;
@@ -732,6 +737,28 @@ static enum xt_status limit_connections(struct http *http, struct xt_err *err)
     return XT_OK;
 }
 
+/* The kernel kills who needs more memory than there is: half of what is left now is for large
+ * images, a quarter for bodies. Returns the former, in bytes. */
+static uint64_t limit_memory(struct http *http)
+{
+    const struct xt_service_settings *settings = http->settings;
+    uint64_t left = xt_thread_memory_available();
+    uint64_t room = left ? left / 2 : UINT64_MAX;
+    uint64_t pixels = room / PIXEL_BYTES > LARGE_PIXELS ? room / PIXEL_BYTES : LARGE_PIXELS;
+    http->most_held = (size_t)BODIES * (size_t)settings->max_body * MIB;
+    if (http->most_held > room / 2)
+        http->most_held = room / 2;
+    http->most_pixels = (uint64_t)settings->max_pixels * MEGAPIXEL;
+    if (pixels >= http->most_pixels)
+        return room;
+    http->most_pixels = pixels;
+    xt_log_warn(
+        "--max-pixels %d: of the %.0f MB of memory that are left (the cgroup's limit, "
+        "ulimit -v) images of up to %.1f million pixels are decoded; larger ones are refused",
+        settings->max_pixels, (double)left / 1e6, (double)pixels / MEGAPIXEL);
+    return room;
+}
+
 /* One thread serves all connections: slow work runs on other threads. */
 static struct MHD_Daemon *start(struct http *http, const struct xt_listener *listener)
 {
@@ -775,7 +802,8 @@ enum xt_status xt_http_run(struct xtrain *network, struct xt_listener *listener,
     if (!status)
         status = limit_connections(&http, err);
     if (!status)
-        status = xt_decoders_create(&http.decoders, decoders_of(config->workers), err);
+        status = xt_decoders_create(&http.decoders, decoders_of(config->workers),
+                                    limit_memory(&http), err);
     if (status)
         return status;
     struct MHD_Daemon *daemon = start(&http, listener);

@@ -256,7 +256,7 @@ enum xt_status xt_memory_plan_refuse(const struct xt_memory_plan *plan,
         snprintf(whose, sizeof whose, "%.80s has", graph->options.device->name);
     name_largest(graph, largest, sizeof largest);
     return xt_err_set(err, XT_ERR_MEMORY,
-                      "--batch %d needs about %.1f GB of memory, and %s %.1f GB, of which %.1f GB "
+                      "--batch %d needs about %.2f GB of memory, and %s %.2f GB, of which %.2f GB "
                       "are free (the largest tensors: %s); %s",
                       graph->options.batch, need / 1e9, whose, side->limit / 1e9, side->free / 1e9,
                       largest, advice);

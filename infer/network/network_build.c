@@ -23,8 +23,12 @@ static enum xt_status refuse(struct xt_network *network, const struct xt_network
                                                (size_t)draft->batch - 1, &fits, err);
     if (status)
         return status;
-    if (fits)
-        snprintf(advice, sizeof advice, "--batch %d fits, which --batch auto finds", fits);
+    if (draft->batch < network->batch)
+        snprintf(advice, sizeof advice,
+                 "it is for fewer images than --batch %d: give a smaller one", network->batch);
+    else if (fits)
+        snprintf(advice, sizeof advice, "--batch %d fits%s", fits,
+                 draft->training ? ", which --batch auto finds" : "");
     return plan ? xt_memory_plan_refuse(plan, draft->graph, advice, err)
                 : xt_err_set(err, XT_ERR_MEMORY, "%s; %s", why.text, advice);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# With too little address space (ulimit -v) or too few threads (a cgroup's pids.max) each command ends with exit code 5 and
-# a sentence, or does its work; at some limits, or with XTRAIN_TEST_ALL=1 at many.
+# With too little address space (ulimit -v) each command ends with exit code 5 and a sentence, or does its work; at some
+# limits, or with XTRAIN_TEST_ALL=1 at many.
 . tests/cli/common.sh
 image=$PWD/tests/fuzz/corpus/image/ycc_444.jpg
 cd "$tree"
@@ -29,18 +29,3 @@ step=35000
 # Below this the dynamic linker itself has no room.
 for ((kb = 70000; kb <= 220000; kb += step)); do every_command "ulimit -v $kb"; done
 [[ "$codes" == *5* ]] || fail 'no limit was too small' "$codes"
-
-# A group of its own: as root, where a hierarchy of pids can be written.
-group=/sys/fs/cgroup/pids/xtrain-test-$$
-[ -d /sys/fs/cgroup/pids ] || group=/sys/fs/cgroup/xtrain-test-$$
-if mkdir "$group" 2>/dev/null; then
-  trap 'rmdir "$group"; rm -rf "$tree"' EXIT
-  if [ -e "$group/pids.max" ]; then
-    codes=
-    for most in 3 4 5; do
-      echo $most >"$group/pids.max"
-      every_command "echo \$BASHPID >$group/cgroup.procs"
-    done
-    [[ "$codes" == *5* ]] || fail 'no number of threads was too small' "$codes"
-  fi
-fi

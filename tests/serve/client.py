@@ -283,6 +283,39 @@ def costly():
     check(post(image)[0] == 200, "no answer after")
 
 
+def short():
+    """Little memory is left: pictures that need more than there is are refused, and side by side all others have room."""
+    figure = int(sys.argv[4])  # pixels of the largest that fits
+    side = int(figure**0.5) - 8
+    largest = png(side, side, bytes(range(256)) * 60)
+    outside = "?region=" + ",".join(str(side * k) for k in (-1, -1, 2, -1, 2, 2, -1, 2))
+
+    def whole(query=""):
+        status, answer, _ = post(largest, query)
+        check(status == 200, status, answer)
+
+    def refused_one():
+        status, answer, _ = post(png(2 * side, 2 * side))
+        check(status == 413 and "memory" in answer["error"], status, answer)
+
+    together(*[whole] * 3, *[lambda: whole(outside)] * 3, refused_one, refused_one)
+    # Bodies that are received: more than there is memory for, but not more than sixteen of --max-body.
+    head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 16000000\r\n\r\n"
+    crowd = [socket.create_connection(address, 2) for _ in range(12)]
+
+    def send(one):
+        try:
+            one.sendall(head + bytes(15000000))
+        except OSError:
+            pass
+
+    together(*[lambda one=one: send(one) for one in crowd])
+    check(ask("GET", "/healthz")[0] == 200, "no answer beside large bodies")
+    for one in crowd:
+        one.close()
+    check(post(image)[0] == 200, "no answer after")
+
+
 def crowd():
     """Connections that ask nothing, more than may be: others are let in at once, and /healthz always."""
     held = [socket.create_connection(address, 20) for _ in range(300)]

@@ -125,13 +125,13 @@ static void a_batch_that_does_not_fit_is_refused_with_one_that_does(void **state
         {1e9,
          0,
          {"--batch 4096 needs about ",
-          " has 1.0 GB, of which 1.0 GB are free (the largest tensors: ", "(value) ",
+          " has 1.00 GB, of which 1.00 GB are free (the largest tensors: ", "(value) ",
           " fits, which --batch auto finds"}},
         {64e9,
          50e6,
          {" GB in one piece, and xpu:0: ", " takes at most 0.05 GB; --batch ", ": 0.11 GB in one",
           " fits, which --batch auto finds"}},
-        {1e6, 0, {"--batch 4096 needs about ", "0.0 GB", "(value) ", "; not even one image fits"}},
+        {1e6, 0, {"--batch 4096 needs about ", "0.00 GB", "(value) ", "; not even one image fits"}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct xt_network network;

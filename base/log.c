@@ -17,7 +17,7 @@
 #include "base/str.h"
 
 /* Longer messages are truncated. */
-enum { MESSAGE_ROOM = 8192, LINE_ROOM = 512, STAMP_ROOM = 32 };
+enum { MESSAGE_ROOM = 8192, LINE_ROOM = 512, STAMP_ROOM = 32, NAME_ROOM = 96 };
 
 /* CHANGING: the live line is being rewritten. */
 enum line { NO_LINE, CHANGING, STANDS };
@@ -27,6 +27,7 @@ enum line { NO_LINE, CHANGING, STANDS };
 static struct {
     enum xt_log_level level;
     bool time;                   /* prefix of messages */
+    char name[NAME_ROOM];        /* of this rank, if it is silent */
     pthread_mutex_t lock;        /* serialises messages and lines */
     volatile sig_atomic_t state; /* enum line; a signal handler reads it without the lock */
     char line[LINE_ROOM];
@@ -124,7 +125,7 @@ static void say(const char *prefix, const char *format, va_list args)
 {
     char message[MESSAGE_ROOM];
     char when[STAMP_ROOM];
-    char text[MESSAGE_ROOM + LINE_ROOM + STAMP_ROOM + 32];
+    char text[MESSAGE_ROOM + LINE_ROOM + STAMP_ROOM + NAME_ROOM + 32];
     format_line(message, format, args);
     stamp(when);
     pthread_mutex_lock(&log_state.lock);
@@ -157,6 +158,23 @@ void xt_log_warn(const char *format, ...)
     va_list args;
     va_start(args, format);
     say("warning: ", format, args);
+    va_end(args);
+}
+
+void xt_log_set_name(const char *name)
+{
+    snprintf(log_state.name, sizeof log_state.name, "%s", name);
+}
+
+void xt_log_warn_here(const char *format, ...)
+{
+    char prefix[NAME_ROOM + 16];
+    if (log_state.level < XT_LOG_QUIET && !*log_state.name)
+        return;
+    snprintf(prefix, sizeof prefix, "warning: %s", log_state.name);
+    va_list args;
+    va_start(args, format);
+    say(prefix, format, args);
     va_end(args);
 }
 

@@ -33,6 +33,10 @@ void xt_log_set_time(bool on);
 void xt_log_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Something the user should change: "warning: ..."; printed at every level but silent. */
 void xt_log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same of this machine: ranks that are silent say it too, after their name ("rank 1 on a: ").
+ */
+void xt_log_warn_here(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void xt_log_set_name(const char *name);
 /* A detail: printed with --verbose. */
 void xt_log_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -1,6 +1,7 @@
 #include "cli/ranks.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,6 +95,10 @@ enum xt_status xt_cli_ranks_open(struct xt_options *options, struct xt_err *err)
     s->data.processes = s->ranks->local_size;
     s->data.cache_is_made = !xt_ranks_is_first(s->ranks);
     if (!xt_ranks_is_first(s->ranks)) {
+        char name[96];
+        snprintf(name, sizeof name, "rank %d on %s: ", s->ranks->rank,
+                 s->ranks->all[s->ranks->rank].host);
+        xt_log_set_name(name);
         xt_log_set_level(XT_LOG_SILENT);
         s->output.quiet = true;
         s->output.verbose = false;

@@ -261,9 +261,10 @@ static void put_on_disk(struct xt_cache *cache, size_t index, const uint8_t *pix
         return;
     int why = errno ? errno : ENOSPC;
     if (!atomic_exchange(&cache->full, why))
-        xt_log_warn("the cache %s cannot be written (%s): the images that are not in it yet will "
-                    "be decoded each time",
-                    cache->config.path, strerror(why));
+        xt_log_warn_here(
+            "the cache %s cannot be written (%s): the images that are not in it yet will "
+            "be decoded each time",
+            cache->config.path, strerror(why));
 }
 
 bool xt_cache_get(struct xt_cache *cache, size_t index, uint8_t *pixels)

@@ -176,9 +176,10 @@ static enum xt_status prepare_threads(struct xt_device *device, int asked, struc
         return status;
     device->threads = take_threads(wanted);
     if (device->threads < wanted)
-        xt_log_warn("OpenMP gives %d of the %d threads that were to compute (OMP_THREAD_LIMIT, or "
-                    "libgomp.so.1 is not here): computing with %d",
-                    device->threads, wanted, device->threads);
+        xt_log_warn_here(
+            "OpenMP gives %d of the %d threads that were to compute (OMP_THREAD_LIMIT, or "
+            "libgomp.so.1 is not here): computing with %d",
+            device->threads, wanted, device->threads);
     flush_denormals();
     return XT_OK;
 }

@@ -30,6 +30,22 @@ expect 3 'xtrain: error: rank 1 on ' mpirun -n 1 "${one[@]}" --model lprnet --da
   -n 1 "${one[@]}" --model lprnet --data /nowhere/at-all --steps 2 --batch 8
 grep -qF 'cannot open the data /nowhere/at-all' <<<"$said" || fail 'the reason is not said' "$said"
 
+# A disk that is full for one of them, as a limit on the size of files makes it: another rank's cache, from the start and
+# later, and the checkpoints of rank 0. What the others wrote is whole.
+printf '#!/bin/bash\nulimit -f "$1"; trap "" XFSZ; exec "${@:2}"\n' >full && chmod +x full
+host=$(hostname)
+disk=(--model lprnet --data good --batch 8 --save-every 2)
+expect 1 "xtrain: error: rank 1 on $host: cannot write the cache c.bin: File too large" \
+  mpirun -n 1 "${one[@]}" "${disk[@]}" --steps 2 --out never : -n 1 ./full 0 "${one[@]}" "${disk[@]}" --steps 2 --image-cache disk --image-cache-file c.bin
+rm -f c.bin
+expect 0 "warning: rank 1 on $host: the cache c.bin cannot be written (File too large)" \
+  mpirun -n 1 "${one[@]}" "${disk[@]}" --steps 2 --out near : -n 1 ./full 100 "${one[@]}" "${disk[@]}" --steps 2 --image-cache disk --image-cache-file c.bin
+expect 0 'all is as recorded: ' "$xtrain" verify near
+expect 1 'cannot write near/state-00000004.safetensors' \
+  mpirun -n 1 ./full 3000 "${one[@]}" "${disk[@]}" --steps 4 --resume near : -n 1 "${one[@]}" "${disk[@]}" --steps 4 --resume near
+grep -q 'resume from the checkpoint of step 2 with: mpirun -n 2 ' <<<"$said" || fail 'what is left is not said' "$said"
+expect 0 'proven: ' "$xtrain" verify near
+
 # On CPUs without AVX-512 oneDNN wants weights in another order.
 if grep -q avx512 /proc/cpuinfo; then
   expect 4 'keeps weights in another order than rank 0' mpirun -n 1 "${one[@]}" "${small[@]}" --steps 2 --out mixed : \

@@ -1,5 +1,6 @@
 #include "base/str.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,6 +169,18 @@ int xt_str_distance(const char *a, const char *b)
         }
     }
     return row[la % 3][lb];
+}
+
+bool xt_str_same_name(const char *a, const char *b)
+{
+    for (;; a++, b++) {
+        a += strspn(a, "-_");
+        b += strspn(b, "-_");
+        if (tolower((unsigned char)*a) != tolower((unsigned char)*b))
+            return false;
+        if (!*a)
+            return true;
+    }
 }
 
 const char *xt_str_nearest(const char *word, const char *const *candidates, size_t count)

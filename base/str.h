@@ -52,6 +52,9 @@ int xt_utf8_columns(const char *text);
 /* Levenshtein distance; a transposition of neighbours counts one. */
 int xt_str_distance(const char *a, const char *b);
 
+/* Whether the names are the same but for case, - and _ ("ResNet-50" is resnet50). */
+bool xt_str_same_name(const char *a, const char *b);
+
 /* The candidate nearest to `word`, or NULL if all are too far. */
 const char *xt_str_nearest(const char *word, const char *const *candidates, size_t count);
 

@@ -18,7 +18,7 @@ const struct xt_model_info *xt_model_find(const char *name)
 {
     const struct xt_model_info *model = NULL;
     for (size_t i = 0; (model = xt_model_at(i)); i++)
-        if (strcmp(model->name, name) == 0)
+        if (xt_str_same_name(model->name, name))
             return model;
     return NULL;
 }

@@ -70,7 +70,7 @@ extern const struct xt_model_info *const xt_models[];
 /* The model's default normalisation. */
 struct xt_normalise xt_model_normalise(const struct xt_model_info *model);
 
-/* NULL where no network has that name. */
+/* NULL where no network has that name, in whatever case, with or without - and _. */
 const struct xt_model_info *xt_model_find(const char *name);
 /* The i-th; NULL past the last. */
 const struct xt_model_info *xt_model_at(size_t i);

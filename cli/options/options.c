@@ -573,7 +573,7 @@ static enum xt_status find_config(struct xt_options *options, struct xt_err *err
 
 /* ---- the recipe ---- */
 
-/* Names of networks are taken in any case. */
+/* Names of networks are taken in any case, with or without - and _. */
 static enum xt_status check_model(struct xt_options *options, const struct xt_option_models *models,
                                   struct xt_err *err)
 {
@@ -582,7 +582,7 @@ static enum xt_status check_model(struct xt_options *options, const struct xt_op
     if (xt_str_ends(model, ".onnx"))
         return XT_OK;
     for (; models->names[count]; count++)
-        if (strcasecmp(models->names[count], model) == 0) {
+        if (xt_str_same_name(models->names[count], model)) {
             options->values.network.model = models->names[count];
             return XT_OK;
         }

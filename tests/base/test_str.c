@@ -150,6 +150,17 @@ static void the_nearest_word_is_found(void **state)
     assert_string_equal(xt_str_nearest("batch", options, 5), "batch");
 }
 
+static void names_may_differ_in_case_and_hyphens(void **state)
+{
+    (void)state;
+    assert_true(xt_str_same_name("ResNet-50", "resnet50"));
+    assert_true(xt_str_same_name("MobileNetV3-Large", "mobilenet_v3_large"));
+    assert_true(xt_str_same_name("_a-", "A"));
+    assert_false(xt_str_same_name("resnet5", "resnet50"));
+    assert_false(xt_str_same_name("resnet50", "resnet5-"));
+    assert_false(xt_str_same_name("", "a"));
+}
+
 static void a_word_like_none_has_no_nearest(void **state)
 {
     (void)state;
@@ -265,6 +276,7 @@ int main(void)
         cmocka_unit_test(distance_of_long_words_ends),
         cmocka_unit_test(the_nearest_word_is_found),
         cmocka_unit_test(a_word_like_none_has_no_nearest),
+        cmocka_unit_test(names_may_differ_in_case_and_hyphens),
         cmocka_unit_test(starts_and_ends),
         cmocka_unit_test(a_word_is_quoted_where_a_shell_would_not_take_it_as_it_is),
         cmocka_unit_test(what_is_no_text_is_escaped),

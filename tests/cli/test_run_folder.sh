@@ -48,7 +48,8 @@ for seed in 1 2; do
 done
 ! cmp -s held1.txt held2.txt || fail 'the seed holds out the same'
 expect 2 'holds out a part of --data, --val names other images' "$xtrain" "${small[@]}" --val-part 0.25 --val "$val" --steps 2
-expect 0 'model: lprnet ' "$xtrain" --model LPRNet --print-config
+mkdir LPRNet && expect 0 'model: lprnet ' "$xtrain" --model LPRNet --print-config
+expect 0 'model: resnet50 ' "$xtrain" --model ResNet-50 --print-config
 expect 0 'int8: ranges from 4 of' "$xtrain" predict run --data "$val" --amp int8 --calibrate-images 4
 
 # Weights that say nothing are taken for what those say that they are compared with.

@@ -88,6 +88,14 @@ expect 0 "6 of the 6 images to evaluate on ($tree/both.txt) are among the traini
 mkdir -p "$tree/one" && echo x >"$tree/one/notes.txt"
 expect 3 'notes.txt is ignored' "$xtrain" data check --model lprnet "$tree/one" -v
 : >"$tree/one/car.HEIC" && cp "${images[0]}" "$tree/one/京A12345.jpg"
+# One is on its side by its Exif data; nothing is written unless --sheet asks for it.
+{
+  head -c 2 "${images[0]}"
+  printf '\xff\xe1\0\x22Exif\0\0II*\0\x08\0\0\0\1\0\x12\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0'
+  tail -c +3 "${images[0]}"
+} >"$tree/one/京A54321.jpg"
+expect 0 'turned       1 by their Exif orientation' env -C "$tree/one" "$xtrain" data check --model lprnet .
+[ "$(ls "$tree/one" | wc -l)" = 4 ] || fail 'data check writes what was not asked for' "$(ls "$tree/one")"
 expect 0 '1 picture skipped, of formats that are not read (.HEIC)' "$xtrain" data check --model lprnet "$tree/one"
 
 # What is split can be read again, or is not split.

@@ -310,13 +310,13 @@ static const struct {
     const char *word;
     const char *command;
 } habits[] = {
-    {"test", "eval"},         {"evaluate", "eval"},        {"evaluation", "eval"},
-    {"val", "eval"},          {"validate", "eval"},        {"infer", "predict"},
-    {"inference", "predict"}, {"detect", "predict"},       {"read", "predict"},
-    {"server", "serve"},      {"daemon", "serve"},         {"http", "serve"},
-    {"fit", "train"},         {"check", "data check"},     {"split", "data split"},
-    {"plot", "report"},       {"plots", "report"},         {"show", "report"},
-    {"pack", "data pack"},    {"benchmark", "bench step"}, {"info", "devices"},
+    {"test", "eval"},         {"evaluate", "eval"},          {"evaluation", "eval"},
+    {"val", "eval"},          {"validate", "eval"},          {"infer", "predict"},
+    {"inference", "predict"}, {"detect", "predict"},         {"read", "predict"},
+    {"server", "serve"},      {"daemon", "serve"},           {"http", "serve"},
+    {"fit", "train"},         {"check", "data check"},       {"split", "data split"},
+    {"plot", "report"},       {"bench train", "bench step"}, {"show", "report"},
+    {"pack", "data pack"},    {"benchmark", "bench step"},   {"info", "devices"},
 };
 
 static const struct {

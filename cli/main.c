@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/system/stop.h"
 #include "cli/commands.h"
@@ -71,6 +72,11 @@ static enum xt_status unknown_command(const char *word, const struct xt_option_m
             return xt_err_set(err, XT_ERR_USAGE,
                               "there is no command %s; to train that network write --model %s",
                               xt_show(word).text, word);
+    if (xt_file_is_folder(word))
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "there is no command %s; to begin with that folder of images write "
+                          "xtrain try %s",
+                          xt_show(word).text, xt_show(word).text);
     const char *near = xt_command_meant(word);
     return xt_err_set(err, XT_ERR_USAGE, "there is no command %s; %s%s%s", xt_show(word).text,
                       near ? "did you mean " : "`xtrain help` lists them", near ? near : "",
@@ -174,6 +180,15 @@ static enum xt_result_form form_of(int argc, const char *const *argv)
     return form;
 }
 
+/* --version and -V are the command version, whatever stands before. */
+static bool asks_version(int argc, const char *const *argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0 && !is_help(argv[i]); i++)
+        if (strcmp(argv[i], "--version") == 0 || strcmp(argv[i], "-V") == 0)
+            return true;
+    return false;
+}
+
 enum { MODELS_MAX = 31 };
 
 static void list_models(const char *names[MODELS_MAX + 1])
@@ -196,7 +211,7 @@ static enum xt_status run(int argc, const char *const *argv, struct xt_err *err)
         command = xt_command_find(argv + 1, argc - 1, NULL);
     if (helps && command == XT_COMMAND_COUNT)
         command = XT_COMMAND_TRAIN, helps = false;
-    xt_result_begin(command, form_of(argc, argv));
+    xt_result_begin(asks_version(argc, argv) ? XT_COMMAND_VERSION : command, form_of(argc, argv));
     if (!xt_cli_ranks_speaks(command))
         xt_result_mute();
     if (argc > 0 && argv[0][0] != '-') {

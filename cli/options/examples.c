@@ -30,7 +30,7 @@ static const struct xt_help_page pages[XT_COMMAND_COUNT] = {
     [XT_COMMAND_REPORT] = {{"xtrain report runs/a", "xtrain report runs/a runs/b --out both.html"},
                            ""},
     [XT_COMMAND_COMPARE] = {{"xtrain compare runs/a runs/b"}, ""},
-    [XT_COMMAND_VERIFY] = {{"xtrain verify runs/a"}, ""},
+    [XT_COMMAND_VERIFY] = {{"xtrain verify runs/a"}, "replay key kernel-cache-dir json"},
     [XT_COMMAND_EXPORT] =
         {{"xtrain export runs/a plates.onnx", "xtrain export runs/a plates.onnx --amp fp16",
           "xtrain export lprnet.pth plates.onnx --with-preprocess --check plates/val"},
@@ -38,7 +38,7 @@ static const struct xt_help_page pages[XT_COMMAND_COUNT] = {
     [XT_COMMAND_DIFF] =
         {{"xtrain diff old.safetensors runs/a",
           "xtrain diff runs/a runs/b --data plates/val --differences differences.html"},
-         ""},
+         "model data differences images threads json"},
     [XT_COMMAND_BENCH_STEP] = {{"xtrain bench step --model lprnet --batch 128 --amp f32,bf16",
                                 "xtrain bench step --model lprnet --batch 128 --profile"},
                                "model batch amp steps profile why against beside threads xpu"},
@@ -72,7 +72,7 @@ static const struct xt_help_page pages[XT_COMMAND_COUNT] = {
     [XT_COMMAND_SELFTEST] = {{"xtrain selftest --small", "xtrain selftest --xpu --model lprnet"},
                              "small model amp batch image-size threads xpu json"},
     [XT_COMMAND_CACHE] = {{"xtrain cache info", "xtrain cache prune --max-size 500 --max-age 720h"},
-                          ""},
+                          "kernel-cache-dir max-size max-age sign key json"},
 };
 
 const struct xt_help_page *xt_help_page(enum xt_command_id command)

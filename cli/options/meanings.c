@@ -145,6 +145,7 @@ static const struct {
     {XT_COMMAND_BENCH_LOADER, "data",
      "the images to load: a folder, a list of paths, tars, ccpd:DIR, mix.yaml or "
      "synth:plates?count=N&seed=S"},
+    {XT_COMMAND_BENCH_LOADER, "image-size", SIZE},
     {XT_COMMAND_BENCH_LOADER, "seed", "the seed of order and augmentation"},
     {XT_COMMAND_BENCH_LOADER, "batch", "images per batch"},
     {XT_COMMAND_BENCH_LOADER, "device", "the device that the images are for"},
@@ -189,6 +190,8 @@ static const struct {
     {XT_COMMAND_DATA_PACK, "data", ARGUMENT},
     {XT_COMMAND_DATA_PACK, "out", "where to, instead of as the second argument"},
     {XT_COMMAND_DATA_PACK, "image-size", SIZE ". For --as pixels"},
+    {XT_COMMAND_DATA_PACK, "workers",
+     "threads that read images; 0: half as many as the process may use, at most 8"},
     {XT_COMMAND_DATA_PACK, "strict-data", "fail on the first bad image instead of skipping it"},
     {XT_COMMAND_DATA_PACK, "alphabet", LABELS},
 

@@ -288,6 +288,14 @@ static enum xt_status take_short(struct cursor *cursor, struct xt_err *err)
                                              : wrong_command(option, arg, command, err);
 }
 
+static bool is_model_name(const struct xt_option_models *models, const char *word)
+{
+    for (size_t i = 0; models && models->names[i]; i++)
+        if (strcasecmp(models->names[i], word) == 0)
+            return true;
+    return false;
+}
+
 static enum xt_status take_argument(struct xt_options *options, const char *arg, struct xt_err *err)
 {
     const struct xt_command *command = xt_command_get(options->command);
@@ -299,8 +307,11 @@ static enum xt_status take_argument(struct xt_options *options, const char *arg,
     if (xt_command_find(words, 1, NULL) != XT_COMMAND_COUNT)
         return xt_err_set(err, XT_ERR_USAGE,
                           "the command comes first: write `xtrain %s` and then the options", arg);
-    return xt_err_set(err, XT_ERR_USAGE, "%s takes only options, but %s was given", command->name,
-                      xt_show(arg).text);
+    const char *option = is_model_name(options->models, arg) ? "model" : "data";
+    bool takes = options->command == XT_COMMAND_TRAIN && (*option == 'm' || xt_file_exists(arg));
+    return xt_err_set(err, XT_ERR_USAGE, "%s takes only options, but %s was given%s%s",
+                      command->name, xt_show(arg).text, takes ? "; write it after --" : "",
+                      takes ? option : "");
 }
 
 static enum xt_status read_command_line(struct cursor *cursor, struct xt_err *err)

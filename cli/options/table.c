@@ -502,7 +502,7 @@ static const struct xt_option table[] = {
      "machine alone, unless --allow-remote",
      XT_GROUP_SERVICE, SERVE, FIELD(text, service.selftest), .value = "URL", .not_in_config = true},
 
-    {"sheet", "a picture of random images, as they are and as training may see them",
+    {"sheet", "write a picture of random images, as they are and as training may see them",
      XT_GROUP_OUTPUT, CHECK, FIELD(path, dataset.sheet), .value = "FILE", .not_in_config = true},
     {"as",
      "what to pack the images as: shards keep the encoded images, pixels are decoded at the "

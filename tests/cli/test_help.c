@@ -159,6 +159,14 @@ static void assert_parses(enum xt_command_id id, const char *example)
         xt_options_clear(&options);
 }
 
+static size_t options_shown(const char *text)
+{
+    size_t count = 0;
+    for (; (text = strstr(text, "\n  --")); text++)
+        count++;
+    return count;
+}
+
 /* Help begins with examples that parse and at most ten options, which the command has. */
 static void help_begins_with_what_is_used(void **state)
 {
@@ -178,6 +186,15 @@ static void help_begins_with_what_is_used(void **state)
     }
     struct xt_str text = {0};
     struct xt_err err = {0};
+    for (int id = 0; id < XT_COMMAND_COUNT; id++) {
+        assert_int_equal(xt_help_command((enum xt_command_id)id, &models, NULL, false, &text, &err),
+                         XT_OK);
+        assert_in_range(options_shown(text.data), 1, XT_HELP_USUAL);
+        const char *examples = strstr(text.data, "\nExamples:\n");
+        assert_true(!xt_help_page((enum xt_command_id)id)->examples[0] ||
+                    (examples && examples < strstr(text.data, "\nOptions:\n")));
+        xt_str_clear(&text);
+    }
     assert_int_equal(xt_help_command(XT_COMMAND_EVAL, &models, NULL, false, &text, &err), XT_OK);
     assert_non_null(strstr(text.data, "more options: xtrain help eval --all"));
     assert_non_null(strstr(text.data, "\n  --amp "));

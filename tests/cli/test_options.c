@@ -255,6 +255,8 @@ static const struct {
      "--data needs a value (DIR|LIST|synth:...), but the next argument is \"--val\""},
     {"--model lprnet --data ''", "--data was given an empty value; give one, or omit it"},
     {"--model lprnet --config ''", "--config was given an empty value; give one, or omit it"},
+    {"LPRNet", "train takes only options, but \"LPRNet\" was given; write it after --model"},
+    {"--model lprnet /", "train takes only options, but \"/\" was given; write it after --data"},
     {"--model lprnet plates", "train takes only options, but \"plates\" was given"},
     {"--model lprnet eval", "the command comes first: write `xtrain eval` and then the options"},
     {"--model lprnet -- --lr", "train takes only options, but \"--lr\" was given"},

@@ -55,7 +55,13 @@ expect 2 '"printconfig"; `xtrain train --help` lists them' "$xtrain" --config pr
 expect 2 'no command "data chek"; did you mean data check?' "$xtrain" help data chek
 expect 2 'no command "evla"; did you mean eval?' "$xtrain" man evla
 
+mkdir plates
+expect 2 'no command "plates"; to begin with that folder of images write xtrain try "plates"' "$xtrain" plates
+expect 2 'no command "bench train"; did you mean bench step?' "$xtrain" bench train
+
 expect 0 'xtrain ' "$xtrain" version
+expect 0 '{"schema":{"name":"version",' "$xtrain" --version --json
+! grep -q warning <<<"$said" || fail 'its JSON is not as the schema says' "$said"
 expect 0 'xtrain ' "$xtrain" -V
 for command in '' train eval 'data check' 'bench step' data bench help version cache; do
   # shellcheck disable=SC2086

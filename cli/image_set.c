@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "data/sources/registry.h"
 #include "infer/network/network.h"
 
@@ -89,6 +90,22 @@ static enum xt_status check_line(const char *path, const char *class, struct xt_
     return XT_OK;
 }
 
+/* An absolute path, in which a link has its own name: the label may be in it. */
+static enum xt_status make_absolute(const char *name, char **out, struct xt_err *err)
+{
+    char *folder = NULL;
+    enum xt_status status = xt_file_folder_of(&folder, name, err);
+    char *whole = status || !xt_file_exists(name) ? NULL : realpath(folder, NULL);
+    if (!status && !whole)
+        status = xt_err_set(err, XT_ERR_DATA,
+                            "%s is not a file: only sets of image files can be split", name);
+    if (!status)
+        status = xt_file_join(out, whole, xt_file_name(name), err);
+    free(whole);
+    free(folder);
+    return status;
+}
+
 enum xt_status xt_image_set_add_line(const struct xt_image_set *set, size_t index,
                                      struct xt_str *out, struct xt_err *err)
 {
@@ -96,11 +113,10 @@ enum xt_status xt_image_set_add_line(const struct xt_image_set *set, size_t inde
     int label[XT_LABEL_MAX];
     int length = 0;
     set->source->class->name(set->source, index, name, sizeof name);
-    char *path = realpath(name, NULL);
-    if (!path)
-        return xt_err_set(err, XT_ERR_DATA,
-                          "%s is not a file: only sets of image files can be split", name);
-    enum xt_status status = set->source->class->label(set->source, index, label, &length, err);
+    char *path = NULL;
+    enum xt_status status = make_absolute(name, &path, err);
+    if (!status)
+        status = set->source->class->label(set->source, index, label, &length, err);
     bool labelled = !set->source->labels_in_names;
     bool class = labelled && !set->alphabet;
     if (!status)

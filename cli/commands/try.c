@@ -17,7 +17,6 @@
 #include "cli/image_set.h"
 #include "cli/json/result.h"
 #include "cli/options/options.h"
-#include "cli/report.h"
 #include "cli/try/suspects.h"
 #include "cli/try/training.h"
 #include "data/sources/part.h"
@@ -54,9 +53,8 @@ try {
     bool judged;             /* they are worth naming */
     size_t held, held_right; /* held out of the training */
     char sure[192];          /* what is rejected of them */
-    /* what is said */
-    struct xt_report *report, *stages;
-    cJSON *page;
+    /* what is said: the members of --json */
+    cJSON *said, *stages;
     struct xt_json json;
 };
 
@@ -70,6 +68,13 @@ static struct path path_in(const struct try *t, const char *name)
     return path;
 }
 
+static void print(const char *name, const char *text)
+{
+    if (!xt_result_is_json())
+        xt_log_result(stdout, "%-9s %s", name, text);
+    fflush(stdout);
+}
+
 /* Ends a stage with a sentence on it. */
 static void end_stage(struct try *t, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -81,18 +86,12 @@ static void end_stage(struct try *t, const char *name, const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     double now = xt_thread_seconds();
-    struct xt_report *item = xt_report_group(t->stages, NULL);
-    xt_report_add(item, "name", NULL, "%s", name);
-    xt_report_add(item, "detail", NULL, "%s", text);
-    xt_report_add(item, "seconds", NULL, "%f", now - t->stage_begun);
-    cJSON *stages = cJSON_GetObjectItemCaseSensitive(t->page, "stages");
-    cJSON *line = xt_json_array(&t->json, stages, NULL);
-    xt_json_text(&t->json, line, NULL, name);
-    xt_json_text(&t->json, line, NULL, text);
-    xt_json_number(&t->json, line, NULL, now - t->stage_begun);
-    if (!t->s->output.quiet && !xt_result_is_json())
-        xt_log_result(stdout, "%-9s %s", name, text);
-    fflush(stdout);
+    cJSON *stage = xt_json_object(&t->json, t->stages, NULL);
+    xt_json_text(&t->json, stage, "name", name);
+    xt_json_text(&t->json, stage, "detail", text);
+    xt_json_number(&t->json, stage, "seconds", now - t->stage_begun);
+    if (!t->s->output.quiet)
+        print(name, text);
     t->stage_begun = now;
 }
 
@@ -136,12 +135,12 @@ static void describe_images(struct try *t)
     end_stage(t, "images", "%s, for %s; %zu bad, %zu duplicates, %zu turned by their Exif%s",
               t->set.source->description, t->model, survey->bad, survey->duplicates, survey->turned,
               more);
-    xt_report_add(t->report, "task", NULL, "%s", t->set.alphabet ? "plates" : "classes");
-    xt_report_add(t->report, "model", NULL, "%s", t->model);
-    xt_report_add(t->report, "images", NULL, "%zu", survey->count);
-    xt_report_add(t->report, "bad_images", NULL, "%zu", survey->bad);
-    xt_report_add(t->report, "duplicates", NULL, "%zu", survey->duplicates);
-    xt_report_add(t->report, "turned", NULL, "%zu", survey->turned);
+    xt_json_text(&t->json, t->said, "task", t->set.alphabet ? "plates" : "classes");
+    xt_json_text(&t->json, t->said, "model", t->model);
+    xt_json_number(&t->json, t->said, "images", (double)survey->count);
+    xt_json_number(&t->json, t->said, "bad_images", (double)survey->bad);
+    xt_json_number(&t->json, t->said, "duplicates", (double)survey->duplicates);
+    xt_json_number(&t->json, t->said, "turned", (double)survey->turned);
 }
 
 /* That of the recipe, or less, so that a half of few images has some steps. */
@@ -459,46 +458,42 @@ static enum xt_status train_all(struct try *t, struct xt_err *err)
 
 /* ---- the result ---- */
 
-static void put_wanted(struct try *t, struct xt_str *out)
+/* Symbols or classes of which more images are wanted; *line gets the first of them. */
+static void put_wanted(struct try *t, struct xt_str *line)
 {
-    struct xt_report *list = xt_report_list(t->report, "wanted");
-    cJSON *rows = xt_json_array(&t->json, t->page, "wanted");
+    cJSON *list = xt_json_array(&t->json, t->said, "wanted");
     for (int i = 0, named = 0; i < t->suspects.read_count && named < WANTED; i++) {
         const struct xt_read_count *read = &t->suspects.reads[i];
         if (read->seen == read->right)
             continue;
-        struct xt_report *item = xt_report_group(list, NULL);
-        xt_report_add(item, "label", NULL, "%s", read->name);
-        xt_report_add(item, "count", NULL, "%zu", read->seen);
-        xt_report_add(item, "correct", NULL, "%zu", read->right);
-        cJSON *row = xt_json_array(&t->json, rows, NULL);
-        xt_json_text(&t->json, row, NULL, read->name);
-        xt_json_number(&t->json, row, NULL, (double)read->seen);
-        xt_json_number(&t->json, row, NULL, (double)read->right);
-        if (xt_str_printf(out, NULL, "%s%s (%zu of %zu read right)", named++ ? ", " : "",
+        cJSON *item = xt_json_object(&t->json, list, NULL);
+        xt_json_text(&t->json, item, "label", read->name);
+        xt_json_number(&t->json, item, "count", (double)read->seen);
+        xt_json_number(&t->json, item, "correct", (double)read->right);
+        if (xt_str_printf(line, NULL, "%s%s (%zu of %zu read right)", named++ ? ", " : "",
                           read->name, read->right, read->seen))
             t->json.failed = true;
     }
 }
 
-static void put_suspects(struct try *t)
+/* In --json; the page has them as they were found. */
+static void put_suspects(struct try *t, cJSON *page)
 {
-    struct xt_report *list = xt_report_list(t->report, "suspects");
-    cJSON *page = xt_json_array(&t->json, t->page, "suspects");
+    cJSON *list = xt_json_array(&t->json, t->said, "suspects");
     for (size_t i = 0; t->judged && i < t->suspects.suspect; i++) {
         const struct xt_suspect *suspect = &t->suspects.items[i];
-        struct xt_report *item = xt_report_group(list, NULL);
-        xt_report_add(item, "path", NULL, "%s", xt_suspect_text(suspect, "path"));
-        xt_report_add(item, "label", NULL, "%s", xt_suspect_text(suspect, "expected"));
-        xt_report_add(item, "prediction", NULL, "%s", xt_suspect_text(suspect, "read"));
-        xt_report_add(item, "confidence", NULL, "%f",
-                      xt_json_get(suspect->found, "confidence", (double)NAN));
-        xt_report_add(item, "odds", NULL, "%f", suspect->odds);
+        cJSON *item = xt_json_object(&t->json, list, NULL);
+        xt_json_text(&t->json, item, "path", xt_suspect_text(suspect, "path"));
+        xt_json_text(&t->json, item, "label", xt_suspect_text(suspect, "expected"));
+        xt_json_text(&t->json, item, "prediction", xt_suspect_text(suspect, "read"));
+        xt_json_number(&t->json, item, "confidence",
+                       xt_json_get(suspect->found, "confidence", (double)NAN));
+        xt_json_number(&t->json, item, "odds", suspect->odds);
         xt_json_add(&t->json, page, NULL, cJSON_Duplicate(suspect->found, true));
     }
 }
 
-/* A line of the result: printed, and on the page. */
+/* A line of the result. */
 static void put_line(struct try *t, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 static void put_line(struct try *t, const char *name, const char *format, ...)
@@ -508,16 +503,20 @@ static void put_line(struct try *t, const char *name, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    cJSON *line = xt_json_array(&t->json, cJSON_GetObjectItemCaseSensitive(t->page, "lines"), NULL);
-    xt_json_text(&t->json, line, NULL, name);
-    xt_json_text(&t->json, line, NULL, text);
-    xt_report_line(t->report, "%-9s %s", name, text);
+    cJSON *lines = cJSON_GetObjectItemCaseSensitive(t->said, "result");
+    cJSON *line = xt_json_object(&t->json, lines, NULL);
+    xt_json_text(&t->json, line, "name", name);
+    xt_json_text(&t->json, line, "detail", text);
+    print(name, text);
 }
 
 static void put_result(struct try *t, const char *wanted, const char *serve)
 {
     const struct xt_suspects *found = &t->suspects;
     double accuracy = t->held ? (double)t->held_right / (double)t->held : 0;
+    xt_json_number(&t->json, t->said, "correct", (double)t->held_right);
+    xt_json_number(&t->json, t->said, "accuracy", accuracy);
+    xt_json_array(&t->json, t->said, "result");
     put_line(t, "reads", "%zu of %s that it was not trained on (%.1f %%); %s", t->held_right,
              xt_count((long long)t->held, "image").text, 100 * accuracy, t->sure);
     if (t->judged)
@@ -530,29 +529,28 @@ static void put_result(struct try *t, const char *wanted, const char *serve)
              : found->images ? "nothing that is read wrong"
                              : "not known, as no label was judged");
     put_line(t, "serve", "%s", serve);
-    xt_report_add(t->report, "correct", NULL, "%zu", t->held_right);
-    xt_report_add(t->report, "accuracy", NULL, "%f", accuracy);
 }
 
 static enum xt_status conclude(struct try *t, struct xt_err *err)
 {
     struct xt_str wanted = {0};
     struct xt_str serve = {0};
+    cJSON *page = cJSON_CreateObject();
     enum xt_status status = xt_str_printf(&serve, err, "xtrain serve ");
     if (!status)
         status = xt_str_append_word(&serve, path_in(t, "reader").text, err);
-    xt_json_array(&t->json, t->page, "lines");
-    xt_json_text(&t->json, t->page, "unit", t->set.alphabet ? "characters" : "classes");
-    put_suspects(t);
+    put_suspects(t, xt_json_array(&t->json, page, "suspects"));
     put_wanted(t, &wanted);
     put_result(t, xt_str_get(&wanted), xt_str_get(&serve));
     xt_result_next(xt_str_get(&serve));
+    xt_json_text(&t->json, page, "unit", t->set.alphabet ? "characters" : "classes");
+    xt_json_add(&t->json, page, "found", cJSON_Duplicate(t->said, true));
     if (!status && t->json.failed)
         status = xt_err_no_memory(err, "the page", 0);
-    if (!status) {
-        status = xt_page_write_try(path_in(t, "page.html").text, t->page, err);
-        t->page = NULL;
-    }
+    if (status)
+        cJSON_Delete(page);
+    else
+        status = xt_page_write_try(path_in(t, "page.html").text, page, err);
     xt_str_clear(&wanted);
     xt_str_clear(&serve);
     return status;
@@ -592,6 +590,17 @@ static enum xt_status run(struct try *t, struct xt_err *err)
     return status ? status : conclude(t, err);
 }
 
+/* Moves what is said into --json. */
+static enum xt_status put_json(cJSON *said, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    while (xt_result_is_json() && !status && said->child) {
+        cJSON *item = cJSON_DetachItemViaPointer(said, said->child);
+        status = xt_result_put_json(item->string, item, err);
+    }
+    return status;
+}
+
 enum xt_status xt_cmd_try(struct xt_options *options, struct xt_err *err)
 {
     struct xt_err own;
@@ -604,20 +613,16 @@ enum xt_status xt_cmd_try(struct xt_options *options, struct xt_err *err)
         .end = now + (limit > 0 ? limit : MAX_TIME),
         .stage_begun = now,
         .amp = "f32",
-        .report = xt_report_create(),
-        .page = cJSON_CreateObject(),
+        .said = cJSON_CreateObject(),
     };
     if (given(&t, "amp"))
         t.amp = given(&t, "amp");
-    t.stages = xt_report_list(t.report, "stages");
-    xt_report_add(t.report, "data", NULL, "%s", t.images);
-    xt_json_text(&t.json, t.page, "data", t.images);
-    xt_json_array(&t.json, t.page, "stages");
-    enum xt_status status = run(&t, err);
-    if (*t.out)
-        xt_report_add(t.report, "path", NULL, "%s", t.out);
-    enum xt_status printed = xt_result_put(t.report, status ? &own : err);
-    cJSON_Delete(t.page);
+    xt_json_text(&t.json, t.said, "data", t.images);
+    t.stages = xt_json_array(&t.json, t.said, "stages");
+    enum xt_status status = t.json.failed ? xt_err_no_memory(err, "the result", 0) : run(&t, err);
+    xt_json_text(&t.json, t.said, "path", t.out);
+    enum xt_status printed = put_json(t.said, status ? &own : err);
+    cJSON_Delete(t.said);
     xt_suspects_clear(&t.suspects);
     xt_survey_clear(&t.survey);
     xt_image_set_clear(&t.set);

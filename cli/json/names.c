@@ -221,6 +221,7 @@ static const struct xt_json_name names[] = {
     {"suspects", NESTED, "images whose label looks wrong, the likeliest first"},
     {"odds", NUMBER,
      "ln of how much likelier the prediction is than the label, times its confidence"},
+    {"result", NESTED, "what came of it, in sentences"},
     {"wanted", NESTED, "symbols or classes of which more images are wanted, most first"},
     {"sizes", NESTED, "the sizes of images, most frequent first"},
     {"count", INTEGER, "how many there are"},

@@ -42,7 +42,7 @@ static const char *const shapes[XT_SCHEMA_COUNT] = {
     [XT_COMMAND_TRY] =
         "data! path! task! model! images! bad_images! duplicates! turned! stages![name! detail! "
         "seconds!] suspects![path! label! prediction! confidence! odds!] wanted![label! count! "
-        "correct!] correct! accuracy",
+        "correct!] correct! accuracy! result![name! detail!]",
     [XT_COMMAND_SWEEP] = "path! configs!",
     [XT_COMMAND_EVAL] = "data! " ORIGIN " calibration{source! images!} " EVALUATED
                         " ece reject_below accepted accepted_correct error_files "

@@ -32,12 +32,9 @@ enum xt_status xt_page_write_diff(const char *path, cJSON *diff, struct xt_err *
 
 /* A page of what xtrain try found. Takes ownership of `tried`:
  *
- *   data      the images, as named
- *   lines     [[name, sentence]] the result
- *   stages    [[name, sentence, seconds]]
+ *   found     the output of `xtrain try --json`
  *   unit      "characters" or "classes"
- *   suspects  labels that look wrong, each as the errors of findings.h
- *   wanted    [[symbol or class, how often in labels, how often read there]]
+ *   suspects  its suspects, each as the errors of findings.h
  */
 enum xt_status xt_page_write_try(const char *path, cJSON *tried, struct xt_err *err);
 

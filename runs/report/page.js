@@ -650,18 +650,18 @@
       confusions(found), worst(found)];
   }
 
+  // --- xtrain try ---
   function tried() {
-    const t = data.tried;
+    const { found, suspects, unit } = data.tried;
+    const rows = (list, ...cells) => make('div', { class: 'card wide' }, make('table', null, make('tbody', null,
+      list.map((item) => make('tr', null, make('th', null, item.name || item.label), cells.map((cell) => make('td', null, cell(item))))))));
     document.title = 'try · xtrain';
-    const rows = (list, name) => make('div', { class: 'card wide' }, make('table', null, make('tbody', null, list.map(name))));
-    const text = (words) => make('td', null, words);
-    return [make('header', null, make('h1', null, t.data), make('a', { href: 'reader/report.html' }, 'the training')),
-      rows(t.lines, ([name, words]) => make('tr', null, make('th', null, name), text(words))),
-      t.suspects.length ? section('Labels that look wrong', 'Read by a network that was trained on the other half of the images; the likeliest to be wrong first.',
-        cards(t.suspects, (error) => error_card(error, t.unit))) : '',
-      t.wanted.length ? section('What to photograph more of', null,
-        rows(t.wanted, ([name, seen, right]) => make('tr', null, make('td', { class: 'name' }, name), text(`${whole(right)} of ${whole(seen)} read right`)))) : '',
-      section('The stages', null, rows(t.stages, ([name, words, seconds]) => make('tr', null, make('th', null, name), text(words), make('td', { class: 'n' }, duration(seconds)))))];
+    return [make('header', null, make('h1', null, found.data), make('a', { href: 'reader/report.html' }, 'the training')),
+      rows(found.result, (item) => item.detail),
+      suspects.length ? section('Labels that look wrong', 'Read by a network that was trained on the other half of the images; the likeliest to be wrong first.',
+        cards(suspects, (error) => error_card(error, unit))) : '',
+      found.wanted.length ? section('What to photograph more of', null, rows(found.wanted, (item) => `${whole(item.correct)} of ${whole(item.count)} read right`)) : '',
+      section('The stages', null, rows(found.stages, (item) => item.detail, (item) => duration(item.seconds)))];
   }
 
   if (data.runs) data.runs.forEach(read_run);

@@ -24,7 +24,7 @@ grep -q '"suspects":\[{"path":"[^"]*京A00000_1.png".*"picture":"data:image/png'
 expect 0 'below a confidence' "$xtrain" eval out/reader --threads 1
 browser=$(command -v chromium || true)
 [ -z "$browser" ] || "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$tree/profile" --dump-dom "file://$tree/out/page.html" 2>/dev/null |
-  grep -q 'data-drawn="yes".*' || fail 'the page is not drawn'
+  grep -q 'data-drawn="yes"' || fail 'the page is not drawn'
 
 # A time in which little fits, a folder of its own name, refusals, signals.
 expect 0 'labels    not judged' "${try[@]}" --max-time 0.1s --no-images
@@ -56,14 +56,14 @@ for path in "$shared"/data/plates/{train,val}/*; do
       [ "${label:k:1}" != 7 ] || symbol=K
       wrong=${label:0:k}$symbol${label:k+1}
     fi
-    ln -s "$path" "planted/${wrong}_wrong$number.jpg"
+    cp "$path" "planted/${wrong}_wrong$number.jpg"
   else
-    ln -s "$path" "planted/${label}_$number.jpg"
+    cp "$path" "planted/${label}_$number.jpg"
   fi
   last=$label
 done
 [ "$(ls planted | grep -c wrong)" = 20 ] || fail 'not 20 are planted'
-"$xtrain" try planted --init "$shared/data/weights/lprnet_sirius.pth" --max-time 4m --out found --quiet
-found=$(sed 1d found/suspects.tsv | head -n 30 | grep -c _wrong)
+"$xtrain" try planted --init "$shared/data/weights/lprnet_sirius.pth" --max-time 3m --out found --quiet >/dev/null
+found=$(sed -n 2,31p found/suspects.tsv | grep -c _wrong || true)
 echo "$found of 20 wrong labels are among the first 30"
 [ "$found" -ge 15 ] || fail 'too few' "$(head -n 40 found/suspects.tsv)"

@@ -237,9 +237,10 @@ static void describe(const struct replaying *at, struct xt_report *report, bool 
              : "within a tenth (other instruction set, threads or versions than recorded)",
         *at->other ? at->other : "");
     if (!*at->other)
-        xt_report_line(report, "  %s of the record%s are the same",
+        xt_report_line(report, "  %s of the record%s %s",
                        xt_count((long long)at->lines, "line").text,
-                       weights ? ", weights and optimizer state" : "");
+                       weights ? ", weights and optimizer state" : "",
+                       bits ? "are the same" : "agree; weights are compared by bits alone");
 }
 
 enum xt_status xt_replay(const struct xt_replay *replay, struct xt_report *report, bool *differs,

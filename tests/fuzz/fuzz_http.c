@@ -126,6 +126,12 @@ double xtrain_answer_confidence(const struct xtrain_answer *answer)
     return 0.5;
 }
 
+int xtrain_answer_rejected(const struct xtrain_answer *answer)
+{
+    (void)answer;
+    return 0;
+}
+
 int xtrain_answer_count(const struct xtrain_answer *answer)
 {
     (void)answer;

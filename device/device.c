@@ -234,7 +234,8 @@ static enum xt_status no_xpu(const char *spec, const char *no_zero, const char *
         snprintf(why, sizeof why, "%s",
                  *no_zero ? no_zero
                           : "its driver is not installed: install intel-opencl-icd and "
-                            "libze-intel-gpu1 (Debian, Ubuntu) or intel-compute-runtime (Fedora)");
+                            "libze-intel-gpu1 (Ubuntu, Debian from 14 on) or "
+                            "intel-compute-runtime (Fedora); docs/xpu.md has others");
     return xt_err_set(
         err, XT_ERR_DEVICE,
         "--device %s: oneDNN finds no Intel GPU: %s; \"xtrain doctor\" checks each step", spec,
@@ -265,8 +266,8 @@ static enum xt_status check_shared_memory(const struct xt_xpu *xpu, const char *
     return xt_err_set(err, XT_ERR_DEVICE,
                       "--device %s: the OpenCL driver %s of %s has no unified shared memory "
                       "(cl_intel_unified_shared_memory), which is required; "
-                      "install a newer driver (intel-opencl-icd on Debian and Ubuntu, intel-opencl "
-                      "on Fedora), or use Level Zero, if available: export "
+                      "install a newer driver (docs/xpu.md says where it is to be had), or use "
+                      "Level Zero, if available: export "
                       "ONEAPI_DEVICE_SELECTOR=level_zero:gpu",
                       spec, xpu->facts.driver, xpu->facts.name);
 }

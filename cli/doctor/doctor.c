@@ -75,13 +75,24 @@ static void check_nodes(struct diagnosis *diagnosis, const struct xt_host_gpu *h
             *node->kernel ? node->kernel : "not told");
     } else if (host->wsl) {
         add(diagnosis, "kernel driver", PASSED, "WSL's /dev/dxg exists");
+    } else if (host->without_node > 0) {
+        struct xt_report *step =
+            add(diagnosis, "kernel driver", FAILED,
+                "PCI %s is an Intel GPU (device %04x) without a render node under /dev/dri: %s%s",
+                host->bare.pci, host->bare.device,
+                *host->bare.kernel ? "its driver made none or it was not passed to this container "
+                                     "(--device /dev/dri); driver "
+                                   : "no kernel driver serves it; docs/xpu.md says since which "
+                                     "kernel one does",
+                host->bare.kernel);
+        mend(step, "uname -r; sudo modprobe xe || sudo modprobe i915",
+             "uname -r; sudo modprobe xe || sudo modprobe i915");
     } else {
-        struct xt_report *step = add(
-            diagnosis, "kernel driver", FAILED,
-            "no Intel render node under /dev/dri%s: there is no Intel GPU, or its kernel driver "
-            "(i915, xe) is not loaded; in a container, it was not passed in (--device "
-            "/dev/dri)",
-            host->others ? " (only other makers')" : "");
+        struct xt_report *step =
+            add(diagnosis, "kernel driver", FAILED,
+                "no Intel GPU on the PCI bus, and no Intel render node under /dev/dri%s; a virtual "
+                "machine or a container has it only if it was passed in (--device /dev/dri)",
+                host->others ? " (only other makers')" : "");
         mend(step, "lspci -nn -d 8086::03xx; sudo modprobe xe || sudo modprobe i915",
              "lspci -nn -d 8086::03xx; sudo modprobe xe || sudo modprobe i915");
     }
@@ -202,10 +213,10 @@ static enum xt_status check_level_zero(struct diagnosis *diagnosis, struct level
         add(diagnosis, "Level Zero driver", PASSED, "driver %s finds %d: %s", seen->first.driver,
             seen->count, seen->first.name);
     if (driver)
-        mend(driver,
-             "sudo apt-get install -y libze-intel-gpu1   (Debian 12: from Intel's repository, "
-             "https://dgpu-docs.intel.com)",
-             "sudo dnf install -y intel-level-zero");
+        mend(
+            driver,
+            "sudo apt-get install -y libze-intel-gpu1   (not in Debian 12 and 13: see docs/xpu.md)",
+            "sudo dnf install -y intel-level-zero");
     return XT_OK;
 }
 
@@ -218,16 +229,17 @@ static enum xt_status check_opencl(struct diagnosis *diagnosis, struct xt_err *e
     if (status && status != XT_ERR_DEVICE)
         return xt_err_set(err, status, "%s", why.text);
     if (!status && !seen.status && seen.count > 0) {
-        add(diagnosis, "opencl_driver", PASSED, "driver %s finds %d: %s", seen.driver, seen.count,
+        add(diagnosis, "OpenCL driver", PASSED, "driver %s finds %d: %s", seen.driver, seen.count,
             seen.name);
         xt_report_add(diagnosis->node, "opencl_driver", NULL, "%s", seen.driver);
         return XT_OK;
     }
-    struct xt_report *step = add(diagnosis, "opencl_driver", FAILED, "%.500s",
+    struct xt_report *step = add(diagnosis, "OpenCL driver", FAILED, "%.500s",
                                  status        ? why.text
                                  : seen.status ? seen.why
                                                : "no OpenCL driver offers a GPU");
-    mend(step, "sudo apt-get install -y intel-opencl-icd", "sudo dnf install -y intel-opencl");
+    mend(step, "sudo apt-get install -y intel-opencl-icd   (not in Debian 13: see docs/xpu.md)",
+         "sudo dnf install -y intel-opencl");
     return XT_OK;
 }
 

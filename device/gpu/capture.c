@@ -66,12 +66,11 @@ enum xt_status xt_capture_begin(enum xt_capture_gpu gpu, struct xt_err *err)
     char path[PATH_MAX];
     char text[24];
     if (!find_driver(path, sizeof path))
-        return xt_err_set(
-            err, XT_ERR_DEVICE,
-            "--for-gpu %s: Intel's OpenCL driver, which compiles for a GPU that is "
-            "not here, is not installed: install intel-opencl-icd (Debian, Ubuntu) or "
-            "intel-opencl (Fedora, RHEL)",
-            xt_capture_names[gpu]);
+        return xt_err_set(err, XT_ERR_DEVICE,
+                          "--for-gpu %s: Intel's OpenCL driver, which compiles for a GPU that is "
+                          "not here, is not installed: install intel-opencl-icd (Debian 12, "
+                          "Ubuntu) or intel-opencl (Fedora, RHEL)",
+                          xt_capture_names[gpu]);
     setenv("NEOReadDebugKeys", "1", 1);
     setenv("ProductFamilyOverride", to->product, 1);
     setenv("HardwareInfoOverride", to->config, 1);

@@ -62,12 +62,13 @@ static uint64_t largest_region(const char *root, const char *folder)
     return largest;
 }
 
+enum { INTEL = 0x8086, DISPLAY_CONTROLLER = 0x03 /* the first byte of a PCI class code */ };
+
 static void read_node(const char *root, const char *name, struct xt_host_gpu *out)
 {
     char folder[96];
     char path[PATH_MAX];
     struct stat st;
-    enum { INTEL = 0x8086 };
     snprintf(folder, sizeof folder, "/sys/class/drm/%.40s/device", name);
     uint32_t vendor = read_number(root, folder, "vendor");
     if (vendor != INTEL || out->count == XT_RENDER_NODES_MAX) {
@@ -98,6 +99,37 @@ static int is_render_node(const struct dirent *entry)
     return strncmp(entry->d_name, "renderD", 7) == 0;
 }
 
+static bool has_node(const struct xt_host_gpu *host, const char *pci)
+{
+    for (int i = 0; i < host->count; i++)
+        if (strcmp(host->nodes[i].pci, pci) == 0)
+            return true;
+    return false;
+}
+
+/* GPUs that the bus has and no kernel driver offers. */
+static void read_bus(const char *root, struct xt_host_gpu *out)
+{
+    static const char bus[] = "/sys/bus/pci/devices";
+    char path[PATH_MAX];
+    char folder[96];
+    snprintf(path, sizeof path, "%s%s", root, bus);
+    DIR *dir = opendir(path);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        snprintf(folder, sizeof folder, "%s/%.40s", bus, entry->d_name);
+        if (read_number(root, folder, "vendor") != INTEL ||
+            read_number(root, folder, "class") >> 16 != DISPLAY_CONTROLLER ||
+            has_node(out, entry->d_name) || out->without_node++)
+            continue;
+        out->bare =
+            (struct xt_render_node){.vendor = INTEL, .device = read_number(root, folder, "device")};
+        read_uevent(root, folder, &out->bare);
+        snprintf(out->bare.pci, sizeof out->bare.pci, "%.23s", entry->d_name);
+    }
+    if (dir)
+        closedir(dir);
+}
+
 void xt_host_gpu_read(struct xt_host_gpu *out, const char *root)
 {
     char path[PATH_MAX];
@@ -110,6 +142,7 @@ void xt_host_gpu_read(struct xt_host_gpu *out, const char *root)
         free(entries[i]);
     }
     free(entries);
+    read_bus(root, out);
     snprintf(path, sizeof path, "%s/dev/dxg", root);
     out->wsl = access(path, F_OK) == 0;
     out->wsl_usable = access(path, R_OK | W_OK) == 0;

@@ -1,5 +1,5 @@
-/* Intel GPUs according to the operating system, with no driver library loaded: render nodes,
- * whether this user may open them, WSL's /dev/dxg, and the files of the user-space drivers.
+/* Intel GPUs according to the operating system, with no driver library loaded: the PCI bus, render
+ * nodes, whether this user may open them, WSL's /dev/dxg, and the files of the user-space drivers.
  *
  * `root` is a prefix of every path ("" for the machine itself), so that a test can use a tree of
  * its own. Stateless, thread-safe.
@@ -31,7 +31,10 @@ struct xt_host_gpu {
     struct xt_render_node nodes[XT_RENDER_NODES_MAX]; /* Intel only */
     int count;
     int others; /* render nodes of other vendors */
-    bool wsl;   /* /dev/dxg exists */
+    /* GPUs on the PCI bus without a render node, and the first of them: pci, device, kernel. */
+    int without_node;
+    struct xt_render_node bare;
+    bool wsl; /* /dev/dxg exists */
     bool wsl_usable;
 };
 

@@ -48,6 +48,31 @@ static void a_render_node_is_described(void **state)
     assert_false(host.wsl);
 }
 
+static void a_gpu_on_the_bus_without_a_node_is_named(void **state)
+{
+    struct xt_host_gpu host;
+    make_arc(*state);
+    write_text(*state, "sys/bus/pci/devices/0000:03:00.0/vendor", "0x8086\n");
+    write_text(*state, "sys/bus/pci/devices/0000:03:00.0/class", "0x030000\n");
+    xt_host_gpu_read(&host, *state);
+    assert_int_equal(host.without_node, 0);
+    /* A second one, and what is no GPU: Intel's network, another maker's GPU. */
+    write_text(*state, "sys/bus/pci/devices/0000:04:00.0/vendor", "0x8086\n");
+    write_text(*state, "sys/bus/pci/devices/0000:04:00.0/class", "0x038000\n");
+    write_text(*state, "sys/bus/pci/devices/0000:04:00.0/device", "0xe20b\n");
+    write_text(*state, "sys/bus/pci/devices/0000:04:00.0/uevent", "PCI_CLASS=38000\n");
+    write_text(*state, "sys/bus/pci/devices/0000:05:00.0/vendor", "0x8086\n");
+    write_text(*state, "sys/bus/pci/devices/0000:05:00.0/class", "0x020000\n");
+    write_text(*state, "sys/bus/pci/devices/0000:06:00.0/vendor", "0x10de\n");
+    write_text(*state, "sys/bus/pci/devices/0000:06:00.0/class", "0x030000\n");
+    xt_host_gpu_read(&host, *state);
+    assert_int_equal(host.count, 1);
+    assert_int_equal(host.without_node, 1);
+    assert_string_equal(host.bare.pci, "0000:04:00.0");
+    assert_int_equal(host.bare.device, 0xe20b);
+    assert_string_equal(host.bare.kernel, "");
+}
+
 static void another_makers_gpu_is_only_counted(void **state)
 {
     struct xt_host_gpu host;
@@ -123,6 +148,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_FOLDER(a_render_node_is_described),
+        IN_FOLDER(a_gpu_on_the_bus_without_a_node_is_named),
         IN_FOLDER(another_makers_gpu_is_only_counted),
         IN_FOLDER(a_node_that_may_not_be_opened_is_told),
         cmocka_unit_test(the_hint_names_the_group_that_owns_the_node),

@@ -10,7 +10,7 @@ CC := clang
 endif
 BUILD ?= build$(if $(SAN),/san-$(SAN))
 PREFIX ?= /usr/local
-CFLAGS ?= -O2 -g
+CFLAGS ?= $(if $(SAN),-O1 -g1,-O2 -g)
 V ?= 0
 
 .DEFAULT_GOAL := all
@@ -32,9 +32,11 @@ WARN := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-protot
 # Compiled with, not linked with: base/system/openmp.c loads the runtime. The fuzzers are built by clang, which calls
 # another runtime than gcc: there the pragmas are ignored.
 OPENMP := $(if $(filter fuzzer,$(SAN)),-Wno-unknown-pragmas -Wno-source-uses-openmp,-fopenmp)
-SAN_address := -fsanitize=address,undefined,float-cast-overflow \
+# They double the time to compile; with -O1 gcc does not know how long numbers can be.
+SAN_WARN := -Wno-unknown-warning-option -Wno-format-truncation
+SAN_address := $(SAN_WARN) -fsanitize=address,undefined,float-cast-overflow \
   -fno-sanitize-recover=undefined,float-cast-overflow -fno-omit-frame-pointer
-SAN_thread := -fsanitize=thread -fno-omit-frame-pointer
+SAN_thread := $(SAN_WARN) -fsanitize=thread -fno-omit-frame-pointer
 SAN_fuzzer := -fsanitize=fuzzer-no-link,address,undefined,float-cast-overflow \
   -fno-sanitize-recover=undefined,float-cast-overflow -fno-omit-frame-pointer
 ifneq ($(SAN),)

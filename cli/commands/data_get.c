@@ -19,6 +19,7 @@
 #include "cli/json/result.h"
 #include "cli/options/options.h"
 #include "cli/report.h"
+#include "runs/proof.h"
 
 /* The archives as torchvision fetches them. */
 static const struct archive {
@@ -183,41 +184,19 @@ static enum xt_status fetch(struct get *get, struct xt_err *err)
     return by_hand(get, "the fetch failed", end.signal ? strsignal(end.signal) : end.said, err);
 }
 
-static enum xt_status hash_file(const char *path, struct xt_sha256_text *out, struct xt_err *err)
-{
-    enum { STEP = 1 << 20 };
-    static uint8_t block[STEP];
-    struct xt_sha256 hash;
-    int fd = -1;
-    size_t size = 0;
-    enum xt_status status = xt_file_open(path, &fd, &size, err);
-    xt_sha256_begin(&hash);
-    for (size_t at = 0; at < size && !status; at += STEP) {
-        size_t count = size - at < STEP ? size - at : STEP;
-        if (!xt_file_read_at(fd, at, block, count))
-            status = xt_err_set(err, XT_ERR_RUN, "cannot read %s: %s", path,
-                                errno ? strerror(errno) : "it has become shorter");
-        xt_sha256_add(&hash, block, count);
-    }
-    if (fd >= 0)
-        close(fd);
-    struct xt_sha256_digest digest = xt_sha256_end(&hash);
-    *out = xt_sha256_format(&digest);
-    return status;
-}
-
 /* Whether the file is the archive; *why is the reason against it. */
 static enum xt_status check(const struct get *get, const char *path, char why[160],
                             struct xt_err *err)
 {
     struct xt_sha256_text found;
     uint64_t size = size_of(path);
+    size_t hashed = 0;
     *why = '\0';
     if (size != get->archive.bytes) {
         snprintf(why, 160, "has %" PRIu64 " bytes, the archive %" PRIu64, size, get->archive.bytes);
         return XT_OK;
     }
-    enum xt_status status = hash_file(path, &found, err);
+    enum xt_status status = xt_proof_hash(path, &found, &hashed, err);
     if (!status && strcmp(found.text, get->archive.sha256) != 0)
         snprintf(why, 160, "is not the archive: its SHA-256 begins with %.16s, not %.16s",
                  found.text, get->archive.sha256);

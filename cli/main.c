@@ -67,11 +67,11 @@ static bool is_help(const char *word)
 static enum xt_status unknown_command(const char *word, const struct xt_option_models *models,
                                       struct xt_err *err)
 {
-    for (const char *const *name = models->names; *name; name++)
-        if (strcmp(*name, word) == 0)
-            return xt_err_set(err, XT_ERR_USAGE,
-                              "there is no command %s; to train that network write --model %s",
-                              xt_show(word).text, word);
+    const char *model = xt_options_model(models, word);
+    if (model)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "there is no command %s; to train that network write --model %s",
+                          xt_show(word).text, model);
     if (xt_file_is_folder(word))
         return xt_err_set(err, XT_ERR_USAGE,
                           "there is no command %s; to begin with that folder of images write "

@@ -288,14 +288,6 @@ static enum xt_status take_short(struct cursor *cursor, struct xt_err *err)
                                              : wrong_command(option, arg, command, err);
 }
 
-static bool is_model_name(const struct xt_option_models *models, const char *word)
-{
-    for (size_t i = 0; models && models->names[i]; i++)
-        if (strcasecmp(models->names[i], word) == 0)
-            return true;
-    return false;
-}
-
 static enum xt_status take_argument(struct xt_options *options, const char *arg, struct xt_err *err)
 {
     const struct xt_command *command = xt_command_get(options->command);
@@ -307,7 +299,7 @@ static enum xt_status take_argument(struct xt_options *options, const char *arg,
     if (xt_command_find(words, 1, NULL) != XT_COMMAND_COUNT)
         return xt_err_set(err, XT_ERR_USAGE,
                           "the command comes first: write `xtrain %s` and then the options", arg);
-    const char *option = is_model_name(options->models, arg) ? "model" : "data";
+    const char *option = xt_options_model(options->models, arg) ? "model" : "data";
     bool takes = options->command == XT_COMMAND_TRAIN && (*option == 'm' || xt_file_exists(arg));
     return xt_err_set(err, XT_ERR_USAGE, "%s takes only options, but %s was given%s%s",
                       command->name, xt_show(arg).text, takes ? "; write it after --" : "",
@@ -589,14 +581,14 @@ static enum xt_status check_model(struct xt_options *options, const struct xt_op
                                   struct xt_err *err)
 {
     const char *model = options->values.network.model;
+    const char *known = xt_options_model(models, model);
     size_t count = 0;
-    if (xt_str_ends(model, ".onnx"))
+    if (known)
+        options->values.network.model = known;
+    if (known || xt_str_ends(model, ".onnx"))
         return XT_OK;
-    for (; models->names[count]; count++)
-        if (xt_str_same_name(models->names[count], model)) {
-            options->values.network.model = models->names[count];
-            return XT_OK;
-        }
+    while (models->names[count])
+        count++;
     struct xt_str list = {0};
     char subject[XT_OPTION_SUBJECT];
     xt_options_subject(subject, options, "model");

@@ -12,6 +12,14 @@ static void *field_of(struct xt_options *options, const struct xt_option *option
     return (char *)&options->values + option->offset;
 }
 
+const char *xt_options_model(const struct xt_option_models *models, const char *name)
+{
+    for (size_t i = 0; models && models->names[i]; i++)
+        if (xt_str_same_name(models->names[i], name))
+            return models->names[i];
+    return NULL;
+}
+
 enum xt_status xt_options_parse_value(const struct xt_option *option, enum xt_command_id command,
                                       const char *subject, const char *text, void *value,
                                       struct xt_err *err)

@@ -39,6 +39,9 @@ struct xt_option_models {
     struct xt_recipes (*recipes_of)(const char *model); /* NULL: none */
 };
 
+/* The network that is called so, in any case and spelling; NULL: none. */
+const char *xt_options_model(const struct xt_option_models *models, const char *name);
+
 struct xt_options {
     struct xt_settings values;
     enum xt_command_id command;

@@ -56,6 +56,7 @@ expect 2 'no command "data chek"; did you mean data check?' "$xtrain" help data 
 expect 2 'no command "evla"; did you mean eval?' "$xtrain" man evla
 
 mkdir plates
+expect 2 'no command "ResNet-50"; to train that network write --model resnet50' "$xtrain" ResNet-50
 expect 2 'no command "plates"; to begin with that folder of images write xtrain try "plates"' "$xtrain" plates
 expect 2 'no command "bench train"; did you mean bench step?' "$xtrain" bench train
 

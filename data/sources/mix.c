@@ -323,9 +323,8 @@ static enum xt_status open_set(struct mix *mix, const char *first, const char *s
     struct part *part = &mix->parts[mix->count];
     enum xt_status status = xt_source_open(&part->source, spec, options, err);
     if (status == XT_ERR_DATA && mix->count)
-        xt_err_prefix(err,
-                      "%.*s and %s are joined, so both hold %s: ", (int)strcspn(first, XT_SPEC_AND),
-                      first, spec, kinds[options->task]);
+        xt_err_prefix(err, "%.*s and %s are joined, so both must hold %s: ",
+                      (int)strcspn(first, XT_SPEC_AND), first, spec, kinds[options->task]);
     if (!status && part->source->class->draw)
         status = xt_err_set(err, XT_ERR_USAGE,
                             "%s is a mixture, which names its sets itself; give it alone", spec);

@@ -84,7 +84,9 @@ sed -n '3,8p' "$tree/plates.txt" >"$tree/both.txt"
 expect 0 "6 of the 6 images to evaluate on ($tree/both.txt) are among the training images too" \
   "$xtrain" "${train[@]}" --model lprnet --data "$tree/both.txt" --val "$tree/both.txt" --batch 2
 
-# A file that is no image is named with -v; nobody is told to remove anything.
+# A file that is no image is named with -v; no message of the program tells anybody to remove anything.
+removing=$(grep -rnE '"[^"]*\b(remove|delete) (it|them|this|that|the (file|folder|image|picture)s?)\b' --include='*.c' cli data infer models runs train || true)
+[ -z "$removing" ] || fail "$removing"
 mkdir -p "$tree/one" && echo x >"$tree/one/notes.txt"
 expect 3 'notes.txt is ignored' "$xtrain" data check --model lprnet "$tree/one" -v
 : >"$tree/one/car.HEIC" && cp "${images[0]}" "$tree/one/京A12345.jpg"

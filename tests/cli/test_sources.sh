@@ -57,6 +57,6 @@ expect 0 'eel' "$xtrain" predict joined --data a --data b
 expect 0 'of 16 images of 2 sets: a, b' "${joined[@]}" --val-part 0.25 --steps 1 --out part
 expect 0 'held out of' "$xtrain" eval part
 expect 0 'on 24 images of 2 sets' "$xtrain" --model lprnet --data plates --data 'synth:plates?count=20' --batch 4 --steps 1 --out mixed
-expect 3 'a and plates are joined, so both hold images of classes: ' "${joined[@]:0:5}" --data a --data plates
+expect 3 'a and plates are joined, so both must hold images of classes: ' "${joined[@]:0:5}" --data a --data plates
 expect 2 'plates holds plates, and a images of classes: sets of different kinds cannot be joined' "$xtrain" --model lprnet --data plates --data a
 expect 2 'mix.yaml is a mixture, which names its sets itself; give it alone' "$xtrain" --model lprnet --data plates --data mix.yaml

@@ -67,15 +67,14 @@ static enum xt_status build_line(const struct scale *scale, int ranks, struct xt
     if (!status)
         status = xt_str_append_word(line, program.data, err);
     if (!status)
-        status =
-            xt_str_printf(line, err,
-                          " --model %s --data '%s' --batch %d --steps %lld --log-every %lld "
-                          "--amp %s --threads %d --bucket %d --reduce-type %s %s --json --quiet",
-                          s->network.model, xt_model_default_data(s->network.model),
-                          s->network.batch, steps, steps > 1 ? steps / 2 : 1,
-                          s->network.amp == XT_AMP_BF16 ? "bf16" : "off", s->device.threads,
-                          s->rank.bucket, s->rank.reduce_type == XT_REDUCE_BF16 ? "bf16" : "f32",
-                          s->rank.sync_bn ? "--sync-bn" : "--no-sync-bn");
+        status = xt_str_printf(
+            line, err,
+            " --model %s --data '%s' --batch %d --steps %lld --log-every %lld "
+            "--amp %s --threads %d --bucket %d --reduce-type %s %s --json --quiet",
+            s->network.model, xt_model_default_data(s->network.model), s->network.batch, steps,
+            steps > 1 ? steps / 2 : 1, xt_amp_name(s->network.amp), s->device.threads,
+            s->rank.bucket, s->rank.reduce_type == XT_REDUCE_BF16 ? "bf16" : "f32",
+            s->rank.sync_bn ? "--sync-bn" : "--no-sync-bn");
     if (!status)
         status = append_places(scale, ranks, line, err);
     xt_str_clear(&program);

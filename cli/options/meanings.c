@@ -164,8 +164,8 @@ static const struct {
      "random part, as in training"},
     {XT_COMMAND_BENCH_SCALE, "steps", "the length of each run in steps; 24 unless given"},
     {XT_COMMAND_BENCH_SCALE, "amp", "the type of the steps"},
-    {XT_COMMAND_BENCH_SCALE, "threads", "threads of each process"},
-    {XT_COMMAND_BENCH_SCALE, "batch", "images per step of each process"},
+    {XT_COMMAND_BENCH_SCALE, "threads", "threads of each process; 0: as many as it may use"},
+    {XT_COMMAND_BENCH_SCALE, "batch", "images per step, of all processes together"},
 
     {XT_COMMAND_WARMUP, "batch", "images per step of the runs to come"},
     {XT_COMMAND_WARMUP, "data", "the images of the runs to come, for their number of classes"},

@@ -410,7 +410,7 @@ static const struct xt_option table[] = {
     {"compare", "evaluate in each of these types, one table: f32,bf16,int8", XT_GROUP_MACHINE, EVAL,
      CHOICE(eval.compare, type_names, NULL), .value = "TYPE", .lists = EVAL, .not_in_config = true,
      .shared = true, .unlisted = EVERY},
-    {"for", "what the kernels are for, or several of it", XT_GROUP_MACHINE, WARM,
+    {"for", "what the kernels are for, or several", XT_GROUP_MACHINE, WARM,
      CHOICE(warm.purpose, purpose_names, "train"), .value = "PURPOSE", .lists = WARM,
      .not_in_config = true},
     {"for-gpu",

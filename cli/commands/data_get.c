@@ -54,7 +54,7 @@ struct get {
 static enum xt_status find_archive(struct get *get, const char *set, struct xt_err *err)
 {
     for (int i = 0; i < ARCHIVES; i++)
-        if (strcasecmp(archives[i].set, set) == 0) {
+        if (xt_str_same_name(archives[i].set, set)) {
             get->archive = archives[i];
             return XT_OK;
         }

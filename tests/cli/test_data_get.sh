@@ -30,7 +30,7 @@ serve archive
 expect 0 'new/sets/cifar-10-python.tar.gz is fetched' "${get[@]}" new/sets
 cmp archive new/sets/cifar-10-python.tar.gz
 [ -z "$(find new -name '*.part')" ] || fail 'an unfinished file is left'
-expect 0 'was there, with the size and SHA-256' "${get[@]}" new/sets
+expect 0 'was there, with the size and SHA-256' "$xtrain" data get CIFAR-10 new/sets
 [ "$(wc -l <asked)" = 1 ] || fail 'an archive that was there was fetched' "$(cat asked)"
 expect 0 '100 images of 10 classes' "$xtrain" data check new/sets
 expect 0 '"fetched":false' "${get[@]}" new/sets --json

@@ -24,7 +24,7 @@
 #include "runs/report/json.h"
 #include "runs/report/page.h"
 
-enum { FEW = 8, BENCH_STEPS = 3, EVALUATIONS = 8, WANTED = 5, MAX_TIME = 600 };
+enum { FEW = 8, BENCH_STEPS = 1, EVALUATIONS = 8, WANTED = 5, MAX_TIME = 600 };
 #define VAL_PART 0.15
 
 /* Shares of --max-time; what a stage does not use is left to those after it. */
@@ -106,6 +106,16 @@ static double time_for(const struct try *t, double share, double after)
 static const char *given(const struct try *t, const char *name)
 {
     return t->options->origins[xt_option_index(xt_option_find(name))].given;
+}
+
+/* Trains, and takes the rate from it: it is that of this batch, with loading. */
+static enum xt_status train(struct try *t, const struct xt_line *line, bool resumes,
+                            struct xt_trained *out, struct xt_err *err)
+{
+    enum xt_status status = xt_trained_run(out, line, t->options, resumes, err);
+    if (out->images_per_s > 0)
+        t->images_per_s = out->images_per_s;
+    return status;
 }
 
 /* ---- the images ---- */
@@ -202,12 +212,11 @@ static enum xt_status learn_few(struct try *t, struct xt_err *err)
     xt_line_add(&line, "--overfit=%d", count);
     xt_line_add(&line, "--batch=%d", count < t->batch ? count : t->batch);
     xt_line_add(&line, "--max-time=%f", fmax(seconds, 0.1));
-    enum xt_status status = xt_trained_run(&few, &line, t->options, false, err);
+    enum xt_status status = train(t, &line, false, &few, err);
     xt_line_clear(&line);
     if (status)
         return status;
     t->has_bf16 = few.has_bf16;
-    t->images_per_s = few.images_per_s;
     if (few.best.is_learnt)
         end_stage(t, "few",
                   "%zu images are learnt by heart: images, labels and training fit "
@@ -253,8 +262,8 @@ static enum xt_status time_type(const struct try *t, const char *amp, double *ra
 static enum xt_status choose_type(struct try *t, struct xt_err *err)
 {
     double f32 = 0, bf16 = 0;
-    /* Of each: three steps, as many to warm up, and the convolutions beside them. */
-    double steps = 4 * BENCH_STEPS * (t->has_bf16 ? 2 : 1);
+    /* Of each: three to warm up, one that is timed, and its convolutions. */
+    double steps = 5.0 * (t->has_bf16 ? 2 : 1);
     bool fits = steps * t->batch <
                 t->images_per_s * time_for(t, TYPE_SHARE, 2 * HALF_SHARE + TRAINING_SHARE);
     if (given(t, "amp") || !fits) {
@@ -387,7 +396,7 @@ static enum xt_status judge_half(struct try *t, int half, bool *fits, struct xt_
     struct xt_line line = begin_line(t, path_in(t, half_lists[half]).text, runs[half]);
     xt_line_add(&line, "--val=%s", other.text);
     *fits = add_length(t, &line, 0.5 * (double)t->survey.count, time_for(t, HALF_SHARE, after));
-    enum xt_status status = *fits ? xt_trained_run(&outcome, &line, t->options, false, err) : XT_OK;
+    enum xt_status status = *fits ? train(t, &line, false, &outcome, err) : XT_OK;
     if (!status && *fits)
         status = judge(t, path_in(t, runs[half]).text, other.text, err);
     xt_line_clear(&line);
@@ -442,7 +451,7 @@ static enum xt_status train_all(struct try *t, struct xt_err *err)
         xt_line_add(&line, "--negatives=%s", given(t, "negatives"));
     bool fits =
         add_length(t, &line, (1 - part) * (double)t->survey.count, time_for(t, TRAINING_SHARE, 0));
-    enum xt_status status = xt_trained_run(&outcome, &line, t->options, true, err);
+    enum xt_status status = train(t, &line, true, &outcome, err);
     xt_line_clear(&line);
     if (status)
         return status;

@@ -232,28 +232,32 @@ static enum xt_status confidence_at(const struct xt_observations *from, size_t i
 struct group {
     const struct xt_observations *from;
     int length; /* -1: of any */
-    size_t count, right;
+    size_t count;
+    double targets[2]; /* of wrong and of right predictions */
 };
+
+static const double exact[2] = {0, 1};
 
 static struct group group_of(const struct xt_observations *from, int length)
 {
     struct group group = {.from = from, .length = length};
+    size_t right = 0;
     for (size_t i = 0; i < from->count; i++)
         if (length < 0 || from->items[i].said.length == length) {
             group.count++;
-            group.right += from->items[i].right;
+            right += from->items[i].right;
         }
+    /* Platt's (1999): instead of 0 and 1 what one more wrong and one more right prediction would
+     * make of them, so that a few that are all right do not ask for certainty. */
+    group.targets[0] = 1 / ((double)(group.count - right) + 2);
+    group.targets[1] = ((double)right + 1) / ((double)right + 2);
     return group;
 }
 
-/* The mean loss at a temperature. The targets are Platt's (1999): instead of 1 and 0 what one more
- * right and one more wrong prediction would make of them, so that a few that are all right do not
- * ask for certainty. */
+/* The mean log loss at a temperature. */
 static enum xt_status loss_at(const struct group *group, double temperature, double *out,
                               struct xt_err *err)
 {
-    double right = ((double)group->right + 1) / ((double)group->right + 2);
-    double wrong = 1 / ((double)(group->count - group->right) + 2);
     enum xt_status status = XT_OK;
     *out = 0;
     for (size_t i = 0; i < group->from->count && !status; i++) {
@@ -262,16 +266,15 @@ static enum xt_status loss_at(const struct group *group, double temperature, dou
         if (group->length >= 0 && item->said.length != group->length)
             continue;
         status = confidence_at(group->from, i, temperature, &p, err);
-        double target = item->right ? right : wrong;
+        double target = group->targets[item->right];
         p = bounded(p);
         *out -= (target * log(p) + (1 - target) * log(1 - p)) / (double)group->count;
     }
     return status;
 }
 
-/* Coarsely, then by golden sections of ln temperature around the best. 1 is among those tried, so
- * that the loss does not grow. */
-static enum xt_status find_temperature(const struct group *group, double *out, struct xt_err *err)
+/* Coarsely, then by golden sections of ln temperature around the best. */
+static enum xt_status search_temperature(const struct group *group, double *out, struct xt_err *err)
 {
     const double step = 0.35;
     const double golden = 0.6180339887498949;
@@ -306,6 +309,24 @@ static enum xt_status find_temperature(const struct group *group, double *out, s
         high = leftwards ? right : high;
     }
     *out = round(exp(at) * 1e4) / 1e4;
+    return status;
+}
+
+/* 1 where the best one makes the loss larger: with one wrong prediction Platt's target for it is a
+ * third, which can ask for more confidence in it. */
+static enum xt_status find_temperature(const struct group *group, double *out, struct xt_err *err)
+{
+    struct group plain = *group;
+    double before = 0;
+    double after = 0;
+    memcpy(plain.targets, exact, sizeof exact);
+    enum xt_status status = search_temperature(group, out, err);
+    if (!status)
+        status = loss_at(&plain, 1, &before, err);
+    if (!status)
+        status = loss_at(&plain, *out, &after, err);
+    if (!status && after > before)
+        *out = 1;
     return status;
 }
 

@@ -91,6 +91,29 @@ static void plates_have_a_temperature_for_each_length(void **state)
     xt_observations_clear(&seen);
 }
 
+static void a_temperature_never_makes_the_log_loss_larger(void **state)
+{
+    (void)state;
+    network.task = XT_TASK_CLASSES;
+    for (int wrong = 0; wrong < 4; wrong++) {
+        struct xt_observations seen;
+        struct xt_confidence found;
+        struct xt_err err;
+        assert_int_equal(xt_observations_init(&seen, &predictor, 90, &err), XT_OK);
+        for (int i = 0; i < 90; i++) {
+            const struct xt_decoded said = {.length = 7};
+            const float logit = i < wrong ? -0.5F : 6;
+            xt_observations_add(&seen, &(struct xt_answer){.index = (size_t)i,
+                                                           .said = &said,
+                                                           .logits = &logit,
+                                                           .right = i >= wrong});
+        }
+        assert_int_equal(xt_observations_calibrate(&seen, &found, &err), XT_OK);
+        assert_true(at(&seen, &found).nll <= at(&seen, NULL).nll);
+        xt_observations_clear(&seen);
+    }
+}
+
 static void no_more_predictions_are_held_than_fit(void **state)
 {
     (void)state;
@@ -327,6 +350,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_temperature_that_is_found_is_the_one_that_was_lost),
         cmocka_unit_test(plates_have_a_temperature_for_each_length),
+        cmocka_unit_test(a_temperature_never_makes_the_log_loss_larger),
         cmocka_unit_test(no_more_predictions_are_held_than_fit),
         cmocka_unit_test(reliability_is_counted_by_bins),
         cmocka_unit_test(the_bound_is_the_one_that_adding_up_finds),

@@ -546,6 +546,8 @@ int xtrain_send(struct xtrain *network, const struct xtrain_image *image,
 
 void xtrain_flush(struct xtrain *network)
 {
+    if (!network)
+        return;
     pthread_mutex_lock(&network->lock);
     network->flushed = network->sent;
     pthread_cond_signal(&network->to_worker);
@@ -556,11 +558,17 @@ void xtrain_flush(struct xtrain *network)
 
 int xtrain_ready(const struct xtrain_answer *answer)
 {
-    return atomic_load(&answer->is_there);
+    return !answer || atomic_load(&answer->is_there);
 }
 
 int xtrain_wait(struct xtrain_answer *answer, struct xtrain_error *error)
 {
+    if (!answer) {
+        struct xt_err err = {0};
+        xt_err_set(&err, XT_ERR_USAGE, "xtrain_wait needs an answer: this one is NULL");
+        xt_engine_fail(&err, error);
+        return XTRAIN_USAGE;
+    }
     if (!atomic_load(&answer->is_there)) {
         struct xtrain *engine = answer->of;
         pthread_mutex_lock(&engine->lock);

@@ -13,8 +13,9 @@
  * Nothing here may be used in a child after fork.
  *
  * Who owns what: xtrain_close and xtrain_answer_free release what xtrain_open, xtrain_send and
- * xtrain_read returned; both accept NULL. Arguments are not referenced after the call returns.
- * Texts are UTF-8, and live as long as the handle or answer that they come from.
+ * xtrain_read returned; both accept NULL, which all functions that return a status refuse.
+ * Arguments are not referenced after the call returns. Texts are UTF-8, and live as long as the
+ * handle or answer that they come from.
  *
  * Failures: functions return XTRAIN_OK (0) or an enum xtrain_status, and fill *error (may be NULL)
  * with a sentence; *out is then NULL. Nothing is printed: see xtrain_log.

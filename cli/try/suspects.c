@@ -98,13 +98,12 @@ static enum xt_status add_reads(struct xt_suspects *out, const struct xt_errors 
                                 struct xt_err *err)
 {
     enum xt_status status = XT_OK;
-    if (!out->reads)
+    if (!out->reads) {
         status = xt_mem_calloc(&out->reads, (size_t)reads->symbols, sizeof *out->reads,
                                "the counts", err);
-    if (status)
-        return status;
-    out->read_count = reads->symbols;
-    for (int i = 0; i < reads->symbols && !status; i++) {
+        out->read_count = status ? 0 : reads->symbols;
+    }
+    for (int i = 0; i < out->read_count && i < reads->symbols && !status; i++) {
         struct xt_str name = {0};
         if (!out->reads[i].name)
             status = xt_findings_name(reads, i, &name, err);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "cli/options/types.h"
 
 static const struct xt_command commands[XT_COMMAND_COUNT] = {
     [XT_COMMAND_TRAIN] =
@@ -383,4 +384,16 @@ const char *xt_command_meant(const char *word)
     for (int id = 0; id < XT_COMMAND_COUNT; id++)
         names[id] = commands[id].name;
     return xt_str_nearest(word, names, XT_COMMAND_COUNT);
+}
+
+enum xt_status xt_command_refuse(const char *word, struct xt_err *err)
+{
+    const char *near = xt_command_meant(word);
+    if (xt_command_is_group(word))
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "xtrain %s needs a subcommand; `xtrain %s --help` lists them", word,
+                          word);
+    return xt_err_set(err, XT_ERR_USAGE, "there is no command %s; %s%s%s", xt_show(word).text,
+                      near ? "did you mean " : "`xtrain help` lists them", near ? near : "",
+                      near ? "?" : "");
 }

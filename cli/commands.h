@@ -74,6 +74,8 @@ bool xt_command_is_group(const char *word);
 /* Suggests a command for an unknown word: a synonym from another program or the nearest spelling;
  * NULL for no suggestion. */
 const char *xt_command_meant(const char *word);
+/* XT_ERR_USAGE: there is no such command, with a suggestion; or the word is of a group. */
+enum xt_status xt_command_refuse(const char *word, struct xt_err *err);
 
 /* Each returns the exit status; main prints the error. */
 enum xt_status xt_cmd_train(struct xt_options *options, struct xt_err *err);

@@ -77,10 +77,7 @@ static enum xt_status unknown_command(const char *word, const struct xt_option_m
                           "there is no command %s; to begin with that folder of images write "
                           "xtrain try %s",
                           xt_show(word).text, xt_show(word).text);
-    const char *near = xt_command_meant(word);
-    return xt_err_set(err, XT_ERR_USAGE, "there is no command %s; %s%s%s", xt_show(word).text,
-                      near ? "did you mean " : "`xtrain help` lists them", near ? near : "",
-                      near ? "?" : "");
+    return xt_command_refuse(word, err);
 }
 
 /* A group name alone ("xtrain data"): --help lists its commands, otherwise an error says what is
@@ -99,10 +96,7 @@ static enum xt_status run_group(int argc, const char *const *argv,
     if (!status && asks)
         fputs(xt_str_get(&text), stdout);
     else if (!status)
-        status = xt_err_set(err, XT_ERR_USAGE,
-                            "xtrain %s needs a subcommand; `xtrain %s --help` "
-                            "lists them",
-                            argv[0], argv[0]);
+        status = xt_command_refuse(argv[0], err);
     xt_str_clear(&text);
     return status;
 }

@@ -106,7 +106,7 @@ static const struct xt_class_layer class_layers[] = {
 const struct xt_model_info xt_model_lprnet[] = {
     {
         .name = "lprnet",
-        .title = "LPRNet, licence plates",
+        .title = "LPRNet, license plates",
         .in_selftest = true,
         .height = 24,
         .width = 94,

@@ -27,7 +27,7 @@ while [ -e "runs/demo-$n" ]; do n=$((n + 1)); done
 run=runs/demo-$n
 unseen='synth:plates?count=1000&seed=3'
 
-echo 'xtrain demo: LPRNet from random weights to a licence plate reader, on plates made on the fly.'
+echo 'xtrain demo: LPRNet from random weights to a license plate reader, on plates made on the fly.'
 show "$xtrain" --model lprnet --out "$run"
 printf '\nReading 1000 plates that were used neither for training nor for choosing the weights:\n'
 show "$xtrain" eval --model lprnet --init "$run/best.safetensors" --data "$unseen" --show 8 | tee "$run/unseen.txt"

@@ -17,9 +17,7 @@ static enum xt_status find(const struct xt_options *options, int *id, struct xt_
     if (!status)
         *id = xt_schema_find(xt_str_get(&name));
     if (!status && *id == XT_SCHEMA_COUNT)
-        status = xt_err_set(err, XT_ERR_USAGE,
-                            "there is no command %s; `xtrain help` lists the commands",
-                            xt_show(xt_str_get(&name)).text);
+        status = xt_command_refuse(xt_str_get(&name), err);
     xt_str_clear(&name);
     return status;
 }

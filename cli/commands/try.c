@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -170,6 +171,57 @@ static enum xt_status choose_batch(struct try *t, struct xt_err *err)
     return status;
 }
 
+/* The share that the last training is evaluated on. */
+static double held_share(const struct try *t)
+{
+    return t->s->data.val_part > 0 ? t->s->data.val_part : VAL_PART;
+}
+
+static enum xt_status refuse_one_label(const struct try *t, const int *label, int length,
+                                       struct xt_err *err)
+{
+    struct xt_str text = {0};
+    char name[PATH_MAX];
+    t->set.source->class->name(t->set.source, 0, name, sizeof name);
+    enum xt_status status = xt_alphabet_decode(t->set.alphabet, label, length, &text, err);
+    if (!status)
+        status = xt_err_set(err, XT_ERR_DATA,
+                            "all %zu images have the label %s, such as %s; name each by what is "
+                            "written on it, or put images of classes into a folder a class",
+                            t->survey.count, xt_str_get(&text), name);
+    xt_str_clear(&text);
+    return status;
+}
+
+/* Plates that are all the same, or too few for a part to evaluate on, are seen before time is spent
+ * on them. */
+static enum xt_status check_labels(const struct try *t, struct xt_err *err)
+{
+    int label[2][XT_LABEL_MAX];
+    int length[2] = {0, 0};
+    const struct xt_source *source = t->set.source;
+    size_t differ = 0, held = 0;
+    enum xt_status status = XT_OK;
+    for (size_t i = 0; i < source->count && !status; i++) {
+        bool out = false;
+        int k = i > 0;
+        status = source->class->label(source, i, label[k], &length[k], err);
+        if (!status)
+            status = xt_source_holds_out(source, i, held_share(t), t->s->data.seed, &out, err);
+        held += out;
+        differ += k && (length[0] != length[1] ||
+                        memcmp(label[0], label[1], (size_t)length[0] * sizeof **label) != 0);
+    }
+    if (!status && t->set.alphabet && source->count > 1 && !differ)
+        return refuse_one_label(t, label[0], length[0], err);
+    if (!status && (!held || held == source->count))
+        status = xt_err_set(err, XT_ERR_DATA,
+                            "%s are too few: a part of %g for evaluation has %zu of them; add "
+                            "images, or give another --val-part or --seed",
+                            xt_count((long long)source->count, "image").text, held_share(t), held);
+    return status;
+}
+
 static enum xt_status look_at_images(struct try *t, struct xt_err *err)
 {
     struct xt_survey *survey = &t->survey;
@@ -185,7 +237,8 @@ static enum xt_status look_at_images(struct try *t, struct xt_err *err)
         return status;
     t->model = t->s->network.model ? t->s->network.model : t->set.alphabet ? "lprnet" : "resnet18";
     describe_images(t);
-    return choose_batch(t, err);
+    status = check_labels(t, err);
+    return status ? status : choose_batch(t, err);
 }
 
 /* ---- a few by heart, and the type ---- */
@@ -443,7 +496,7 @@ static enum xt_status judge_labels(struct try *t, struct xt_err *err)
 static enum xt_status train_all(struct try *t, struct xt_err *err)
 {
     struct xt_trained outcome;
-    double part = t->s->data.val_part > 0 ? t->s->data.val_part : VAL_PART;
+    double part = held_share(t);
     struct xt_line line = begin_line(t, t->images, "reader");
     xt_line_add(&line, "--val-part=%g", part);
     xt_line_add(&line, "--reject=%s", given(t, "reject") ? given(t, "reject") : "auto:0.99");
@@ -467,11 +520,12 @@ static enum xt_status train_all(struct try *t, struct xt_err *err)
 
 /* ---- the result ---- */
 
-/* Symbols or classes of which more images are wanted; *line gets the first of them. */
+/* Symbols or classes of which more images are wanted; *line gets the first of them. Networks that
+ * read little say nothing of them. */
 static void put_wanted(struct try *t, struct xt_str *line)
 {
     cJSON *list = xt_json_array(&t->json, t->said, "wanted");
-    for (int i = 0, named = 0; i < t->suspects.read_count && named < WANTED; i++) {
+    for (int i = 0, named = 0; t->judged && i < t->suspects.read_count && named < WANTED; i++) {
         const struct xt_read_count *read = &t->suspects.reads[i];
         if (read->seen == read->right)
             continue;
@@ -534,10 +588,14 @@ static void put_result(struct try *t, const char *wanted, const char *serve)
     else
         put_line(t, "labels", "not judged, see above");
     put_line(t, "wanted", "%s",
-             *wanted         ? wanted
-             : found->images ? "nothing that is read wrong"
-                             : "not known, as no label was judged");
-    put_line(t, "serve", "%s", serve);
+             *wanted     ? wanted
+             : t->judged ? "nothing that is read wrong"
+                         : "not known, as no label was judged");
+    if (t->held_right)
+        put_line(t, "serve", "%s", serve);
+    else
+        put_line(t, "serve",
+                 "not yet, as it reads nothing; more --max-time, --init WEIGHTS or images help");
 }
 
 static enum xt_status conclude(struct try *t, struct xt_err *err)
@@ -551,7 +609,7 @@ static enum xt_status conclude(struct try *t, struct xt_err *err)
     put_suspects(t, xt_json_array(&t->json, page, "suspects"));
     put_wanted(t, &wanted);
     put_result(t, xt_str_get(&wanted), xt_str_get(&serve));
-    xt_result_next(xt_str_get(&serve));
+    xt_result_next(t->held_right ? xt_str_get(&serve) : "xtrain help try");
     xt_json_text(&t->json, page, "unit", t->set.alphabet ? "characters" : "classes");
     xt_json_add(&t->json, page, "found", cJSON_Duplicate(t->said, true));
     if (!status && t->json.failed)

@@ -506,10 +506,7 @@ static enum xt_status no_command(const struct xt_options *options, struct xt_err
     char name[64] = "";
     for (int i = 0; i < options->argument_count && i < 2; i++)
         xt_str_append_to(name, sizeof name, "%s%s", *name ? " " : "", options->arguments[i]);
-    const char *near = xt_command_meant(name);
-    return xt_err_set(err, XT_ERR_USAGE, "there is no command %s; %s%s%s", xt_show(name).text,
-                      near ? "did you mean " : "`xtrain help` lists the commands", near ? near : "",
-                      near ? "?" : "");
+    return xt_command_refuse(name, err);
 }
 
 enum xt_status xt_cmd_help(struct xt_options *options, struct xt_err *err)

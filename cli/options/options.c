@@ -520,6 +520,7 @@ static enum xt_status read_run_text(struct xt_options *options, const char *path
  * NAME.yaml or configs/NAME.yaml. */
 static enum xt_status find_installed(struct xt_options *options, struct xt_err *err)
 {
+    bool found = false;
     static const char *const places[] = {"../share/xtrain/%s", "../share/xtrain/configs/%s",
                                          "../share/xtrain/configs/%s.yaml", "../configs/%s",
                                          "../configs/%s.yaml"};
@@ -528,22 +529,25 @@ static enum xt_status find_installed(struct xt_options *options, struct xt_err *
     if (!*config || **config == '/' || xt_file_exists(*config))
         return XT_OK;
     enum xt_status status = xt_file_program_folder(&folder, err);
-    for (size_t i = 0; !status && i < sizeof places / sizeof *places; i++) {
+    for (size_t i = 0; !status && !found && i < sizeof places / sizeof *places; i++) {
         struct xt_str name = {0};
         char *path = NULL;
         status = xt_str_printf(&name, err, places[i], *config);
         if (!status)
             status = xt_file_join(&path, folder, xt_str_get(&name), err);
-        bool found = !status && xt_file_exists(path);
+        found = !status && xt_file_exists(path);
         if (found)
             status = xt_options_keep(options, path, config, err);
         free(path);
         xt_str_clear(&name);
-        if (found)
-            break;
     }
     free(folder);
-    return status;
+    if (status || found)
+        return status;
+    return xt_err_set(err, XT_ERR_USAGE,
+                      "--config %s: there is no such file, and those that come with xtrain are "
+                      "lprnet and resnet50-cifar10",
+                      xt_show(*config).text);
 }
 
 /* The config file of the run that --resume PATH names, if it exists and --config is not given. */

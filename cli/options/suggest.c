@@ -28,6 +28,7 @@ static const struct {
     {"init", NULL, "pretrained pretrained-model weights checkpoint ckpt"},
     {"resume", "auto", "continue"},
     {"model", NULL, "arch net network"},
+    {"listen", "ADDRESS:PORT", "port host bind address"},
     {"data", NULL, "dataset data-dir data-path train train-dir train-data"},
     {"val", NULL, "val-dir val-data valid test-dir"},
     {"out", NULL, "output output-dir save-dir save-folder logdir"},

@@ -658,7 +658,7 @@
     document.title = 'try · xtrain';
     return [make('header', null, make('h1', null, found.data), make('a', { href: 'reader/report.html' }, 'the training')),
       rows(found.result, (item) => item.detail),
-      suspects.length ? section('Labels that look wrong', 'Read by a network that was trained on the other half of the images; the likeliest to be wrong first.',
+      suspects.length ? section('Labels that look wrong', 'Read by a network that was trained on the other half of the images; the likeliest to be wrong first. Pictures that are hard to read are among them: look before changing a label.',
         cards(suspects, (error) => error_card(error, unit))) : '',
       found.wanted.length ? section('What to photograph more of', null, rows(found.wanted, (item) => `${whole(item.correct)} of ${whole(item.count)} read right`)) : '',
       section('The stages', null, rows(found.stages, (item) => item.detail, (item) => duration(item.seconds)))];

@@ -33,7 +33,7 @@ has '"schema":{"name":"train","version":2}' '"run":"a"' '"accuracy":' '"seconds"
 "$xtrain" "${small[@]}" "${run[@]}" --seed 2 --ema 0.9 --jsonl --out b >lines 2>err
 keep train 0 lines && grep -q '"name":"progress"' lines && grep -q '"name":"evaluation"' lines || fail '--jsonl' "$(cat lines)"
 json 0 try "$images" --model lprnet --max-time 0.1s --threads 1 --out tried
-has '"stages":[{"name":"images","detail":"6 ' '"suspects":[]' '"next":"xtrain serve tried/reader"'
+has '"stages":[{"name":"images","detail":"6 ' '"suspects":[]' '"wanted":[]' '"next":"xtrain help try"'
 json 0 sweep --model lprnet --out sweeps lr=1e-4,1e-3
 json 0 eval a --data "$images" --show 2 --errors errors.jsonl
 has '"predictions":[{"path":"synth:plates #0","label":"' '"prediction":"' '"confidence":' '"accuracy":' '"seconds":'
@@ -82,6 +82,8 @@ json 0 version
 json 0 man eval
 json 0 schema predict
 has '"json_schema":{"$schema":"https://json-schema.org/draft/2020-12/schema"'
+json 2 schema data
+has 'xtrain data needs a subcommand; `xtrain data --help` lists them'
 json 0 completion bash
 json 0 train --model lprnet --print-config
 json 0 train --model lprnet --dry-run --threads 1

@@ -23,8 +23,8 @@ expect 2 'are both given; keep one' "$xtrain" eval run --init run
 expect 2 'eval takes one file of weights' "$xtrain" eval run run
 
 # The network, its symbols, and images for the ranges of int8 are known wherever they were to be named.
-expect 0 'LPRNet, licence plates: inference on random images of 94x24 in memory, 23 classes' "$xtrain" bench infer run --steps 1 --batch 1
-expect 0 'LPRNet, licence plates: training steps' "$xtrain" bench step run --steps 1 --batch 2
+expect 0 'LPRNet, license plates: inference on random images of 94x24 in memory, 23 classes' "$xtrain" bench infer run --steps 1 --batch 1
+expect 0 'LPRNet, license plates: training steps' "$xtrain" bench step run --steps 1 --batch 2
 expect 0 'to the first step' "$xtrain" bench start run --batch 1
 expect 2 'warmup is for XPUs' "$xtrain" warmup run --batch 1
 expect 2 'and "run" is weights; give them by --init' "$xtrain" --model run

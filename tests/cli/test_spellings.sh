@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What is understood though help spells it otherwise, and what a misspelt option is told.
 . tests/cli/common.sh
+configs=$PWD/configs
 cd "$tree"
 config=("$xtrain" --model lprnet --print-config)
 
@@ -53,6 +54,11 @@ expect 2 'not to serve; give the weights as an argument: xtrain serve WEIGHTS' "
 printf 'printconfig: true\n' >print.yaml
 expect 2 '"printconfig"; `xtrain train --help` lists them' "$xtrain" --config print.yaml
 expect 2 'no command "data chek"; did you mean data check?' "$xtrain" help data chek
+expect 2 'xtrain data needs a subcommand; `xtrain data --help` lists them' "$xtrain" schema data
+expect 2 'no command "evla"; did you mean eval?' "$xtrain" schema evla
+expect 2 'no option "--port"; use --listen ADDRESS:PORT' "$xtrain" serve w.pth --port 80
+expect 2 '--config "lprnett": there is no such file, and' "$xtrain" --config lprnett
+for name in "$configs"/*.yaml; do name=$(basename "$name" .yaml); grep -q "$name" <<<"$said" || fail "it does not name $name"; done
 expect 2 'no command "evla"; did you mean eval?' "$xtrain" man evla
 
 mkdir plates

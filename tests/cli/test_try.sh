@@ -34,6 +34,12 @@ printf 'sources:\n  - data: plates\n' >mix.yaml
 expect 2 'is a mixture; try each of its sources' "$xtrain" try mix.yaml
 mkdir bad && cp plates/京A00000_1.png bad/IMG-1.png
 expect 3 'IMG-1' "$xtrain" try bad
+cp bad/IMG-1.png bad/IMG-2.png
+expect 3 '(and 1 more like it); name each image by what is written on it' "$xtrain" try bad
+mkdir same && for i in 1 2 3; do cp plates/京A00000_1.png same/CAM_$i.png; done
+expect 3 'all 3 images have the label CAM, such as same/CAM_1.png; name each' "$xtrain" try same --max-time 1h
+cp plates/京A00000_1.png same/A1_1.png
+expect 3 '4 images are too few: a part of 0.0001 for evaluation has 0 of them' "$xtrain" try same --val-part 0.0001
 stops 75 'xtrain try is not resumed' TERM "${try[@]}" --max-time 1h --out stopped
 
 # Classes: the half of each, and networks of which little is known.

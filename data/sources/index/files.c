@@ -186,7 +186,11 @@ static enum xt_status refused_error(const struct xt_source_files *set, struct xt
     char more[64] = "";
     if (set->refused > 1)
         snprintf(more, sizeof more, " (and %zu more like it)", set->refused - 1);
-    return xt_err_set(err, XT_ERR_DATA, "%.900s%s", set->first_refused.text, more);
+    return xt_err_set(err, XT_ERR_DATA, "%.800s%s%s", set->first_refused.text, more,
+                      set->labels_named && set->refused > 1 && !set->base.count
+                          ? "; name each image by what is written on it, or put images of classes "
+                            "into a folder a class"
+                          : "");
 }
 
 enum xt_status xt_source_files_finish(struct xt_source_files *set, const char *where,
@@ -335,5 +339,6 @@ enum xt_status xt_source_files_add_named(struct xt_source_files *set, char *path
     const char *name = xt_file_name(path);
     if (set->form && set->form->label)
         return add_formed(set, path, name, err);
+    set->labels_named = true;
     return xt_source_files_add(set, path, name, strcspn(name, "_."), path, err);
 }

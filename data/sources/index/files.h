@@ -50,6 +50,7 @@ struct xt_source_files {
     size_t others;             /* files that are not samples */
     size_t unread;             /* of them, pictures of formats that are not read, by their names */
     char unread_ending[8];     /* of the first */
+    bool labels_named;         /* by the names of files in a folder */
     size_t refused;
     struct xt_err first_refused;
 };

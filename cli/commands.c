@@ -318,6 +318,7 @@ static const struct {
     {"fit", "train"},         {"check", "data check"},       {"split", "data split"},
     {"plot", "report"},       {"bench train", "bench step"}, {"show", "report"},
     {"pack", "data pack"},    {"benchmark", "bench step"},   {"info", "devices"},
+    {"download", "data get"}, {"resume", "train --resume"},  {"finetune", "train --init"},
 };
 
 static const struct {

@@ -171,6 +171,16 @@ struct xt_acceptance xt_acceptance_choose(const struct xt_reject_rule *rule,
 void xt_acceptance_describe(const struct xt_acceptance *a, const struct xt_reject_rule *rule,
                             char *out, size_t size)
 {
+    if (!a->accepted) {
+        snprintf(out, size, "none of %s accepted", xt_count((long long)a->images, "image").text);
+        if (rule->kind == XT_REJECT_AUTO)
+            xt_str_append_to(
+                out, size,
+                ": above no confidence are %.6g %% of the answers right; --reject none "
+                "accepts all",
+                100 * rule->value);
+        return;
+    }
     snprintf(out, size,
              "%zu of %s accepted, %zu of them right: at least %.2f %% with 95 %% "
              "confidence",

@@ -118,11 +118,11 @@ static enum xt_status load(struct xt_network *network, const struct xt_network_s
     char head[64];
     snprintf(head, sizeof head, "%s.", network->model->head ? network->model->head : "");
     /* A resumed run starts from its checkpoint. */
-    if (other_head && network->bn_before == XT_BN_AUTO)
+    int classes = xt_network_head_classes(network);
+    if (other_head && classes > 0 && network->bn_before == XT_BN_AUTO)
         xt_log_note("%s: its last layer %s has %d classes, the data has %d: it starts from random "
                     "weights, all others are loaded",
-                    network->weights_name, network->model->head, xt_network_head_classes(network),
-                    network->classes);
+                    network->weights_name, network->model->head, classes, network->classes);
     struct xt_params_view view = {params->values, params->stats};
     return xt_params_from_file(params, &network->device, &view, &network->weights,
                                network->weights_name, settings->init_partial,

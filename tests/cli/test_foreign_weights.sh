@@ -28,6 +28,9 @@ pth other/last.safetensors other.pth prefix=model.
 train=("$xtrain" "${small[@]}" --steps 1 --out next --resume auto)
 expect 3 'these look like weights of MobileNetV3' "${train[@]}" --init other.pth
 expect 3 '(--model mobilenet_v3_small)' "${train[@]}" --init other.pth
+expect 3 'these look like weights of LPRNet' "$xtrain" --model mobilenet_v3_small --data 'synth:shapes?count=4&seed=1' --image-size 32 \
+  --batch 4 --steps 1 --out shapes --init a.pth
+! grep -q 'its last layer' <<<"$said" || fail 'a last layer that is not in the file' "$said"
 expect 3 'too few to start from' "${train[@]}" --init other.pth --init-partial
 expect 3 'fits 0 of the network' "${train[@]}" --init other.pth --init-partial
 

@@ -27,5 +27,5 @@ expect 1 'the running statistics of the batch norms lag behind in so few steps; 
 # What was typed stays; what cannot be is refused.
 expect 0 'dropout: 0.5 ' "${train[@]}" --overfit 4 --dropout 0.5 --print-config
 expect 2 '--overfit 9: --data two has 2 images' "${train[@]}" --data two --overfit 9
-expect 2 'what --overfit takes of --data two has 1 image, fewer than one batch' "${train[@]}" --data two --overfit 1 --batch 2
+expect 2 'what --overfit takes of --data two has 1 image, fewer than one batch of 2; give --batch 1 or less' "${train[@]}" --data two --overfit 1 --batch 2
 expect 2 'was made with --overfit 4' "${train[@]}" --data 'synth:plates?count=50&seed=3' --batch 4 --resume auto --out learnt

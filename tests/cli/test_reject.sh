@@ -15,9 +15,9 @@ for i in {1..20}; do cp "$images/ycc_444.jpg" photos/$i.jpg; done
 # At the end of training: temperature, threshold, what it does, and the negatives that were held out.
 expect 0 'before temperature' "$xtrain" "${small[@]}" --threads 1 --steps 2 --val "$some" --negatives photos --reject 1 --out run
 grep -qE '^negatives: of [1-9][0-9]* that were not trained on 0 are answered, and ' <<<"$said" || fail 'no negatives' "$said"
-grep -qF 'rejected: what has less confidence than 1 (1); 0 of 12 images accepted' <<<"$said" || fail 'nothing rejected' "$said"
+grep -qF 'rejected: what has less confidence than 1 (1); none of 12 images accepted' <<<"$said" || fail 'nothing rejected' "$said"
 meta run/best.safetensors >said
-for key in temperature 'reject":"1"' 'reject_rule":"1"' 'reject_evidence":"0 of 12 images accepted'; do
+for key in temperature 'reject":"1"' 'reject_rule":"1"' 'reject_evidence":"none of 12 images accepted'; do
   grep -qF "\"$key" said || fail "no $key in the weights" "$(cat said)"
 done
 grep -q '"reliability":{"images":12,' run/report.json || fail 'the report has no reliability'
@@ -44,7 +44,7 @@ expect 0 'not calibrated' "$xtrain" eval run/last.safetensors --data "$some" --t
 expect 0 '(keep:0.5)' "$xtrain" eval run/last.safetensors --data "$some" --threads 1 --reject keep:0.5
 for type in f32 'int8 --calibrate photos'; do
   "$xtrain" export run run.onnx --type $type --quiet >/dev/null
-  grep -aq 'reject_evidence.*0 of 12 images accepted' run.onnx && grep -aq temperature run.onnx || fail "not in the ONNX file, $type"
+  grep -aq 'reject_evidence.*none of 12 images accepted' run.onnx && grep -aq temperature run.onnx || fail "not in the ONNX file, $type"
 done
 
 # A run's own rule was for its training; resumed, it is there again, and weights trained from these have none of it.

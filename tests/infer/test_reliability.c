@@ -262,6 +262,9 @@ static void too_few_images_promise_nothing_and_say_so(void **state)
     a = xt_acceptance_choose(&rule, outcomes, 100);
     assert_int_equal(a.accepted, 0);
     assert_true(a.threshold == 1);
+    xt_acceptance_describe(&a, &rule, text, sizeof text);
+    assert_string_equal(text, "none of 100 images accepted: above no confidence are 99.5 % of the "
+                              "answers right; --reject none accepts all");
 }
 
 /* ---- rules and metadata ---- */

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "cli/options/suggest.h"
+#include "data/image/image.h"
 #include "models/loaded.h"
 #include "models/recognise.h"
 #include "models/weights/weight_file.h"
@@ -210,6 +211,23 @@ static enum xt_status take_weights_of_model(struct xt_options *options, struct x
     return XT_OK;
 }
 
+/* The name of a network, or an image, where weights are expected. */
+static enum xt_status refuse_other(const struct xt_options *options, const char *init,
+                                   struct xt_err *err)
+{
+    const char *model = xt_file_exists(init) ? NULL : xt_options_model(options->models, init);
+    if (model)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "%s is a network, not a file of weights; --model %s names the network",
+                          xt_show(init).text, model);
+    if (xt_image_is_name(init))
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "%s is an image, but weights are expected here: a .safetensors or .pth "
+                          "file, or a run's folder",
+                          xt_show(init).text);
+    return XT_OK;
+}
+
 enum xt_status xt_options_take_weights(struct xt_options *options, struct xt_err *err)
 {
     struct xt_network_settings *network = &options->values.network;
@@ -223,6 +241,8 @@ enum xt_status xt_options_take_weights(struct xt_options *options, struct xt_err
                                   "--model names a network, and %s is weights; give them by --init",
                                   xt_show(network->model).text)
                      : take_weights_of_model(options, err);
+    if (!status && network->init)
+        status = refuse_other(options, network->init, err);
     if (!status && network->init)
         status = take_run(options, network->init, err);
     return status || network->model || !network->init || !needs_model

@@ -57,6 +57,8 @@ expect 2 'no command "data chek"; did you mean data check?' "$xtrain" help data 
 expect 2 'xtrain data needs a subcommand; `xtrain data --help` lists them' "$xtrain" schema data
 expect 2 'no command "evla"; did you mean eval?' "$xtrain" schema evla
 expect 2 'no command "resume"; did you mean train --resume?' "$xtrain" resume runs/a
+expect 2 '"LPRNet" is a network, not a file of weights; --model lprnet names' "$xtrain" predict LPRNet a.jpg
+expect 2 '"a.JPG" is an image, but weights are expected here' "$xtrain" predict a.JPG w.pth
 expect 2 'no option "--port"; use --listen ADDRESS:PORT' "$xtrain" serve w.pth --port 80
 expect 2 '--config "lprnett": there is no such file, and' "$xtrain" --config lprnett
 for name in "$configs"/*.yaml; do name=$(basename "$name" .yaml); grep -q "$name" <<<"$said" || fail "it does not name $name"; done

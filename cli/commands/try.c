@@ -54,6 +54,7 @@ try {
     bool judged;             /* they are worth naming */
     size_t held, held_right; /* held out of the training */
     char sure[192];          /* what is rejected of them */
+    bool rejects_all;
     /* what is said: the members of --json */
     cJSON *said, *stages;
     struct xt_json json;
@@ -511,6 +512,7 @@ static enum xt_status train_all(struct try *t, struct xt_err *err)
     const struct xt_reliability_report *sure = &outcome.reliability;
     t->held = sure->after.images ? sure->after.images : outcome.images;
     t->held_right = sure->after.images ? sure->after.right : outcome.right;
+    t->rejects_all = sure->after.images && !sure->acceptance.accepted;
     if (sure->after.images)
         xt_acceptance_describe(&sure->acceptance, &sure->rule, t->sure, sizeof t->sure);
     end_stage(t, "training", "%lld of %lld steps%s", (long long)outcome.state.step,
@@ -606,6 +608,8 @@ static enum xt_status conclude(struct try *t, struct xt_err *err)
     enum xt_status status = xt_str_printf(&serve, err, "xtrain serve ");
     if (!status)
         status = xt_str_append_word(&serve, path_in(t, "reader").text, err);
+    if (!status && t->rejects_all)
+        status = xt_str_printf(&serve, err, " --reject none");
     put_suspects(t, xt_json_array(&t->json, page, "suspects"));
     put_wanted(t, &wanted);
     put_result(t, xt_str_get(&wanted), xt_str_get(&serve));

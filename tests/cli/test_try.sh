@@ -49,6 +49,13 @@ expect 0 '16 images of 2 classes in classes, for mobilenet_v3_small; 0 bad, 14 d
   "$xtrain" try classes --model mobilenet_v3_small --image-size 32 --threads 1 --max-time 0.1s --out of-classes
 [ "$(grep -c /classes/a/ of-classes/half-a.txt)" = 4 ] || fail 'a class is not halved' "$(cat of-classes/half-a.txt)"
 
+# The same picture in two classes: right half of the time, and never sure.
+mkdir -p alike/{a,b}
+for i in {1..8}; do cp plates/京A00000_1.png alike/a/$i.png && cp plates/京A00000_1.png alike/b/$i.png; done
+expect 0 'serve     xtrain serve of-alike/reader --reject none' \
+  "$xtrain" try alike --model mobilenet_v3_small --image-size 32 --threads 1 --max-time 0.1s --seed 3 --out of-alike
+grep -q ' images accepted: above no confidence are 99 % of the answers right' <<<"$said" || fail 'what is accepted' "$said"
+
 [ -n "${XTRAIN_TEST_ALL:-}" ] || exit 0
 [ -d "$shared/data/plates" ] || { echo 'skipped: no shared data'; exit 77; }
 # 20 wrong labels, of each 42nd plate: one symbol that is another, or the label of another plate.

@@ -229,11 +229,11 @@ static void search(const struct steps *steps, struct string *out)
 static void align(const struct steps *steps, const struct string *string, int *states)
 {
     enum { STATES = 2 * XT_DECODE_MAX + 1 };
-    uint8_t back[XT_DECODE_MAX][STATES] = {{0}};
+    uint8_t back[XT_DECODE_MAX][STATES];
     double before[STATES];
     double after[STATES];
     int count = 2 * string->length + 1;
-    for (int s = 0; s < count; s++)
+    for (int s = 0; s < STATES; s++)
         before[s] = s == 0 ? 0 : -HUGE_VAL; /* as if in the first blank before the first step */
     for (int t = 0; t < steps->t; t++) {
         for (int s = 0; s < count; s++) {
@@ -305,6 +305,9 @@ enum xt_status xt_decode_confidence(const float *logits, int t, int classes, int
 {
     struct steps steps = {.logits = logits, .t = t, .classes = classes, .blank = blank};
     struct string string = {.length = out->length};
+    if (out->length < 0 || out->length > XT_DECODE_MAX)
+        return xt_err_set(err, XT_ERR_DATA, "an answer of %d symbols; there are at most %d",
+                          out->length, XT_DECODE_MAX);
     enum xt_status status = measure(&steps, err);
     memcpy(string.symbols, out->symbols, (size_t)out->length * sizeof *out->symbols);
     if (!status)

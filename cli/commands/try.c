@@ -34,8 +34,7 @@ enum { FEW = 8, BENCH_STEPS = 1, EVALUATIONS = 8, WANTED = 5, MAX_TIME = 600 };
 #define HALF_SHARE 0.22 /* each of two */
 #define TRAINING_SHARE 0.44
 
-struct
-try {
+struct trial {
     const struct xt_options *options;
     const struct xt_settings *s;
     const char *images; /* as named */
@@ -63,7 +62,7 @@ try {
 struct path {
     char text[PATH_MAX];
 };
-static struct path path_in(const struct try *t, const char *name)
+static struct path path_in(const struct trial *t, const char *name)
 {
     struct path path;
     snprintf(path.text, sizeof path.text, "%s/%s", t->out, name);
@@ -78,9 +77,9 @@ static void print(const char *name, const char *text)
 }
 
 /* Ends a stage with a sentence on it. */
-static void end_stage(struct try *t, const char *name, const char *format, ...)
+static void end_stage(struct trial *t, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static void end_stage(struct try *t, const char *name, const char *format, ...)
+static void end_stage(struct trial *t, const char *name, const char *format, ...)
 {
     char text[1024];
     va_list arguments;
@@ -98,20 +97,20 @@ static void end_stage(struct try *t, const char *name, const char *format, ...)
 }
 
 /* The seconds for a stage, where the stages after it have the shares `after`. */
-static double time_for(const struct try *t, double share, double after)
+static double time_for(const struct trial *t, double share, double after)
 {
     double left = t->end - xt_thread_seconds();
     return left > 0 ? left * share / (share + after) : 0;
 }
 
 /* What was given for an option; NULL: nothing. */
-static const char *given(const struct try *t, const char *name)
+static const char *given(const struct trial *t, const char *name)
 {
     return t->options->origins[xt_option_index(xt_option_find(name))].given;
 }
 
 /* Trains, and takes the rate from it: it is that of this batch, with loading. */
-static enum xt_status train(struct try *t, const struct xt_line *line, bool resumes,
+static enum xt_status train(struct trial *t, const struct xt_line *line, bool resumes,
                             struct xt_trained *out, struct xt_err *err)
 {
     enum xt_status status = xt_trained_run(out, line, t->options, resumes, err);
@@ -132,7 +131,7 @@ static size_t count_uncut(const struct xt_survey *survey)
     return count;
 }
 
-static void describe_images(struct try *t)
+static void describe_images(struct trial *t)
 {
     const struct xt_survey *survey = &t->survey;
     char more[512] = "";
@@ -156,7 +155,7 @@ static void describe_images(struct try *t)
 }
 
 /* That of the recipe, or less, so that a half of few images has some steps. */
-static enum xt_status choose_batch(struct try *t, struct xt_err *err)
+static enum xt_status choose_batch(struct trial *t, struct xt_err *err)
 {
     struct xt_line line = {.count = 0};
     struct xt_options options;
@@ -173,12 +172,12 @@ static enum xt_status choose_batch(struct try *t, struct xt_err *err)
 }
 
 /* The share that the last training is evaluated on. */
-static double held_share(const struct try *t)
+static double held_share(const struct trial *t)
 {
     return t->s->data.val_part > 0 ? t->s->data.val_part : VAL_PART;
 }
 
-static enum xt_status refuse_one_label(const struct try *t, const int *label, int length,
+static enum xt_status refuse_one_label(const struct trial *t, const int *label, int length,
                                        struct xt_err *err)
 {
     struct xt_str text = {0};
@@ -196,7 +195,7 @@ static enum xt_status refuse_one_label(const struct try *t, const int *label, in
 
 /* Plates that are all the same, or too few for a part to evaluate on, are seen before time is spent
  * on them. */
-static enum xt_status check_labels(const struct try *t, struct xt_err *err)
+static enum xt_status check_labels(const struct trial *t, struct xt_err *err)
 {
     int label[2][XT_LABEL_MAX];
     int length[2] = {0, 0};
@@ -223,7 +222,7 @@ static enum xt_status check_labels(const struct try *t, struct xt_err *err)
     return status;
 }
 
-static enum xt_status look_at_images(struct try *t, struct xt_err *err)
+static enum xt_status look_at_images(struct trial *t, struct xt_err *err)
 {
     struct xt_survey *survey = &t->survey;
     enum xt_status status = xt_image_set_open_whole(&t->set, t->s, t->images, "try", err);
@@ -245,7 +244,7 @@ static enum xt_status look_at_images(struct try *t, struct xt_err *err)
 /* ---- a few by heart, and the type ---- */
 
 /* The line of a training on `data` into OUT/`name`. */
-static struct xt_line begin_line(const struct try *t, const char *data, const char *name)
+static struct xt_line begin_line(const struct trial *t, const char *data, const char *name)
 {
     struct xt_line line = {.count = 0};
     xt_line_add_given(&line, t->options);
@@ -257,7 +256,7 @@ static struct xt_line begin_line(const struct try *t, const char *data, const ch
     return line;
 }
 
-static enum xt_status learn_few(struct try *t, struct xt_err *err)
+static enum xt_status learn_few(struct trial *t, struct xt_err *err)
 {
     struct xt_trained few;
     double seconds = time_for(t, FEW_SHARE, 1 - FEW_SHARE);
@@ -289,7 +288,7 @@ static enum xt_status learn_few(struct try *t, struct xt_err *err)
     return XT_OK;
 }
 
-static enum xt_status time_type(const struct try *t, const char *amp, double *rate,
+static enum xt_status time_type(const struct trial *t, const char *amp, double *rate,
                                 struct xt_err *err)
 {
     struct xt_options options;
@@ -313,7 +312,7 @@ static enum xt_status time_type(const struct try *t, const char *amp, double *ra
 }
 
 /* Times the types that the device computes in, and takes the fastest. */
-static enum xt_status choose_type(struct try *t, struct xt_err *err)
+static enum xt_status choose_type(struct trial *t, struct xt_err *err)
 {
     double f32 = 0, bf16 = 0;
     /* Of each: three to warm up, one that is timed, and its convolutions. */
@@ -347,7 +346,7 @@ static enum xt_status choose_type(struct try *t, struct xt_err *err)
 
 /* All plates with one label are in the same half; of each class half of the images are, or in both
  * its only one (2). */
-static enum xt_status choose_half(const struct try *t, size_t index, size_t *seen, int *half,
+static enum xt_status choose_half(const struct trial *t, size_t index, size_t *seen, int *half,
                                   struct xt_err *err)
 {
     int label[XT_LABEL_MAX];
@@ -365,7 +364,7 @@ static enum xt_status choose_half(const struct try *t, size_t index, size_t *see
     return status;
 }
 
-static enum xt_status list_halves(const struct try *t, size_t *seen, struct xt_str halves[2],
+static enum xt_status list_halves(const struct trial *t, size_t *seen, struct xt_str halves[2],
                                   struct xt_err *err)
 {
     enum xt_status status = XT_OK;
@@ -383,7 +382,7 @@ static enum xt_status list_halves(const struct try *t, size_t *seen, struct xt_s
 
 static const char *const half_lists[] = {"half-a.txt", "half-b.txt"};
 
-static enum xt_status write_halves(const struct try *t, struct xt_err *err)
+static enum xt_status write_halves(const struct trial *t, struct xt_err *err)
 {
     struct xt_str halves[2] = {{0}, {0}};
     size_t *seen = NULL;
@@ -402,7 +401,7 @@ static enum xt_status write_halves(const struct try *t, struct xt_err *err)
 
 /* As many steps as are usual, or fit; false: not even an epoch does. Recipes from random weights
  * are for large sets: few images are varied and seen often. */
-static bool add_length(const struct try *t, struct xt_line *line, double images, double seconds)
+static bool add_length(const struct trial *t, struct xt_line *line, double images, double seconds)
 {
     enum { FROM_RANDOM = 200, FINE_TUNING = 40 };
     const double loading = 0.8; /* and evaluation, which the timed steps are without */
@@ -424,7 +423,7 @@ static bool add_length(const struct try *t, struct xt_line *line, double images,
 }
 
 /* Judges the labels of `data` by the weights in the folder of a run. */
-static enum xt_status judge(struct try *t, const char *run, const char *data, struct xt_err *err)
+static enum xt_status judge(struct trial *t, const char *run, const char *data, struct xt_err *err)
 {
     struct xt_options options;
     struct xt_line line = {.count = 0};
@@ -441,7 +440,7 @@ static enum xt_status judge(struct try *t, const char *run, const char *data, st
 }
 
 /* Trains on one half and judges the labels of the other. */
-static enum xt_status judge_half(struct try *t, int half, bool *fits, struct xt_err *err)
+static enum xt_status judge_half(struct trial *t, int half, bool *fits, struct xt_err *err)
 {
     static const char *const runs[] = {"half-a", "half-b"};
     struct xt_trained outcome;
@@ -457,7 +456,7 @@ static enum xt_status judge_half(struct try *t, int half, bool *fits, struct xt_
     return status;
 }
 
-static enum xt_status judge_labels(struct try *t, struct xt_err *err)
+static enum xt_status judge_labels(struct trial *t, struct xt_err *err)
 {
     bool fits = true;
     const struct xt_suspects *found = &t->suspects;
@@ -494,7 +493,7 @@ static enum xt_status judge_labels(struct try *t, struct xt_err *err)
 
 /* ---- training ---- */
 
-static enum xt_status train_all(struct try *t, struct xt_err *err)
+static enum xt_status train_all(struct trial *t, struct xt_err *err)
 {
     struct xt_trained outcome;
     double part = held_share(t);
@@ -524,7 +523,7 @@ static enum xt_status train_all(struct try *t, struct xt_err *err)
 
 /* Symbols or classes of which more images are wanted; *line gets the first of them. Networks that
  * read little say nothing of them. */
-static void put_wanted(struct try *t, struct xt_str *line)
+static void put_wanted(struct trial *t, struct xt_str *line)
 {
     cJSON *list = xt_json_array(&t->json, t->said, "wanted");
     for (int i = 0, named = 0; t->judged && i < t->suspects.read_count && named < WANTED; i++) {
@@ -542,7 +541,7 @@ static void put_wanted(struct try *t, struct xt_str *line)
 }
 
 /* In --json; the page has them as they were found. */
-static void put_suspects(struct try *t, cJSON *page)
+static void put_suspects(struct trial *t, cJSON *page)
 {
     cJSON *list = xt_json_array(&t->json, t->said, "suspects");
     for (size_t i = 0; t->judged && i < t->suspects.suspect; i++) {
@@ -559,9 +558,9 @@ static void put_suspects(struct try *t, cJSON *page)
 }
 
 /* A line of the result. */
-static void put_line(struct try *t, const char *name, const char *format, ...)
+static void put_line(struct trial *t, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static void put_line(struct try *t, const char *name, const char *format, ...)
+static void put_line(struct trial *t, const char *name, const char *format, ...)
 {
     char text[2 * PATH_MAX + 256];
     va_list arguments;
@@ -575,7 +574,7 @@ static void put_line(struct try *t, const char *name, const char *format, ...)
     print(name, text);
 }
 
-static void put_result(struct try *t, const char *wanted, const char *serve)
+static void put_result(struct trial *t, const char *wanted, const char *serve)
 {
     const struct xt_suspects *found = &t->suspects;
     double accuracy = t->held ? (double)t->held_right / (double)t->held : 0;
@@ -600,7 +599,7 @@ static void put_result(struct try *t, const char *wanted, const char *serve)
                  "not yet, as it reads nothing; more --max-time, --init WEIGHTS or images help");
 }
 
-static enum xt_status conclude(struct try *t, struct xt_err *err)
+static enum xt_status conclude(struct trial *t, struct xt_err *err)
 {
     struct xt_str wanted = {0};
     struct xt_str serve = {0};
@@ -630,7 +629,7 @@ static enum xt_status conclude(struct try *t, struct xt_err *err)
 /* ---- the command ---- */
 
 /* --out, or the first of runs/try-NAME, runs/try-NAME-2 and on that does not exist. */
-static enum xt_status choose_folder(struct try *t, struct xt_err *err)
+static enum xt_status choose_folder(struct trial *t, struct xt_err *err)
 {
     char *whole = realpath(t->images, NULL);
     const char *out = t->s->record.out;
@@ -644,9 +643,9 @@ static enum xt_status choose_folder(struct try *t, struct xt_err *err)
     return XT_OK;
 }
 
-static enum xt_status run(struct try *t, struct xt_err *err)
+static enum xt_status run(struct trial *t, struct xt_err *err)
 {
-    static enum xt_status (*const stages[])(struct try * t, struct xt_err * err) = {
+    static enum xt_status (*const stages[])(struct trial * t, struct xt_err * err) = {
         choose_folder, look_at_images, learn_few, choose_type, judge_labels, train_all};
     enum xt_status status = XT_OK;
     for (size_t i = 0; i < sizeof stages / sizeof *stages && !status; i++) {
@@ -677,7 +676,7 @@ enum xt_status xt_cmd_try(struct xt_options *options, struct xt_err *err)
     struct xt_err own;
     double now = xt_thread_seconds();
     double limit = options->values.run.max_time;
-    struct try t = {
+    struct trial t = {
         .options = options,
         .s = &options->values,
         .images = options->arguments[0],

@@ -15,10 +15,11 @@ static void check_value(const struct xt_option *option, const char *text)
     union {
         double real;
         const char *text;
-        int64_t number;
+        unsigned char bytes[64];
     } value = {0};
     struct xt_err err = {0};
     struct xt_str first = {0};
+    assert(option->type->size <= sizeof value);
     if (option->type->parse(option, "key", text, &value, &err)) {
         assert(*err.text && err.status == XT_ERR_USAGE);
         return;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "data/sources/index/files.h"
 #include "data/sources/registry.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -50,7 +51,7 @@ static void open_as(const char *path, enum xt_task task, bool labels_optional,
     struct xt_decoder decoder = {0};
     struct xt_sample sample = {0};
     struct xt_err err;
-    if (!xt_source_tar.open(&source, path, &options, &err)) {
+    if (!xt_source_files_open(&source, xt_source_tar.fill, path, &options, &err)) {
         for (size_t i = 0; i < source->count; i++) {
             char name[256];
             source->class->name(source, i, name, sizeof name);

@@ -95,7 +95,7 @@ TOOLS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out tests/support.c,$(wi
 SUPPORT := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/support.c))
 FUZZERS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
 
-.PHONY: all deps deps-check demo test test-all check install uninstall bundle wheel deb clean help tests fuzzers fuzz-libs FORCE
+.PHONY: all deps deps-check demo test fuzz test-all check install uninstall bundle wheel deb clean help tests fuzzers fuzz-libs FORCE
 # MPI, where `mpicc` is there: the program loads it where it is one of several processes. The compiler is ours, with the
 # flags that mpicc would give it.
 MPICC ?= mpicc
@@ -231,8 +231,12 @@ ifeq ($(SAN),)
 test:
 	@scripts/deps.sh
 	@$(MAKE) -k all tests || true
+	@scripts/run-tests.sh --jobs 3 $(TESTS) $(TEST_SCRIPTS) $(GOLDEN_RUN)
+
+fuzz:
+	@scripts/deps.sh
 	+@$(FUZZ_MAKE) || true
-	@scripts/run-tests.sh --jobs 3 --fuzz-seconds 2 $(TESTS) $(TEST_SCRIPTS) $(GOLDEN_RUN) $(FUZZ_RUN)
+	@scripts/run-tests.sh --jobs 3 --fuzz-seconds 2 $(FUZZ_RUN)
 
 THREADED_TESTS := $(addprefix $(BUILD)/san-thread/tests/,data/test_loader data/test_cached_files data/test_cache infer/test_feed \
   infer/test_session)
@@ -325,7 +329,8 @@ clean:
 #: make deps-check  what `make check` and the fuzzers need: clang and its tools
 #: make fuzz-libs   the image libraries built for the fuzzers, from Debian's source packages
 #: make demo        deps, make, and a first training run with plates that the program draws
-#: make test        every test; the last line counts them
+#: make test        every test of this machine; the last line counts them
+#: make fuzz        two seconds of each fuzzer (after `make deps-check`)
 #: make test-all    the long ones too: fuzzing, sanitizers, mutants
 #: make test-xpu    the XPU path on doubles of an Intel GPU (after `make deps XPU=1`)
 #: make test-mpi    training by several processes (it fetches MPI where that is missing)

@@ -32,15 +32,18 @@ struct xt_image_digest xt_source_digest_image(const struct xt_source *source, si
     const uint8_t *bytes = NULL;
     size_t size = 0;
     struct xt_sample sample = {.label_length = 0};
-    if (xt_source_bytes(source, index, decoder, &bytes, &size, NULL) ||
-        (!bytes && source->class->read(source, index, NULL, decoder, &sample, NULL)))
-        return (struct xt_image_digest){.unreadable = true};
-    if (!bytes) {
-        const struct xt_image *image = &sample.picture.image;
+    struct xt_image *image = &sample.picture.image;
+    struct xt_image_digest out = {.unreadable = true};
+    bool readable = !xt_source_bytes(source, index, decoder, &bytes, &size, NULL) &&
+                    (bytes || !source->class->read(source, index, NULL, decoder, &sample, NULL));
+    if (readable && !bytes) {
         bytes = image->pixels;
         size = (size_t)image->width * (size_t)image->height * 3;
     }
-    return (struct xt_image_digest){.hash = xt_sha256(bytes, size), .bytes = size};
+    if (readable)
+        out = (struct xt_image_digest){.hash = xt_sha256(bytes, size), .bytes = size};
+    xt_image_clear(image);
+    return out;
 }
 
 struct xt_sha256_text xt_source_digest(const struct xt_source *source)

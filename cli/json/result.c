@@ -17,6 +17,9 @@ static struct {
     enum xt_command_id command;
     cJSON *object;
     FILE *out; /* the real standard output, while text is collected */
+    /* Where it is collected. It stays open: C++'s runtime, if a GPU's libraries load it meanwhile,
+     * has it for the standard output, and flushes it when the process ends. */
+    FILE *collected;
     char *text;
     size_t size;
     char next[1024];
@@ -32,11 +35,12 @@ void xt_result_begin(enum xt_command_id command, enum xt_result_form form)
     if (!result.object ||
         !cJSON_AddItemToObject(result.object, "schema", xt_schema_mark((int)command)))
         result.failed = true;
-    FILE *text = form == XT_RESULT_JSON ? open_memstream(&result.text, &result.size) : NULL;
-    if (!text)
+    if (form == XT_RESULT_JSON)
+        result.collected = open_memstream(&result.text, &result.size);
+    if (!result.collected)
         return;
     result.out = stdout;
-    stdout = text;
+    stdout = result.collected;
 }
 
 bool xt_result_is_json(void)
@@ -184,10 +188,9 @@ bool xt_result_end(enum xt_status status, const struct xt_err *err)
     if (!xt_result_is_json())
         return true;
     if (result.out) {
-        bool fine = fclose(stdout) == 0;
+        result.failed |= fflush(stdout) != 0;
         stdout = result.out;
         result.out = NULL;
-        result.failed |= !fine;
     }
     complete(status, err);
     check((int)result.command, result.object);
@@ -198,7 +201,6 @@ bool xt_result_end(enum xt_status status, const struct xt_err *err)
         xt_result_last_words("", "out of memory", XT_ERR_MEMORY);
     cJSON_free(text);
     cJSON_Delete(result.object);
-    free(result.text);
     result.object = NULL;
     result.form = XT_RESULT_TEXT;
     return text || result.mute;

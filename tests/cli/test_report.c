@@ -3,7 +3,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "cli/json/result.h"
 #include "cli/report.h"
 
 static void assert_printed(struct xt_report *report, enum xt_report_form form, const char *wanted)
@@ -174,6 +176,32 @@ static void describing_goes_on_without_a_report(void **state)
     xt_report_destroy(NULL);
 }
 
+/* As C++'s runtime does when the process ends. */
+static void what_was_standard_output_while_text_was_collected_may_be_flushed(void **state)
+{
+    (void)state;
+    FILE *before = stdout;
+    const struct xt_err none = {.status = XT_OK};
+    xt_result_begin(XT_COMMAND_VERSION, XT_RESULT_JSON);
+    FILE *meanwhile = stdout;
+    xt_result_mute();
+    assert_ptr_not_equal(meanwhile, before);
+    fputs("text", meanwhile);
+    assert_true(xt_result_end(XT_OK, &none));
+    assert_ptr_equal(stdout, before);
+    /* Were it closed, one of these would have its memory. */
+    enum { SIZES = 128 };
+    void *others[SIZES];
+    for (size_t i = 0; i < SIZES; i++) {
+        others[i] = malloc(16 * (i + 1));
+        assert_non_null(others[i]);
+        memset(others[i], 0xff, 16 * (i + 1));
+    }
+    assert_int_equal(fflush(meanwhile), 0);
+    for (size_t i = 0; i < SIZES; i++)
+        free(others[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -183,6 +211,7 @@ int main(void)
         cmocka_unit_test(names_from_outside_are_one_line_and_valid_json),
         cmocka_unit_test(what_could_not_be_described_is_not_printed),
         cmocka_unit_test(describing_goes_on_without_a_report),
+        cmocka_unit_test(what_was_standard_output_while_text_was_collected_may_be_flushed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,7 +85,7 @@ say selftest selftest --xpu --small
 say warmup warmup "${small[@]}" --xpu
 say train "${small[@]}" --data "$images" --xpu --steps "${XTRAIN_FIRST_RUN_STEPS:-100}" --out run
 say verify verify run
-say eval eval "${small[@]}" --init run/last.safetensors --data 'synth:plates?count=64&seed=2' --xpu
-say bench bench step "${small[@]}" --why --xpu
+say eval eval "${small[@]}" --init run/last.safetensors --data "synth:plates?count=${XTRAIN_FIRST_RUN_IMAGES:-64}&seed=2" --xpu
+say bench bench step "${small[@]}" --why --xpu --steps "${XTRAIN_FIRST_RUN_STEPS:-12}"
 [ "$wrong" = 0 ] || finish 1 "first-run: $wrong of 10 commands did not end well; summary.txt in the archive says which"
 finish 0 'first-run: all ten commands ended well'

@@ -264,3 +264,14 @@ void xt_str_append_to(char *text, size_t size, const char *format, ...)
     vsnprintf(text + used, size - used, format, args);
     va_end(args);
 }
+
+void xt_str_append_json(char *text, size_t size, const char *more)
+{
+    size_t at = strlen(text);
+    for (; *more && at + 3 < size; more++) {
+        if (*more == '"' || *more == '\\')
+            text[at++] = '\\';
+        text[at++] = (unsigned char)*more < ' ' ? ' ' : *more;
+    }
+    text[at] = '\0';
+}

@@ -80,5 +80,8 @@ bool xt_str_ends(const char *text, const char *suffix);
 /* Appends to the text in a buffer of `size` bytes, truncating. */
 void xt_str_append_to(char *text, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Likewise, UTF-8 as a JSON string without its quotes; control characters become blanks.
+ * Async-signal-safe. */
+void xt_str_append_json(char *text, size_t size, const char *more);
 
 #endif

@@ -118,18 +118,6 @@ static const char *device_of(const struct xt_device_loss *loss)
     return *name ? name : loss->settings->device.name;
 }
 
-/* As a JSON string, without its quotes. Async-signal-safe. */
-static void append_json(char *out, size_t size, const char *text)
-{
-    size_t at = strlen(out);
-    for (; *text && at + 3 < size; text++) {
-        if (*text == '"' || *text == '\\')
-            out[at++] = '\\';
-        out[at++] = (unsigned char)*text < ' ' ? ' ' : *text;
-    }
-    out[at] = '\0';
-}
-
 /* The JSON object of --json when the full report can no longer be written. */
 static void put_json(const struct xt_device_loss *loss, const char *why)
 {
@@ -138,7 +126,7 @@ static void put_json(const struct xt_device_loss *loss, const char *why)
     snprintf(members, sizeof members, "%s\"step\":%" PRId64 ",\"exit_reason\":\"", loss->json,
              xt_trainer_summary(loss->trainer).state.step);
     xt_str_escape_bytes(why, utf8, sizeof utf8);
-    append_json(members, sizeof members - 4, utf8);
+    xt_str_append_json(members, sizeof members - 4, utf8);
     xt_str_append_to(members, sizeof members, "\",");
     if (*loss->json)
         xt_result_last_words(members, why, XT_ERR_DEVICE);
@@ -175,7 +163,7 @@ static void begin_json(struct xt_device_loss *loss)
         return;
     xt_str_escape_bytes(run->folder->path, path, sizeof path);
     xt_str_append_to(loss->json, sizeof loss->json, "\"run\":\"");
-    append_json(loss->json, sizeof loss->json - 64, path);
+    xt_str_append_json(loss->json, sizeof loss->json - 64, path);
     xt_str_append_to(loss->json, sizeof loss->json, "\",\"steps\":%" PRId64 ",", run->plan.steps);
 }
 

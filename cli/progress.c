@@ -10,6 +10,22 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/system/thread.h"
+#include "train/trainer.h"
+
+struct xt_progress_state xt_progress_of(const struct xt_train_progress *p)
+{
+    return (struct xt_progress_state){
+        .epoch = p->epoch,
+        .epochs = p->epochs,
+        .step = p->step,
+        .steps = p->steps,
+        .loss = p->loss,
+        .lr = p->lr,
+        .images_per_s = p->images_per_s,
+        .seconds_left = p->seconds_left,
+        .wait = p->wait,
+    };
+}
 
 static const double live_interval = 0.1;
 

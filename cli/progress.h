@@ -36,6 +36,10 @@ struct xt_progress_state {
     const struct xt_monitor_figures *device; /* NULL: omitted */
 };
 
+/* Of a training, without skipped steps and device. */
+struct xt_train_progress;
+struct xt_progress_state xt_progress_of(const struct xt_train_progress *p);
+
 /* Formats "epoch 3/10 step 120/1400 loss 0.1234 lr 1.2e-3 412 img/s 2:13 left wait 0 % 3.2/17.2 GB
  * 97 % busy 120 W 2100 MHz" into `text`. A line longer than `columns` drops its least important
  * parts in order: frequency, power, learning rate, waiting, skipped steps, epoch, busy, memory, and

@@ -113,19 +113,9 @@ static void show_progress(void *context, const struct xt_train_progress *p)
     if (!view->started && !view->silent)
         show_start(view);
     view->started = true;
-    struct xt_progress_state state = {
-        .epoch = p->epoch,
-        .epochs = p->epochs,
-        .step = p->step,
-        .steps = p->steps,
-        .loss = p->loss,
-        .lr = p->lr,
-        .images_per_s = p->images_per_s,
-        .seconds_left = p->seconds_left,
-        .wait = p->wait,
-        .skipped = p->skipped,
-        .device = p->device,
-    };
+    struct xt_progress_state state = xt_progress_of(p);
+    state.skipped = p->skipped;
+    state.device = p->device;
     xt_progress_show(&view->progress, &state, xt_thread_seconds(), p->step == p->steps);
     if (view->settings->output.jsonl)
         put_progress(view, p);
@@ -220,18 +210,6 @@ static enum xt_status describe_run(const struct xt_options *options,
     xt_log_result(out, "saving to %s", run->folder->path);
     fflush(out);
     xt_str_clear(&recipe);
-    return status;
-}
-
-/* Saves the settings beside the results, as a file that --config takes and --resume reads. */
-static enum xt_status save_settings(const struct xt_options *options, struct xt_trainer *trainer,
-                                    struct xt_err *err)
-{
-    struct xt_str text = {0};
-    enum xt_status status = xt_options_print_run(options, &text, err);
-    if (!status)
-        status = xt_trainer_save_settings(trainer, text.data, text.length, err);
-    xt_str_clear(&text);
     return status;
 }
 
@@ -675,7 +653,7 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
         status = xt_trainer_open_run(trainer, err);
     summary = xt_trainer_summary(trainer);
     if (!status && xt_ranks_is_first(s->ranks))
-        status = save_settings(options, trainer, err);
+        status = xt_options_save_run(options, trainer, err);
     if (!status)
         status = xt_device_loss_open_folder(loss, err);
     xt_cli_ranks_compare(s->ranks);

@@ -206,34 +206,22 @@ bool xt_result_end(enum xt_status status, const struct xt_err *err)
     return text || result.mute;
 }
 
-/* As a JSON string, without its quotes. */
-static void append_escaped(char *out, size_t size, const char *text)
-{
-    size_t at = strlen(out);
-    for (; *text && at + 3 < size; text++) {
-        if (*text == '"' || *text == '\\')
-            out[at++] = '\\';
-        out[at++] = (unsigned char)*text < ' ' ? ' ' : *text;
-    }
-    out[at] = '\0';
-}
-
 void xt_result_last_words(const char *members, const char *error, enum xt_status status)
 {
     char text[8192] = "{\"schema\":{\"name\":\"";
     char utf8[2048];
     if (!xt_result_is_json() || result.mute)
         return;
-    append_escaped(text, sizeof text, xt_schema_name((int)result.command));
+    xt_str_append_json(text, sizeof text, xt_schema_name((int)result.command));
     char *blank = strchr(text, ' ');
     if (blank)
         *blank = '-';
     xt_str_append_to(text, sizeof text, "\",\"version\":%d},%.4096s\"error\":\"", XT_SCHEMA_VERSION,
                      members);
     xt_str_escape_bytes(error, utf8, sizeof utf8);
-    append_escaped(text, sizeof text - 64, utf8);
+    xt_str_append_json(text, sizeof text - 64, utf8);
     xt_str_append_to(text, sizeof text, *result.next ? "\",\"next\":\"" : "\",\"next\":null");
-    append_escaped(text, sizeof text - 64, result.next);
+    xt_str_append_json(text, sizeof text - 64, result.next);
     xt_str_append_to(text, sizeof text, "%s,\"exit_code\":%d}\n", *result.next ? "\"" : "",
                      (int)status);
     size_t length = strlen(text);

@@ -53,6 +53,10 @@ enum xt_status xt_options_find_weights(struct xt_options *options, struct xt_err
 /* Writes the settings of the command as a config file, each line with a comment on its source. */
 enum xt_status xt_options_print(const struct xt_options *options, struct xt_str *out,
                                 struct xt_err *err);
+/* Saves them beside a run's results, as a file that --config takes and --resume reads. */
+struct xt_trainer;
+enum xt_status xt_options_save_run(const struct xt_options *options, struct xt_trainer *trainer,
+                                   struct xt_err *err);
 /* As xt_options_print, for the run's folder: with absolute paths, and without --resume. */
 enum xt_status xt_options_print_run(const struct xt_options *options, struct xt_str *out,
                                     struct xt_err *err);

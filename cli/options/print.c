@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "cli/options/suggest.h"
 #include "ranks/facts.h"
+#include "train/trainer.h"
 
 /* A value with absolute paths. */
 struct said {
@@ -266,5 +267,16 @@ enum xt_status xt_options_print_run(const struct xt_options *options, struct xt_
     if (!status)
         status = print_all(options, folder, out, err);
     free(folder);
+    return status;
+}
+
+enum xt_status xt_options_save_run(const struct xt_options *options, struct xt_trainer *trainer,
+                                   struct xt_err *err)
+{
+    struct xt_str text = {0};
+    enum xt_status status = xt_options_print_run(options, &text, err);
+    if (!status)
+        status = xt_trainer_save_settings(trainer, text.data, text.length, err);
+    xt_str_clear(&text);
     return status;
 }

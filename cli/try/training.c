@@ -73,31 +73,10 @@ struct watch {
 static void show_progress(void *context, const struct xt_train_progress *p)
 {
     struct watch *watch = context;
-    const struct xt_progress_state state = {
-        .epoch = p->epoch,
-        .epochs = p->epochs,
-        .step = p->step,
-        .steps = p->steps,
-        .loss = p->loss,
-        .lr = p->lr,
-        .images_per_s = p->images_per_s,
-        .seconds_left = p->seconds_left,
-        .wait = p->wait,
-    };
+    const struct xt_progress_state state = xt_progress_of(p);
     if (p->images_per_s > 0 && isfinite(p->images_per_s))
         watch->images_per_s = p->images_per_s;
     xt_progress_show(&watch->progress, &state, xt_thread_seconds(), false);
-}
-
-static enum xt_status save_settings(const struct xt_options *options, struct xt_trainer *trainer,
-                                    struct xt_err *err)
-{
-    struct xt_str text = {0};
-    enum xt_status status = xt_options_print_run(options, &text, err);
-    if (!status)
-        status = xt_trainer_save_settings(trainer, xt_str_get(&text), text.length, err);
-    xt_str_clear(&text);
-    return status;
 }
 
 /* How a training that was stopped goes on. */
@@ -126,7 +105,7 @@ static enum xt_status run(struct xt_trainer *trainer, const struct xt_options *o
     if (!status)
         status = xt_trainer_open_run(trainer, err);
     if (!status)
-        status = save_settings(options, trainer, err);
+        status = xt_options_save_run(options, trainer, err);
     return status ? status : xt_trainer_run(trainer, observer, err);
 }
 

@@ -305,10 +305,9 @@ static const char *const kinds[] = {
     [XT_TASK_PLATES] = "plates", [XT_TASK_CLASSES] = "images of classes"};
 
 /* Plates and images of classes may open as each other: file names are labels of either. */
-static enum xt_status check_kinds(const char *first, const char *spec,
+static enum xt_status check_kinds(const char *first, enum xt_task one, const char *spec,
                                   const struct xt_source_options *options, struct xt_err *err)
 {
-    enum xt_task one = xt_source_guess_task(first, options->alphabet);
     enum xt_task other = xt_source_guess_task(spec, options->alphabet);
     if (one == other)
         return XT_OK;
@@ -317,8 +316,9 @@ static enum xt_status check_kinds(const char *first, const char *spec,
                       (int)strcspn(first, XT_SPEC_AND), first, kinds[one], spec, kinds[other]);
 }
 
-static enum xt_status open_set(struct mix *mix, const char *first, const char *spec,
-                               const struct xt_source_options *options, struct xt_err *err)
+static enum xt_status open_set(struct mix *mix, const char *first, enum xt_task kind,
+                               const char *spec, const struct xt_source_options *options,
+                               struct xt_err *err)
 {
     struct part *part = &mix->parts[mix->count];
     enum xt_status status = xt_source_open(&part->source, spec, options, err);
@@ -329,7 +329,7 @@ static enum xt_status open_set(struct mix *mix, const char *first, const char *s
         status = xt_err_set(err, XT_ERR_USAGE,
                             "%s is a mixture, which names its sets itself; give it alone", spec);
     if (!status && mix->count && !options->labels_optional)
-        status = check_kinds(first, spec, options, err);
+        status = check_kinds(first, kind, spec, options, err);
     if (status) {
         xt_source_destroy(part->source);
         return status;
@@ -384,9 +384,11 @@ static enum xt_status open_sets(struct mix *mix, const char *specs,
         xt_mem_calloc(&mix->parts, count, sizeof *mix->parts, "joined sets", err);
     if (!status)
         status = xt_mem_strdup(&copy, specs, err);
+    enum xt_task kind =
+        options->labels_optional ? options->task : xt_source_guess_task(specs, options->alphabet);
     char *rest = copy;
     for (char *spec; !status && (spec = strsep(&rest, XT_SPEC_AND));)
-        status = open_set(mix, specs, spec, options, err);
+        status = open_set(mix, specs, kind, spec, options, err);
     free(copy);
     if (!status)
         status = join_classes(mix, options, err);

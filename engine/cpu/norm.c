@@ -379,7 +379,8 @@ static void run_samples(struct xt_op *op, struct xt_graph *graph, bool backward,
 
 enum xt_status xt_cpu_norm_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
-    run_samples(op, graph, false, false);
+    if (uses_batch(op->own, graph))
+        run_samples(op, graph, false, false);
     if (scale_and_shift(op->own, graph, err))
         return err->status;
     run_samples(op, graph, false, true);

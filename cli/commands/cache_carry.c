@@ -161,7 +161,8 @@ static bool split_name(const char *path, char key[17], const char **name)
     memcpy(key, path + 8, 16);
     key[16] = '\0';
     *name = path + 25;
-    return xt_cache_is_key(key) && **name && **name != '.' && !strchr(*name, '/');
+    return xt_cache_is_key(key) && **name && **name != '.' &&
+           (!strchr(*name, '/') || xt_cache_is_kernel(*name));
 }
 
 static enum xt_status read_entry(struct importer *importer, struct archive *archive,
@@ -280,6 +281,12 @@ static enum xt_status take_kernel(struct importer *importer, const char *name, c
         status = make_folder(folder, err);
     if (!status)
         status = xt_file_join(&path, folder, name, err);
+    char *slash = !status && strchr(name, '/') ? strrchr(path, '/') : NULL;
+    if (slash) {
+        *slash = '\0';
+        status = make_folder(path, err);
+        *slash = '/';
+    }
     if (!status)
         status = xt_file_save(path, bytes, size, err);
     file->bytes = size;

@@ -1,5 +1,6 @@
 #include "device/kernels/kernel_cache.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -52,11 +53,65 @@ enum xt_status xt_kernel_cache_check_folder(const char *path, struct xt_err *err
 
 /* --- the index
  * ----------------------------------------------------------------------------------*/
-static bool is_kernel_name(const char *name)
+static bool is_digit_folder(const char *name)
+{
+    return isxdigit((unsigned char)name[0]) && !name[1];
+}
+
+/* Newer drivers (26.27) store a kernel in folders by the first digits of its name: "3/9/39c4...".
+ */
+bool xt_cache_is_kernel(const char *name)
 {
     size_t length = strlen(name);
-    return length > 6 && length < sizeof((struct xt_cache_file *)0)->name && *name != '.' &&
-           strcmp(name + length - 6, "_cache") == 0 && !strchr(name, '/');
+    bool nested = length > 4 && isxdigit((unsigned char)name[0]) && name[1] == '/' &&
+                  isxdigit((unsigned char)name[2]) && name[3] == '/';
+    const char *file = nested ? name + 4 : name;
+    return strlen(file) > 6 && length < sizeof((struct xt_cache_file *)0)->name && *file != '.' &&
+           strcmp(name + length - 6, "_cache") == 0 && !strchr(file, '/');
+}
+
+/* What `walk` calls for each kernel; `name` is relative to the cache's folder. */
+typedef enum xt_status visit(void *context, const char *name, struct xt_err *err);
+
+/* A folder that the driver made: its mode is that of the process's umask. */
+static enum xt_status check_inner(const char *path, struct xt_err *err)
+{
+    struct stat st;
+    if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+        (st.st_mode & (S_IWGRP | S_IWOTH)))
+        chmod(path, st.st_mode & 0755);
+    return xt_kernel_cache_check_folder(path, err);
+}
+
+/* `inner`: "", "3/" or "3/9/", the part of `path` inside the cache's folder. */
+static enum xt_status walk(const char *path, const char *inner, visit *each, void *context,
+                           struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    DIR *dir = opendir(path);
+    if (!dir)
+        return xt_err_set(err, XT_ERR_DATA, "the kernel cache %s cannot be read: %s", path,
+                          strerror(errno));
+    for (const struct dirent *entry = readdir(dir); entry && !status; entry = readdir(dir)) {
+        char name[sizeof((struct xt_cache_file *)0)->name];
+        bool folder = strlen(inner) < 4 && is_digit_folder(entry->d_name);
+        if (snprintf(name, sizeof name, "%s%s%s", inner, entry->d_name, folder ? "/" : "") >=
+            (int)sizeof name)
+            continue;
+        if (xt_cache_is_kernel(name))
+            status = each(context, name, err);
+        if (!folder)
+            continue;
+        char *below = NULL;
+        status = xt_file_join(&below, path, entry->d_name, err);
+        if (!status)
+            status = check_inner(below, err);
+        if (!status)
+            status = walk(below, name, each, context, err);
+        free(below);
+    }
+    closedir(dir);
+    return status;
 }
 
 static int by_name(const void *a, const void *b)
@@ -114,7 +169,7 @@ static enum xt_status take_line(struct xt_cache_files *files, const char *line, 
     char name[160] = "";
     unsigned long long bytes = 0;
     if (sscanf(line, "%64[0-9a-f] %llu %159s", hash, &bytes, name) != 3 || strlen(hash) != 64 ||
-        !is_kernel_name(name) || files->count >= INDEX_LINES_MAX)
+        !xt_cache_is_kernel(name) || files->count >= INDEX_LINES_MAX)
         return XT_OK;
     struct xt_cache_file *file = NULL;
     enum xt_status status = add_file(files, name, &file, err);
@@ -241,28 +296,29 @@ static void check_file(int folder, struct xt_cache_file *file, bool hashed)
         file->bytes = bytes;
 }
 
-static enum xt_status take_entry(struct xt_cache_files *files, int folder, const char *name,
-                                 bool hashed, struct xt_err *err)
+struct reading {
+    struct xt_cache_files *files;
+    int folder;
+    bool hashed;
+};
+
+static enum xt_status take_entry(void *context, const char *name, struct xt_err *err)
 {
-    struct xt_cache_file *file = xt_cache_files_find(files, name);
-    enum xt_status status = file ? XT_OK : add_file(files, name, &file, err);
+    const struct reading *reading = context;
+    struct xt_cache_file *file = xt_cache_files_find(reading->files, name);
+    enum xt_status status = file ? XT_OK : add_file(reading->files, name, &file, err);
     if (!status)
-        check_file(folder, file, hashed);
+        check_file(reading->folder, file, reading->hashed);
     return status;
 }
 
 static enum xt_status read_folder(struct xt_cache_files *files, const char *folder, bool hashed,
                                   struct xt_err *err)
 {
-    enum xt_status status = XT_OK;
-    DIR *dir = opendir(folder);
-    if (!dir)
-        return xt_err_set(err, XT_ERR_DATA, "the kernel cache %s cannot be read: %s", folder,
-                          strerror(errno));
-    for (const struct dirent *entry = readdir(dir); entry && !status; entry = readdir(dir))
-        if (is_kernel_name(entry->d_name))
-            status = take_entry(files, dirfd(dir), entry->d_name, hashed, err);
-    closedir(dir);
+    struct reading reading = {files, open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), hashed};
+    enum xt_status status = walk(folder, "", take_entry, &reading, err);
+    if (reading.folder >= 0)
+        close(reading.folder);
     return status;
 }
 
@@ -674,18 +730,21 @@ enum xt_status xt_kernel_cache_record(struct xt_kernel_cache *cache, const char 
     return status;
 }
 
+static enum xt_status drop_kernel(void *context, const char *name, struct xt_err *err)
+{
+    char *path = NULL;
+    enum xt_status status = xt_file_join(&path, context, name, err);
+    if (!status && unlink(path))
+        status = xt_err_set(err, XT_ERR_DATA, "cannot remove %s: %s", path, strerror(errno));
+    free(path);
+    return status;
+}
+
 bool xt_kernel_cache_drop(struct xt_kernel_cache *cache)
 {
-    bool gone = cache->writable;
-    DIR *dir = gone ? opendir(cache->folder) : NULL;
-    for (const struct dirent *entry; dir && (entry = readdir(dir));)
-        if (is_kernel_name(entry->d_name) && unlinkat(dirfd(dir), entry->d_name, 0))
-            gone = false;
-    if (dir)
-        closedir(dir);
     cache->valid = 0;
     cache->bytes = 0;
-    return gone && dir;
+    return cache->writable && !walk(cache->folder, "", drop_kernel, cache->folder, NULL);
 }
 
 void xt_kernel_cache_store_blobs(struct xt_kernel_cache *cache, bool alone)
@@ -701,15 +760,19 @@ void xt_kernel_cache_store_blobs(struct xt_kernel_cache *cache, bool alone)
     setenv("NEO_CACHE_PERSISTENT", "0", 1);
 }
 
+static enum xt_status count_kernel(void *context, const char *name, struct xt_err *err)
+{
+    (void)name;
+    (void)err;
+    ++*(int *)context;
+    return XT_OK;
+}
+
 int xt_kernel_cache_count(const struct xt_kernel_cache *cache)
 {
     int count = 0;
-    DIR *dir = cache->folder ? opendir(cache->folder) : NULL;
-    if (!dir)
-        return 0;
-    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
-        count += is_kernel_name(entry->d_name);
-    closedir(dir);
+    if (cache->folder)
+        walk(cache->folder, "", count_kernel, &count, NULL);
     return count;
 }
 

@@ -1,6 +1,7 @@
 /* The kernel cache: kernels compiled by a GPU driver, stored for the next start.
  *
- * The driver itself caches them, in files called *_cache in the folder NEO_CACHE_DIR; this module
+ * The driver itself caches them, in files called *_cache in the folder NEO_CACHE_DIR, or in folders
+ * 0 to f of two levels in it (newer drivers, as 26.27), which are under the same rules; this module
  * chooses that folder and verifies it. Kernels are code, so a file is used only if it and every
  * folder from the base down belong to this user or root and nobody else can write them, and if its
  * SHA-256 is the one recorded when it was new. Files that do not match are removed before the
@@ -52,6 +53,9 @@ struct xt_cache_files {
 enum { XT_CACHE_INDEX_MAX = 16 << 20, XT_CACHE_FILE_MAX = 256 << 20 };
 
 void xt_cache_files_clear(struct xt_cache_files *files);
+
+/* Whether a name in a cache's folder is a kernel's: "39c4..._cache", or "3/9/39c4..._cache". */
+bool xt_cache_is_kernel(const char *name);
 
 /* Reads a cache folder and checks each file. An unsafe or unreadable folder is XT_ERR_DATA. */
 enum xt_status xt_cache_files_read(struct xt_cache_files *files, const char *folder,

@@ -39,7 +39,19 @@ expect 1 'stranger_cache: it was not recorded' "$xtrain" cache verify
 rm "$kernels/stranger_cache"
 expect 0 '1 kernel matches its record' "$xtrain" cache verify
 
+# In a driver's folders, of which nothing is left behind.
+mkdir -p "$kernels/a/0"
+mv "$kernels/a.cl_cache" "$kernels/a/0/a0.cl_cache"
+sed -i 's|a.cl_cache|a/0/a0.cl_cache|' "$kernels/index.txt"
+expect 0 'wrote 1 kernel to nested.tar.gz' "$xtrain" cache export nested.tar.gz
+expect 0 'removed 1 kernel' "$xtrain" cache clear
+[ ! -e "$kernels" ] || fail 'clear left folders' "$(find "$kernels")"
+expect 0 'took 1 kernel,' "$xtrain" cache import nested.tar.gz
+expect 0 '1 kernel matches its record' "$xtrain" cache verify
+expect 0 'removed 1 kernel' "$xtrain" cache clear
+
 # One that exists already, as another: the new one counts.
+mkdir -p "$kernels"
 echo other >"$kernels/a.cl_cache"
 expect 0 'took 1 kernel,' "$xtrain" cache import kernels.tar.gz
 expect 0 '1 kernel matches its record' "$xtrain" cache verify

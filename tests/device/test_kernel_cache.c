@@ -69,6 +69,38 @@ static void what_was_recorded_is_used_again(void **state)
     xt_kernel_cache_end(&cache);
 }
 
+/* Newer drivers (26.27) sort kernels into folders by the digits of their names. */
+static void kernels_in_a_drivers_folders_are_under_the_same_rules(void **state)
+{
+    struct xt_kernel_cache cache;
+    begin(&cache, *state);
+    assert_int_equal(mkdir(in(&cache, "3"), 0777), 0);
+    assert_int_equal(chmod(in(&cache, "3"), 0777), 0);
+    assert_int_equal(mkdir(in(&cache, "3/9"), 0700), 0);
+    support_write_file(in(&cache, "3/9/39c4.cl_cache"), "kernel a", 8);
+    assert_int_equal(xt_kernel_cache_record(&cache, "# onednn: 3.13.2\n", NULL), XT_OK);
+    assert_int_equal(xt_kernel_cache_count(&cache), 1);
+    support_write_file(in(&cache, "3/9/39c5.cl_cache"), "kernel b", 8);
+    xt_kernel_cache_end(&cache);
+
+    begin(&cache, *state);
+    struct stat st;
+    assert_int_equal(stat(in(&cache, "3"), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0755);
+    assert_int_equal(cache.valid, 1);
+    assert_non_null(strstr(cache.note, "3/9/39c5.cl_cache: it was not recorded"));
+    assert_true(xt_kernel_cache_drop(&cache));
+    assert_int_equal(xt_kernel_cache_count(&cache), 0);
+    assert_int_equal(rename(in(&cache, "3/9"), in(&cache, "elsewhere")), 0);
+    assert_int_equal(symlink("../elsewhere", in(&cache, "3/9")), 0);
+    xt_kernel_cache_end(&cache);
+
+    begin(&cache, *state);
+    assert_null(cache.folder);
+    assert_non_null(strstr(cache.note, "3/9 is not used: it is a symbolic link"));
+    xt_kernel_cache_end(&cache);
+}
+
 static void the_folder_is_the_users_alone(void **state)
 {
     struct xt_kernel_cache cache;
@@ -363,6 +395,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_FOLDER(what_was_recorded_is_used_again),
+        IN_FOLDER(kernels_in_a_drivers_folders_are_under_the_same_rules),
         IN_FOLDER(the_folder_is_the_users_alone),
         IN_FOLDER(a_file_that_does_not_match_is_removed_before_use),
         IN_FOLDER(what_is_compiled_again_is_recorded_again),

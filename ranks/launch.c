@@ -34,5 +34,7 @@ struct xt_launch xt_launch_read(char *(*get)(const char *name))
     /* Without --bind-to Open MPI binds up to two processes to a core each, more to a socket or
      * node. */
     launch.unbound = get("OMPI_COMM_WORLD_SIZE") && !get("OMPI_MCA_hwloc_base_binding_policy");
+    /* With this option its SIGCONT follows a SIGSTOP. */
+    launch.announces = get("OMPI_COMM_WORLD_SIZE") && !get("OMPI_MCA_orte_forward_job_control");
     return launch;
 }

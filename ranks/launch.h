@@ -10,6 +10,7 @@ struct xt_launch {
     int task;        /* from 0 */
     const char *who; /* the variable it was read from; NULL: none */
     bool unbound;    /* the CPU binding is the launcher's default, not the user's */
+    bool announces;  /* a SIGCONT by the launcher says that it is about to end its processes */
 };
 
 /* `get` is getenv except in tests. A batch script that is not itself a task counts as alone. */

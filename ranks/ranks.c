@@ -158,6 +158,8 @@ enum xt_status xt_ranks_open(struct xt_ranks **out, struct xt_err *err)
     *out = NULL;
     if (launch.tasks < 2)
         return XT_OK;
+    if (launch.announces)
+        xt_stop_on_launcher_continue();
     struct xt_ranks *ranks = NULL;
     enum xt_status status = xt_mem_calloc(&ranks, 1, sizeof *ranks, "the ranks", err);
     if (status)
@@ -465,7 +467,8 @@ enum xt_status xt_ranks_end(struct xt_ranks *ranks, enum xt_status status, struc
         xt_err_set(err, XT_ERR_RUN, "the ranks did not come to the same end");
     if (!met)
         fail_alone(ranks, err);
-    ranks->mpi->close(ranks->job);
+    if (!xt_stop_launcher_ends()) /* it would wait for the launcher */
+        ranks->mpi->close(ranks->job);
     bool speaks = ranks->rank == 0;
     free(ranks->all);
     free(ranks);

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/log.h"
 
@@ -12,6 +13,7 @@
 static struct {
     volatile sig_atomic_t number;
     volatile sig_atomic_t second;
+    volatile sig_atomic_t launcher_ends;
     void (*ending)(enum xt_status status);
 } requested;
 
@@ -29,12 +31,34 @@ static void on_signal(int number)
         requested.number = number;
         /* The compilation of a kernel can take minutes. */
         xt_log_from_signal("xtrain: stopping after what is in hand; a second signal ends it");
+    } else if (requested.number == SIGCONT && number == SIGTERM) {
+        /* Open MPI's own, which follows its SIGCONT: the same request. */
+        requested.second = (sig_atomic_t)now.tv_sec;
+        requested.number = number;
     } else if (number != SIGXCPU && (sig_atomic_t)now.tv_sec - requested.second > 1) {
         if (requested.ending)
             requested.ending(number == SIGINT ? XT_INTERRUPTED : XT_STOPPED);
         signal(number, SIG_DFL);
         raise(number);
     }
+}
+
+/* One from elsewhere continues a stopped process, as it always does. */
+static void on_continue(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    if (info->si_code != SI_USER || info->si_pid != getppid())
+        return;
+    requested.launcher_ends = 1;
+    if (!requested.number)
+        on_signal(number);
+}
+
+void xt_stop_on_launcher_continue(void)
+{
+    struct sigaction action = {.sa_sigaction = on_continue, .sa_flags = SA_RESTART | SA_SIGINFO};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGCONT, &action, NULL);
 }
 
 void xt_stop_on_end(void (*ending)(enum xt_status status))
@@ -76,6 +100,12 @@ void xt_stop_forget(void)
 {
     for (int i = 0; i < ASKING_COUNT; i++)
         signal(asking[i], SIG_DFL);
+    signal(SIGCONT, SIG_DFL);
+}
+
+bool xt_stop_launcher_ends(void)
+{
+    return requested.launcher_ends;
 }
 
 enum xt_status xt_stop_status(void)

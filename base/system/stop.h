@@ -4,6 +4,8 @@
 #ifndef XT_BASE_SYSTEM_STOP_H
 #define XT_BASE_SYSTEM_STOP_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 /* Installs the handlers; called once by cli/main. An ignored SIGHUP (nohup) stays ignored; SIGPIPE
@@ -11,6 +13,12 @@
 void xt_stop_watch(void);
 /* Calls it before a second signal ends the process, in the handler. */
 void xt_stop_on_end(void (*ending)(enum xt_status status));
+/* For a process that Open MPI started: from now on a SIGCONT by the parent is a request too. Its
+ * mpirun, told to end, sends that at once, SIGTERM only after odls_base_sigkill_timeout (1 s), and
+ * SIGKILL as long after that. */
+void xt_stop_on_launcher_continue(void);
+/* Whether it did: it answers no process then. */
+bool xt_stop_launcher_ends(void);
 /* In a child: restores the default actions. */
 void xt_stop_forget(void);
 /* Blocks the signals until the program that replaces this one handles them. Async-signal-safe. */

@@ -52,6 +52,16 @@ static void a_binding_that_nobody_asked_for_is_none(void **state)
                      .unbound);
 }
 
+static void open_mpi_announces_its_end_unless_it_forwards_job_control(void **state)
+{
+    (void)state;
+    assert_true(read_launch((const char *[]){"OMPI_COMM_WORLD_SIZE", "2", NULL}).announces);
+    assert_false(read_launch((const char *[]){"OMPI_COMM_WORLD_SIZE", "2",
+                                              "OMPI_MCA_orte_forward_job_control", "1", NULL})
+                     .announces);
+    assert_false(read_launch((const char *[]){"PMI_SIZE", "2", NULL}).announces);
+}
+
 static void set_node(struct xt_numa *numa, int node, const char *cpus)
 {
     numa->nodes[node].number = node;
@@ -116,6 +126,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_knows_whether_it_was_started_alone),
         cmocka_unit_test(a_binding_that_nobody_asked_for_is_none),
+        cmocka_unit_test(open_mpi_announces_its_end_unless_it_forwards_job_control),
         cmocka_unit_test(ranks_share_the_cores_within_numa_nodes),
         cmocka_unit_test(shares_of_a_batch_are_even_and_whole),
     };

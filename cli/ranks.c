@@ -90,6 +90,10 @@ enum xt_status xt_cli_ranks_open(struct xt_options *options, struct xt_err *err)
     if (status || !s->ranks)
         return status;
     s->ranks->timeout = s->rank.timeout;
+    status = xt_ranks_place(s->ranks, s->rank.bind == XT_BIND_AUTO, err);
+    if (status)
+        return status;
+    s->device.own_threads = s->ranks->threads;
     s->ranks->failing = print_failure;
     s->device.own_xpu = s->ranks->xpu;
     s->data.processes = s->ranks->local_size;

@@ -104,6 +104,7 @@ struct xt_device_settings {
     const char *cache_dir; /* of compiled kernels */
     bool kernel_cache;     /* they are stored */
     int threads;           /* 0: what the process may use */
+    int own_threads;       /* no option: what 0 means in one of several processes; 0: the same */
     bool oversubscribe;    /* allow more than that */
     bool check;            /* check an XPU's results before a run starts on it */
     bool pin_memory;       /* an XPU reads images where they were decoded */

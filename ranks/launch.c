@@ -21,6 +21,21 @@ static int number(const char *text, int fallback)
     return text && end != text && !*end && value >= 0 && value < INT_MAX ? (int)value : fallback;
 }
 
+/* Without these Open MPI binds up to two processes to a core each, more to a socket or NUMA node.
+ */
+static bool is_bound_by_user(char *(*get)(const char *name))
+{
+    static const char *const options[] = {
+        "OMPI_MCA_hwloc_base_binding_policy", "OMPI_MCA_hwloc_base_cpu_set",
+        "OMPI_MCA_hwloc_base_cpu_list",       "OMPI_MCA_orte_rankfile",
+        "OMPI_MCA_rmaps_base_mapping_policy",
+    };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (get(options[i]))
+            return true;
+    return false;
+}
+
 struct xt_launch xt_launch_read(char *(*get)(const char *name))
 {
     struct xt_launch launch = {.tasks = 1};
@@ -31,9 +46,7 @@ struct xt_launch xt_launch_read(char *(*get)(const char *name))
     }
     if (launch.tasks < 2)
         return (struct xt_launch){.tasks = 1};
-    /* Without --bind-to Open MPI binds up to two processes to a core each, more to a socket or
-     * node. */
-    launch.unbound = get("OMPI_COMM_WORLD_SIZE") && !get("OMPI_MCA_hwloc_base_binding_policy");
+    launch.binds = get("OMPI_MCA_orte_bound_at_launch") && !is_bound_by_user(get);
     /* With this option its SIGCONT follows a SIGSTOP. */
     launch.announces = get("OMPI_COMM_WORLD_SIZE") && !get("OMPI_MCA_orte_forward_job_control");
     return launch;

@@ -9,7 +9,7 @@ struct xt_launch {
     int tasks;       /* 1: alone */
     int task;        /* from 0 */
     const char *who; /* the variable it was read from; NULL: none */
-    bool unbound;    /* the CPU binding is the launcher's default, not the user's */
+    bool binds;      /* the launcher binds to CPUs by its own default */
     bool announces;  /* a SIGCONT by the launcher says that it is about to end its processes */
 };
 

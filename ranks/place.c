@@ -120,24 +120,70 @@ static void set_affinity(const struct xt_cpus *cpus)
     (void)sched_setaffinity(0, sizeof cpus->bits, (const cpu_set_t *)(const void *)cpus->bits);
 }
 
-void xt_place_rank(int rank, int ranks, bool unbound)
+/* The CPUs that the kernel lets this process take: the system's, or those of its cgroup. */
+static bool read_allowed(const struct xt_cpus *before, struct xt_cpus *out)
 {
-    struct xt_cpus before;
     struct xt_cpus all;
-    struct xt_cpus own;
-    struct xt_numa numa;
-    _Static_assert(sizeof(unsigned long) == sizeof before.bits[0], "a kernel's CPU set is longs");
-    if (ranks < 2 || !read_affinity(&before))
-        return;
-    /* The kernel intersects these with what the container or batch system allows. */
     memset(&all, 0xFF, sizeof all);
     set_affinity(&all);
-    if (!read_affinity(&all))
-        return;
-    if (!unbound && memcmp(&all, &before, sizeof all) != 0) {
-        set_affinity(&before);
-        return;
-    }
+    bool read = read_affinity(out);
+    set_affinity(before);
+    return read;
+}
+
+static int count_cpus(const struct xt_cpus *cpus)
+{
+    int count = 0;
+    for (size_t i = 0; i < XT_NUMA_CPUS / 64; i++)
+        count += __builtin_popcountll(cpus->bits[i]);
+    return count;
+}
+
+struct xt_rank_cpus xt_place_read(void)
+{
+    struct xt_rank_cpus place;
+    _Static_assert(sizeof(unsigned long) == sizeof place.own.bits[0],
+                   "a kernel's CPU set is longs");
+    if (!read_affinity(&place.own) || !read_allowed(&place.own, &place.allowed))
+        return (struct xt_rank_cpus){{{0}}, {{0}}};
+    return place;
+}
+
+static bool is_same(const struct xt_cpus *a, const struct xt_cpus *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+bool xt_place_is_free(const struct xt_rank_cpus *places, int ranks)
+{
+    for (int i = 0; i < ranks; i++)
+        if (!is_same(&places[i].own, &places[i].allowed))
+            return false;
+    return true;
+}
+
+int xt_place_threads(const struct xt_rank_cpus *places, int ranks, int rank)
+{
+    int sharers = 1;
+    for (int i = 0; i < ranks; i++)
+        sharers += i != rank && is_same(&places[i].own, &places[rank].own);
+    int threads = count_cpus(&places[rank].own) / sharers;
+    return threads ? threads : 1;
+}
+
+int xt_place_idle(const struct xt_rank_cpus *places, int ranks)
+{
+    struct xt_cpus used = {{0}};
+    for (int i = 0; i < ranks; i++)
+        for (size_t k = 0; k < XT_NUMA_CPUS / 64; k++)
+            used.bits[k] |= places[i].own.bits[k];
+    return count_cpus(&places[0].allowed) - count_cpus(&used);
+}
+
+void xt_place_bind(int rank, int ranks)
+{
+    struct xt_cpus own;
+    struct xt_numa numa;
     int core[XT_NUMA_CPUS];
     read_cores(core);
     xt_numa_read(&numa, NULL);

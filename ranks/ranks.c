@@ -167,8 +167,6 @@ enum xt_status xt_ranks_open(struct xt_ranks **out, struct xt_err *err)
     ranks->failed = -1;
     ranks->timeout = 600;
     status = begin(ranks, &launch, err);
-    if (!status)
-        xt_place_rank(ranks->local_rank, ranks->local_size, launch.unbound);
     /* Once they can meet, xt_ranks_end says an error; else the first says it for all. */
     if (ranks->all)
         *out = ranks;
@@ -176,6 +174,45 @@ enum xt_status xt_ranks_open(struct xt_ranks **out, struct xt_err *err)
         *err->text = '\0';
     if (!ranks->all)
         free(ranks);
+    return status;
+}
+
+/* Those of this host come first, this rank's among them at *own; returns their number. */
+static int keep_neighbours(const struct xt_ranks *ranks, struct xt_rank_cpus *places, int *own)
+{
+    int count = 0;
+    for (int i = 0; i < ranks->size; i++) {
+        if (strcmp(ranks->all[i].host, ranks->all[ranks->rank].host) != 0)
+            continue;
+        *own = i == ranks->rank ? count : *own;
+        places[count++] = places[i];
+    }
+    return count;
+}
+
+enum xt_status xt_ranks_place(struct xt_ranks *ranks, bool bind, struct xt_err *err)
+{
+    const struct xt_rank_cpus place = xt_place_read();
+    struct xt_rank_cpus *places = NULL;
+    enum xt_status status =
+        xt_mem_calloc(&places, (size_t)ranks->size, sizeof *places, "the ranks", err);
+    if (!status)
+        status = xt_ranks_gather(ranks, &place, sizeof place, places, "their CPUs", err);
+    if (!status) {
+        int own = 0;
+        int count = keep_neighbours(ranks, places, &own);
+        int idle = xt_place_idle(places, count);
+        ranks->threads = xt_place_threads(places, count, own);
+        if (bind && xt_place_is_free(places, count)) {
+            xt_place_bind(ranks->local_rank, ranks->local_size);
+            ranks->threads = 0;
+        }
+        if (idle > 0 && ranks->rank == 0 && xt_launch_read(getenv).binds)
+            xt_log_warn("mpirun binds its processes by its own default, which leaves %s of %s "
+                        "unused; mpirun --bind-to none lets xtrain divide all of them",
+                        xt_count(idle, "CPU").text, ranks->all[0].host);
+    }
+    free(places);
     return status;
 }
 

@@ -50,6 +50,7 @@ struct xt_ranks {
     double timeout; /* timeout in seconds; 0: none */
     char library[128];
     char xpu[16];        /* its XPU's index: rank k of a host has the k-th */
+    int threads;         /* to compute with where --threads is not given; 0: all it may use */
     struct xt_rank *all; /* [size] */
     struct xt_ranks_time time;
     struct xt_ranks_compared compared;
@@ -63,10 +64,13 @@ struct xt_ranks {
     struct xt_err why; /* that is so */
 };
 
-/* *out is NULL if this process was started alone. Binds this rank to its share of the host's CPUs.
- * XT_ERR_DEVICE if it is one of several and MPI is missing; XT_ERR_USAGE on all ranks if they are
- * different versions of the program: then *out is set, for xt_ranks_end. */
+/* *out is NULL if this process was started alone. XT_ERR_DEVICE if it is one of several and MPI is
+ * missing; XT_ERR_USAGE on all ranks if they are different versions of the program: then *out is
+ * set, for xt_ranks_end. */
 enum xt_status xt_ranks_open(struct xt_ranks **out, struct xt_err *err);
+/* Where all ranks of the host may use all its CPUs, and `bind`, binds this rank to its share; sets
+ * `threads`. */
+enum xt_status xt_ranks_place(struct xt_ranks *ranks, bool bind, struct xt_err *err);
 /* Closes the ranks. If all have the same status, waits for all; else the failed rank's error is
  * printed, by rank 0 if it is alive, and every process exits at once with that code. Returns this
  * process's status: XT_OK for all but rank 0, which reports for them. NULL is allowed. */

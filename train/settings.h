@@ -24,6 +24,7 @@ enum xt_sched_kind {
 enum xt_device_loss_choice { XT_LOSS_STOP, XT_LOSS_RESUME };
 /* What to do with a step whose loss, gradients or statistics are not finite. */
 enum xt_on_nan { XT_ON_NAN_STOP, XT_ON_NAN_SKIP, XT_ON_NAN_ROLLBACK };
+enum xt_bind { XT_BIND_AUTO, XT_BIND_NONE };
 enum xt_reduce_type { XT_REDUCE_F32, XT_REDUCE_BF16 };
 
 struct xt_ranks;
@@ -69,7 +70,8 @@ struct xt_rank_settings {
     bool sync_bn;                    /* batch norm statistics over the images of all ranks */
     int bucket;                      /* MiB of gradients per all-reduce */
     enum xt_reduce_type reduce_type; /* in which they are reduced */
-    double timeout;                  /* seconds to wait for the other ranks; 0: no limit */
+    enum xt_bind bind;
+    double timeout; /* seconds to wait for the other ranks; 0: no limit */
 };
 
 /* All settings of a trainer. */

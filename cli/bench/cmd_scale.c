@@ -62,7 +62,7 @@ static enum xt_status build_line(const struct scale *scale, int ranks, struct xt
     if (!status)
         status = xt_str_printf(&program, err, "%s/xtrain", folder);
     if (!status && ranks > 1)
-        status = xt_str_printf(line, err, "mpirun -n %d%s ", ranks,
+        status = xt_str_printf(line, err, "mpirun --bind-to none -n %d%s ", ranks,
                                s->device.oversubscribe ? " --oversubscribe" : "");
     if (!status)
         status = xt_str_append_word(line, program.data, err);

@@ -67,6 +67,7 @@ static const char *const loss_names[] = {"stop", "resume", NULL};
 static const char *const fit_names[] = {"stretch", "crop", NULL};
 static const char *const stdin_names[] = {"none", "paths", "images", "frames", NULL};
 static const char *const nan_names[] = {"stop", "skip", "rollback", NULL};
+static const char *const bind_names[] = {"auto", "none", NULL};
 static const char *const reduce_names[] = {"f32", "bf16", NULL};
 static const char *const decode_names[] = {"greedy", "beam", NULL};
 
@@ -384,6 +385,10 @@ static const struct xt_option table[] = {
      "traffic",
      XT_GROUP_MACHINE, TRAIN | SCALE, CHOICE(rank.reduce_type, reduce_names, "f32"),
      .value = "TYPE", .resume = XT_RESUME_SAYS},
+    {"bind",
+     "with several processes: auto binds each to its share of a host's CPUs where all may use all "
+     "of them, none does not; a binding by the launcher (--bind-to, --cpu-bind) holds either way",
+     XT_GROUP_MACHINE, TRAIN | EVAL, CHOICE(rank.bind, bind_names, "auto"), .value = "HOW"},
     {"rank-timeout",
      "with several processes: how long one waits for the others before all exit; 0: no limit",
      XT_GROUP_MACHINE, TRAIN, DURATION(rank.timeout, 0, 1e9, "600")},

@@ -207,7 +207,7 @@ struct xt_device_options xt_network_device_options(const struct xt_device_settin
         .spec = settings->own_xpu && settings->xpu && strcmp(settings->name, "xpu") == 0
                     ? settings->own_xpu
                     : settings->name,
-        .threads = settings->threads,
+        .threads = settings->threads ? settings->threads : settings->own_threads,
         .cache_folder = settings->cache_dir,
         .no_cache = !settings->kernel_cache,
         .for_gpu = settings->for_gpu,

@@ -595,6 +595,7 @@ static const struct {
     {"image-cache-limit", "the images are the same"},
     {"image-cache-file", "the images are the same"},
     {"bucket", "when gradients are sent, not what"},
+    {"bind", "as --threads"},
     {"rank-timeout", "where the run ends"},
     {"pin-memory", "the images are the same"},
     {"kernel-cache-dir", "the kernels are the same"},
@@ -639,7 +640,8 @@ static void what_a_rank_may_have_for_itself_is_listed(void **state)
     static const char own[] =
         " strict-data out config print-config resume max-time stop-after log-every keep device xpu "
         "threads oversubscribe device-check on-device-loss device-timeout workers recompute slots "
-        "image-cache image-cache-limit image-cache-file rank-timeout pin-memory kernel-cache-dir "
+        "image-cache image-cache-limit image-cache-file bind rank-timeout pin-memory "
+        "kernel-cache-dir "
         "kernel-cache images sign "
         "json jsonl "
         "quiet verbose log-time parse-only version help ";

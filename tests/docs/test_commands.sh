@@ -20,7 +20,7 @@ commands_of() {
     FILENAME ~ /\.md$/ && /^```/ { fence = !fence; shell = /^```(sh|Dockerfile|dockerfile)/; next }
     FILENAME ~ /\.md$/ && !fence {
       count = split(held $0, pieces, "`")
-      for (i = 2; i <= count - (count % 2 == 0); i += 2) if (pieces[i] ~ /^(build\/|mpirun -n 4 )?xtrain /) each(pieces[i], "part", NR)
+      for (i = 2; i <= count - (count % 2 == 0); i += 2) if (pieces[i] ~ /^(build\/|mpirun --bind-to none -n 4 )?xtrain /) each(pieces[i], "part", NR)
       held = count % 2 == 0 ? "`" pieces[count] " " : ""
       if ($0 == "") held = ""
       next

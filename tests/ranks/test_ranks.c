@@ -37,19 +37,52 @@ static void a_process_knows_whether_it_was_started_alone(void **state)
         read_launch((const char *[]){"SLURM_STEP_NUM_TASKS", "8", "SLURM_PROCID", "3", NULL});
     assert_int_equal(srun.tasks, 8);
     assert_int_equal(srun.task, 3);
-    assert_false(srun.unbound);
+    assert_false(srun.binds);
     struct xt_launch mpich = read_launch((const char *[]){"PMI_SIZE", "2", "PMI_RANK", "1", NULL});
     assert_int_equal(mpich.tasks, 2);
     assert_int_equal(mpich.task, 1);
 }
 
-static void a_binding_that_nobody_asked_for_is_none(void **state)
+static void open_mpi_binds_by_its_own_default_where_nobody_asked(void **state)
 {
     (void)state;
-    assert_true(read_launch((const char *[]){"OMPI_COMM_WORLD_SIZE", "2", NULL}).unbound);
-    assert_false(read_launch((const char *[]){"OMPI_COMM_WORLD_SIZE", "2",
-                                              "OMPI_MCA_hwloc_base_binding_policy", "core", NULL})
-                     .unbound);
+    const char *bound[] = {
+        "OMPI_COMM_WORLD_SIZE", "2", "OMPI_MCA_orte_bound_at_launch", "1", NULL, "set", NULL};
+    assert_true(read_launch(bound).binds);
+    const char *const by_user[] = {"OMPI_MCA_hwloc_base_binding_policy", "OMPI_MCA_orte_rankfile",
+                                   "OMPI_MCA_hwloc_base_cpu_set"};
+    for (size_t i = 0; i < sizeof by_user / sizeof *by_user; i++) {
+        bound[4] = by_user[i];
+        assert_false(read_launch(bound).binds);
+    }
+    assert_false(read_launch((const char *[]){"OMPI_COMM_WORLD_SIZE", "2", NULL}).binds);
+}
+
+static struct xt_rank_cpus place_of(const char *own, const char *allowed)
+{
+    struct xt_rank_cpus place;
+    assert_true(xt_numa_parse_cpus(own, &place.own));
+    assert_true(xt_numa_parse_cpus(allowed, &place.allowed));
+    return place;
+}
+
+static void a_rank_s_affinity_mask_holds_unless_all_have_the_whole_host(void **state)
+{
+    (void)state;
+    const struct xt_rank_cpus whole[] = {place_of("0-7", "0-7"), place_of("0-7", "0-7")};
+    assert_true(xt_place_is_free(whole, 2));
+    assert_int_equal(xt_place_threads(whole, 2, 1), 4);
+    const struct xt_rank_cpus fenced[] = {place_of("1", "0-7"), place_of("1", "0-7")};
+    assert_false(xt_place_is_free(fenced, 2));
+    assert_int_equal(xt_place_threads(fenced, 2, 0), 1);
+    assert_int_equal(xt_place_idle(fenced, 2), 7);
+    /* Two ranks of a socket, and one with the rest. */
+    const struct xt_rank_cpus sockets[] = {place_of("0-3", "0-7"), place_of("0-3", "0-7"),
+                                           place_of("4-7", "0-7")};
+    assert_false(xt_place_is_free(sockets, 3));
+    assert_int_equal(xt_place_threads(sockets, 3, 0), 2);
+    assert_int_equal(xt_place_threads(sockets, 3, 2), 4);
+    assert_int_equal(xt_place_idle(sockets, 3), 0);
 }
 
 static void open_mpi_announces_its_end_unless_it_forwards_job_control(void **state)
@@ -125,7 +158,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_knows_whether_it_was_started_alone),
-        cmocka_unit_test(a_binding_that_nobody_asked_for_is_none),
+        cmocka_unit_test(open_mpi_binds_by_its_own_default_where_nobody_asked),
+        cmocka_unit_test(a_rank_s_affinity_mask_holds_unless_all_have_the_whole_host),
         cmocka_unit_test(open_mpi_announces_its_end_unless_it_forwards_job_control),
         cmocka_unit_test(ranks_share_the_cores_within_numa_nodes),
         cmocka_unit_test(shares_of_a_batch_are_even_and_whole),

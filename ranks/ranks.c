@@ -460,7 +460,7 @@ static bool meet(struct xt_ranks *ranks, bool failed, double most, struct xt_err
 /* Aborts all ranks, and this process even if MPI does not: it may have lost its daemon. */
 static void end_all(struct xt_ranks *ranks, const struct xt_err *err, bool speaks)
 {
-    enum { SECONDS = 2 };
+    enum { SECONDS = 10 };
     fflush(stdout);
     xt_log_clear_line();
     if (speaks)

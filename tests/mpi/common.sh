@@ -23,14 +23,15 @@ follows() {
           exit bad || NR == 0 || !(worst <= most) }' || fail "$2 does not follow $1 to $3" "$(losses "$1")" "$(losses "$2")"
 }
 
-# saved RUN: waits until the run has a checkpoint and has gone on.
+# No script of this folder limits the time of the clock, which says nothing on a busy machine: one that hangs is ended by
+# what runs it (TEST_TIMEOUT).
+
+# saved RUN: waits until the run of the mpirun in the background has a checkpoint.
 saved() {
-  local i
-  for ((i = 0; i < 300; i++)); do
-    ls "$1"/state-*.safetensors >/dev/null 2>&1 && return
+  until ls "$1"/state-*.safetensors >/dev/null 2>&1; do
+    kill -0 "$child" 2>/dev/null || fail "$1 ended before it saved" "$(cat said)"
     sleep 0.1
   done
-  fail "$1 has saved nothing in half a minute" "$(cat said)"
 }
 
 # pid_of RANK RUN: the process that is this rank of the run.
@@ -43,11 +44,9 @@ pid_of() {
   fail "no rank $1 of $2 runs" "$(cat said)"
 }
 
-# ends CODE TEXT MOST: the mpirun in the background exits with the code within MOST seconds and printed this.
+# ends CODE TEXT: the mpirun in the background exits with the code and printed this.
 ends() {
-  local code=0 i
-  for ((i = 0; i < 10 * $3; i++)); do kill -0 "$child" 2>/dev/null || break; sleep 0.1; done
-  ! kill -0 "$child" 2>/dev/null || { kill -KILL "$child"; fail "still running after $3 s" "$(cat said)"; }
+  local code=0
   wait "$child" || code=$?
   [ "$code" = "$1" ] || fail "expected exit code $1, got $code" "$(cat said)"
   grep -qF -- "$2" said || fail "expected \"$2\"" "$(cat said)"

@@ -6,4 +6,4 @@ MPI_SCRIPTS := $(wildcard tests/mpi/test_*.sh)
 test-mpi:
 	@MPI=1 scripts/deps.sh || true
 	@$(MAKE) -k all $(MPI_TESTS) $(BUILD)/tests/weights_apart || true
-	@scripts/run-tests.sh $(MPI_TESTS) $(MPI_SCRIPTS)
+	@TEST_TIMEOUT=$${TEST_TIMEOUT:-1800} scripts/run-tests.sh $(MPI_TESTS) $(MPI_SCRIPTS)

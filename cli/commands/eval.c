@@ -454,6 +454,7 @@ static enum xt_status open_network(struct command *command, struct xt_err *err)
     int batch = settings.batch;
     settings.amp = command->runs[0].amp;
     enum xt_status status = xt_network_open(network, &settings, &s->device, err);
+    network->processes = s->data.processes;
     if (!status)
         status = xt_network_check_device(network, &s->device, settings.amp, err);
     if (!status)
@@ -568,12 +569,11 @@ static enum xt_status list_runs(struct command *command, struct xt_err *err)
                             "--compare, and with --amp for another type");
     else if (!status && settings.eval.errors && xt_ranks_is_first(settings.ranks))
         status = xt_error_files_check(settings.eval.errors, err);
-    if (!status && settings.ranks && (!settings.network.batch || settings.eval.show))
-        status = xt_err_set(err, XT_ERR_USAGE, "%s is for one process, and these are %d ranks; %s",
-                            settings.eval.show ? "--show" : "--batch auto", settings.ranks->size,
-                            settings.eval.show
-                                ? "--errors FILE lists the wrong predictions of all of them"
-                                : "give the batch of each rank");
+    if (!status && settings.ranks && settings.eval.show)
+        status = xt_err_set(err, XT_ERR_USAGE,
+                            "--show is for one process, and these are %d ranks; --errors FILE "
+                            "lists the wrong predictions of all of them",
+                            settings.ranks->size);
     if (!status && compared && xt_options_source(options, "amp") == XT_SOURCE_COMMAND_LINE)
         status = xt_err_set(err, XT_ERR_USAGE,
                             "--compare names the types; omit --amp, or give only --amp");

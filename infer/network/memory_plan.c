@@ -113,11 +113,13 @@ static double at_least_0(double bytes)
     return bytes > 0 ? bytes : 0;
 }
 
-static void read_host(struct xt_memory_side *host)
+/* Processes of one run need the same at the same time; `ulimit -v` is each one's own. */
+static void read_host(int processes, struct xt_memory_side *host)
 {
-    host->limit = (double)xt_thread_memory_limit();
+    int parts = processes > 1 && !xt_thread_address_left() ? processes : 1;
+    host->limit = (double)xt_thread_memory_limit() / parts;
     host->free = at_least_0(host->limit - (double)xt_thread_memory_used());
-    host->available = (double)xt_thread_memory_available();
+    host->available = (double)xt_thread_memory_available() / parts;
 }
 
 /* An XPU's used memory is known where its driver reports it; this process's share, from the kernel.
@@ -140,7 +142,7 @@ static struct xt_memory_plan make(const struct xt_graph *graph, const struct xt_
                                   const struct xt_memory_use *use)
 {
     struct xt_memory_plan plan = {.shared = false};
-    read_host(&plan.host);
+    read_host(use->processes, &plan.host);
     if (graph->options.device->own_memory) {
         read_device(graph->options.device, &plan.device);
         plan.shared = graph->options.device->xpu.facts.integrated;

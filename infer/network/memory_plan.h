@@ -56,6 +56,7 @@ struct xt_memory_use {
     bool pinned;
     size_t samples; /* in the sources */
     double cache;   /* bytes of --image-cache on the host */
+    int processes;  /* that share the host's memory; 0: only this one */
     double held;    /* of a resumed run's checkpoint, allocated already */
 };
 

@@ -75,6 +75,8 @@ struct xt_network {
         bn_before;           /* of the resumed run, for --bn auto; XT_BN_AUTO: no run is resumed */
     double checkpoint_bytes; /* of that run's checkpoint, in memory while the network is built */
     struct xt_training_arrays training; /* for memory plans; set by the trainer */
+    int processes;                      /* that share the host's memory; 0: only this one */
+    int ranks;      /* training: that share a batch, of which `batch` is a part; 0: only this one */
     bool bn_frozen; /* training does not update the statistics; decided in building */
     int batch;
 };

@@ -17,8 +17,9 @@ static enum xt_status refuse(struct xt_network *network, const struct xt_network
                              const struct xt_memory_plan *plan, struct xt_err *err)
 {
     int fits = 0;
+    int ranks = network->ranks > 1 ? network->ranks : 1;
     struct xt_err why = *err;
-    char advice[96] = "not even one image fits";
+    char advice[128] = "not even one image fits";
     enum xt_status status = xt_auto_batch_find(network, settings, draft->training,
                                                (size_t)draft->batch - 1, &fits, err);
     if (status)
@@ -27,10 +28,17 @@ static enum xt_status refuse(struct xt_network *network, const struct xt_network
         snprintf(advice, sizeof advice,
                  "it is for fewer images than --batch %d: give a smaller one", network->batch);
     else if (fits)
-        snprintf(advice, sizeof advice, "--batch %d fits%s", fits,
+        snprintf(advice, sizeof advice, "--batch %d fits%s", fits * ranks,
                  draft->training ? ", which --batch auto finds" : "");
-    return plan ? xt_memory_plan_refuse(plan, draft->graph, advice, err)
-                : xt_err_set(err, XT_ERR_MEMORY, "%s; %s", why.text, advice);
+    if (fits && ranks > 1)
+        xt_str_append_to(advice, sizeof advice, ", %d on each of %d ranks", fits, ranks);
+    if (plan)
+        xt_memory_plan_refuse(plan, draft->graph, advice, err);
+    else
+        xt_err_set(err, XT_ERR_MEMORY, "%s; %s", why.text, advice);
+    if (ranks > 1)
+        xt_err_prefix(err, "each of %d ranks has its part of the batch: ", ranks);
+    return err->status;
 }
 
 /* Builds the described graph after checking that memory suffices. */

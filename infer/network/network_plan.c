@@ -98,6 +98,7 @@ enum xt_status xt_network_plan_drafts(struct xt_network *network,
         .slots = draft->training ? network->training.slots : XT_FEED_EVALUATION_SLOTS,
         .evaluation_slots = draft->training ? XT_FEED_EVALUATION_SLOTS : 0,
         .pinned = !network->pageable,
+        .processes = network->processes,
         .held = network->checkpoint_bytes,
     };
     size_t most = xt_device_allocation_most(&network->device);

@@ -648,7 +648,7 @@ static void collect_shares(int ranks, int steps, uint8_t *all, size_t *indices)
     enum { BYTES = W * H * 3 };
     for (int rank = 0; rank < ranks; rank++) {
         struct xt_batch batch;
-        config.rows = xt_rows_share(config.batch, rank, ranks);
+        config.rows = xt_rows_share(config.batch, rank, ranks, config.mixup > 0);
         start();
         for (int step = 0; step < steps; step++) {
             assert_true(next(&batch));

@@ -21,7 +21,13 @@ done
 # Invalid options are reported once.
 expect 2 '--batch 3 is too small for 2 ranks' "${two[@]}" --model lprnet --batch 3 --out few
 [ "$(grep -c 'error:' <<<"$said")" = 1 ] || fail 'it was said twice' "$said"
-expect 2 '--batch auto is for one process' "${two[@]}" --model lprnet --batch auto
+
+# A share that does not fit: what fits of all ranks together is said, and does.
+huge=(--model lprnet --data 'synth:plates?count=100000' --steps 1 --out huge)
+expect 5 ' on each of 2 ranks' "${two[@]}" "${huge[@]}" --batch 65536
+[ "$(grep -c 'error:' <<<"$said")" = 1 ] || fail 'it was said twice' "$said"
+fits=$(sed -n 's/.*; --batch \([0-9]*\) fits, which.*/\1/p' <<<"$said")
+expect 0 '' "${two[@]}" "${huge[@]}" --batch "$fits" --dry-run
 
 # What one of them lacks, rank 0 tells.
 mkdir good
@@ -75,13 +81,13 @@ expect 3 ' samples are bad, more than the 1 %' "${two[@]}" --model lprnet --data
 child=$!
 saved killed
 kill -KILL "$(pid_of 1 killed)"
-ends 137 "is gone: it was killed" 8
+ends 137 "is gone: it was killed"
 expect 0 '' "${one[@]}" --resume killed --max-time 0.1s --quiet
 
 # One that hangs is waited for, and no longer.
-"${two[@]}" "${long[@]}" --rank-timeout 2s --out hung >said 2>&1 &
+"${two[@]}" "${long[@]}" --rank-timeout 15s --out hung >said 2>&1 &
 child=$!
 saved hung
 kill -STOP "$(pid_of 1 hung)"
-ends 1 '(--rank-timeout)' 20
-grep -q 'xtrain: error: rank 0 on .* has waited 2 s' said || fail 'rank 0 does not say why' "$(cat said)"
+ends 1 '(--rank-timeout)'
+grep -q 'xtrain: error: rank 0 on .* has waited 15 s' said || fail 'rank 0 does not say why' "$(cat said)"

@@ -23,6 +23,13 @@ if command -v python3 >/dev/null; then
     fail 'the pages show other errors' "$(images one)" "$(images two)"
 fi
 
+# Shares differ by an image; --batch auto is what fits on each rank, and a resumed run keeps it.
+[ "$($(ranks 4) "${run[@]:0:4}" --batch 10 --steps 1 --out ten 2>&1 |
+  awk -v h="$(hostname)" '$2 == h && $1 ~ /^[0-3]$/ { print $3 }' | paste -sd ' ')" = '3 3 2 2' ] || fail 'four ranks share 10 images in another way'
+whole=(--model lprnet --data 'synth:plates?count=23&seed=3' --steps 2 --batch auto)
+expect 0 '--batch auto takes 23 together, at most 12 on each of 2 ranks' "${two[@]}" "${whole[@]}" --steps 1 --out auto
+expect 0 '--batch auto takes 23, as in the run of auto/' "${two[@]}" "${whole[@]}" --resume auto --out auto
+
 # --overfit: which were not learnt, of all ranks' parts.
 few=("${run[@]}" --overfit 8 --lr 1e-5 --optim sgd --momentum 0 --steps 3)
 expect 1 'of 8 images were learnt' "${one[@]}" "${few[@]}" --out few-one

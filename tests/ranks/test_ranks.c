@@ -133,25 +133,35 @@ static void ranks_share_the_cores_within_numa_nodes(void **state)
     assert_share(&numa, core, 39, 40, "15");
 }
 
+/* In pairs the partner of mixup is in the share too, at the other end. */
+static void check_shares(int batch, int ranks, bool in_pairs)
+{
+    uint8_t seen[40] = {0};
+    for (int rank = 0; rank < ranks; rank++) {
+        struct xt_rows rows = xt_rows_share(batch, rank, ranks, in_pairs);
+        assert_in_range(rows.count, 2, in_pairs ? batch / ranks + 3 : (batch + ranks - 1) / ranks);
+        for (int i = 0; i < rows.count; i++) {
+            int row = xt_rows_at(&rows, i);
+            seen[row]++;
+            if (in_pairs)
+                assert_int_equal(xt_rows_at(&rows, rows.count - 1 - i), batch - 1 - row);
+        }
+    }
+    for (int row = 0; row < batch; row++)
+        assert_int_equal(seen[row], 1);
+}
+
 static void shares_of_a_batch_are_even_and_whole(void **state)
 {
     (void)state;
     for (int batch = 8; batch < 40; batch++)
         for (int ranks = 1; ranks <= 4; ranks++) {
-            uint8_t seen[40] = {0};
-            for (int rank = 0; rank < ranks; rank++) {
-                struct xt_rows rows = xt_rows_share(batch, rank, ranks);
-                assert_true(rows.count >= 2 && rows.count <= batch / ranks + 3);
-                for (int i = 0; i < rows.count; i++) {
-                    int row = xt_rows_at(&rows, i);
-                    seen[row]++;
-                    /* The partner of mixup is here too, at the other end. */
-                    assert_int_equal(xt_rows_at(&rows, rows.count - 1 - i), batch - 1 - row);
-                }
-            }
-            for (int row = 0; row < batch; row++)
-                assert_int_equal(seen[row], 1);
+            check_shares(batch, ranks, false);
+            check_shares(batch, ranks, true);
         }
+    static const int of_ten[] = {3, 3, 2, 2};
+    for (int rank = 0; rank < 4; rank++)
+        assert_int_equal(xt_rows_share(10, rank, 4, false).count, of_ten[rank]);
 }
 
 int main(void)

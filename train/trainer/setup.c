@@ -338,6 +338,8 @@ static enum xt_status open_network(struct xt_trainer *trainer, struct xt_err *er
         .sums = settings.recipe.accumulate > 1,
         .slots = xt_feed_slots(&settings.data),
     };
+    trainer->network.processes = settings.data.processes;
+    trainer->network.ranks = ranks ? ranks->size : 0;
     trainer->network.seed = settings.data.seed;
     trainer->network.bn_before = (enum xt_bn_mode)bn_and_threads[0];
     if (status || !from->path)
@@ -347,37 +349,65 @@ static enum xt_status open_network(struct xt_trainer *trainer, struct xt_err *er
     return XT_OK;
 }
 
-/* --batch; auto (0): the original batch of a resumed run, else what fits. */
+/* Each rank takes as many images as the one that has memory for the least, of what there are. */
+static enum xt_status agree_on_share(struct xt_ranks *ranks, size_t images, int share, int *batch,
+                                     struct xt_err *err)
+{
+    int *shares = NULL;
+    enum xt_status status =
+        xt_mem_calloc(&shares, (size_t)ranks->size, sizeof *shares, "the ranks", err);
+    if (!status)
+        status = xt_ranks_gather(ranks, &share, sizeof share, shares, "the batch", err);
+    for (int i = 0; i < ranks->size && !status; i++)
+        share = shares[i] < share ? shares[i] : share;
+    free(shares);
+    size_t all = (size_t)share * (size_t)ranks->size;
+    *batch = (int)(all < images ? all : images);
+    if (!status)
+        xt_log_note("--batch auto takes %d together, at most %d on each of %d ranks", *batch, share,
+                    ranks->size);
+    return status;
+}
+
+/* The largest batch that fits. */
+static enum xt_status find_batch(struct xt_trainer *trainer, int *batch, struct xt_err *err)
+{
+    const struct xt_train_settings *s = trainer->settings;
+    size_t count = trainer->source->count / (size_t)xt_train_step_batches(s);
+    size_t images = count < XT_BATCH_MAX ? count : XT_BATCH_MAX;
+    size_t ranks = s->ranks ? (size_t)s->ranks->size : 1;
+    char remark[160];
+    snprintf(remark, sizeof remark,
+             "%s; --lr %g stays, though what suits and what accuracy comes of it depend on the "
+             "batch",
+             s->ranks ? ", on this rank" : "", s->recipe.lr);
+    enum xt_status status = xt_auto_batch_take(&trainer->network, &s->network, true,
+                                               (images + ranks - 1) / ranks, remark, batch, err);
+    return status || !s->ranks ? status : agree_on_share(s->ranks, images, *batch, batch, err);
+}
+
+/* --batch; auto (0): the original batch of a resumed run, which rank 0 knows, else what fits. */
 static enum xt_status choose_batch(struct xt_trainer *trainer, int *batch, struct xt_err *err)
 {
     const struct xt_train_settings *s = trainer->settings;
     const struct xt_checkpoint_file *from = &trainer->resume.from;
+    enum xt_status status = XT_OK;
     *batch = s->network.batch;
-    if (s->ranks && !*batch)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "--batch auto is for one process; for %d ranks give the batch of all "
-                          "together",
-                          s->ranks->size);
-    if (s->ranks && *batch < 2 * s->ranks->size)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "--batch %d is too small for %d ranks, each of which needs two images at "
-                          "least",
-                          *batch, s->ranks->size);
-    if (*batch)
-        return XT_OK;
-    if (from->path) {
-        enum xt_status status = xt_checkpoint_batch(from, batch, err);
+    if (!*batch && from->path) {
+        status = xt_checkpoint_batch(from, batch, err);
         if (!status)
             xt_log_note("--batch auto takes %d, as in the run of %s", *batch, from->path);
-        return status;
     }
-    char remark[128];
-    snprintf(remark, sizeof remark,
-             "; --lr %g stays, though what suits and what accuracy comes of it depend on the batch",
-             s->recipe.lr);
-    return xt_auto_batch_take(&trainer->network, &s->network, true,
-                              trainer->source->count / (size_t)xt_train_step_batches(s), remark,
-                              batch, err);
+    if (!status && s->ranks)
+        status = xt_ranks_copy(s->ranks, batch, sizeof *batch, 0, "the checkpoint", err);
+    if (!status && !*batch)
+        status = find_batch(trainer, batch, err);
+    if (!status && s->ranks && *batch < 2 * s->ranks->size)
+        status = xt_err_set(err, XT_ERR_USAGE,
+                            "--batch %d is too small for %d ranks, each of which needs two images "
+                            "at least",
+                            *batch, s->ranks->size);
+    return status;
 }
 
 /* This rank's row in the table at the start. */
@@ -468,7 +498,8 @@ enum xt_status xt_trainer_prepare(struct xt_trainer *trainer, struct xt_err *err
     struct xt_answer_settings answer = settings->answer;
     answer.reject.kind = XT_REJECT_NONE;
     if (!status && settings->ranks)
-        trainer->rows = xt_rows_share(trainer->batch, settings->ranks->rank, settings->ranks->size);
+        trainer->rows = xt_rows_share(trainer->batch, settings->ranks->rank, settings->ranks->size,
+                                      settings->data.mixup > 0);
     if (!status)
         status =
             xt_network_build(network, &settings->network,

@@ -140,9 +140,11 @@ static int glyph_cell(int glyph, int cell_x, int cell_y)
     int to_x = (cell_x + 1) * XT_GLYPH_WIDTH + margin_x;
     int to_y = (cell_y + 1) * XT_GLYPH_HEIGHT + margin_y;
     int64_t sum = 0;
-    for (int y = 0; y < XT_GLYPH_HEIGHT; y++) {
+    int bottom = min_of(to_y / GLYPH_CELLS_Y + 1, XT_GLYPH_HEIGHT);
+    int right = min_of(to_x / GLYPH_CELLS_X + 1, XT_GLYPH_WIDTH);
+    for (int y = from_y > 0 ? from_y / GLYPH_CELLS_Y : 0; y < bottom; y++) {
         int rows = overlap(y, GLYPH_CELLS_Y, from_y, to_y);
-        for (int x = 0; rows && x < XT_GLYPH_WIDTH; x++)
+        for (int x = from_x > 0 ? from_x / GLYPH_CELLS_X : 0; x < right; x++)
             sum += (int64_t)rows * overlap(x, GLYPH_CELLS_X, from_x, to_x) *
                    xt_glyph_coverage(glyph, x, y);
     }

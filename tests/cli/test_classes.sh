@@ -3,7 +3,7 @@
 . tests/cli/common.sh
 images=$PWD/tests/fuzz/corpus/image
 cd "$tree"
-resnet=("$xtrain" --model resnet50 --batch 2 --threads 1)
+resnet=("$xtrain" --model resnet18 --batch 2 --threads 1)
 run=("${resnet[@]}" --image-size 32 --steps 1 --out run)
 
 mkdir -p two/cat two/dog one/cat empty/cat empty/dog
@@ -33,7 +33,7 @@ expect 3 'large.txt: the label 99999 is out of range' "${run[@]}" --data large.t
 printf 'two/cat/1.jpg\tcat\ntwo/dog/1.png\thorse\n' >other.txt
 expect 3 'the class "horse" is not among the 2' "${run[@]}" --data two --val other.txt
 
-expect 2 'resnet50 needs images of at least 32x32' "${resnet[@]}" --steps 1 --out run --data two --image-size 31
+expect 2 'resnet18 needs images of at least 32x32' "${resnet[@]}" --steps 1 --out run --data two --image-size 31
 expect 2 '--classes 1: the training images are of 2 classes' "${run[@]}" --data two --classes 1
 expect 2 '--freeze-until layer9: the network has no layer of that name' "${run[@]}" --data two --freeze-until layer9
 expect 2 '--hue takes a number from 0 to 0.5, not "0.6"' "${run[@]}" --data two --hue 0.6
@@ -61,6 +61,6 @@ expect 2 'c/state-00000002.safetensors was made with --image-size 32; give the s
 # The run's own settings are what is not said again.
 expect 0 'resuming from c/' "${resnet[@]}" --resume c
 expect 2 'was made on other classes than those of --data' "${resnet[@]}" "${going[@]}" --image-size 32 --classes 3
-expect 2 'is a checkpoint of resnet50, and --model is lprnet' \
+expect 2 'is a checkpoint of resnet18, and --model is lprnet' \
   "$xtrain" --model lprnet --data 'synth:plates?count=8' --batch 2 --optim sgd --threads 1 --steps 3 --resume c
 expect 0 'resuming from c/' "${resnet[@]}" "${going[@]}" --image-size 32 --classes 2

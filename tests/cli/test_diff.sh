@@ -53,7 +53,7 @@ expect 2 'the extension selects the format: .html, .tsv or .jsonl' "$xtrain" dif
 expect 1 'there is no folder nowhere' "$xtrain" diff a b --data "$images" --differences nowhere/list.tsv
 head -c 90000 b/last.safetensors >cut.safetensors
 expect 3 'it was cut short' "$xtrain" diff a cut.safetensors --data "$images" --threads 1
-"$xtrain" --model resnet50 --data 'synth:shapes?count=4' --image-size 32 --batch 2 --threads 1 --steps 1 --out classes --quiet >/dev/null
+"$xtrain" --model resnet18 --data 'synth:shapes?count=4' --image-size 32 --batch 2 --threads 1 --steps 1 --out classes --quiet >/dev/null
 for two in 'a classes' 'classes a'; do
   # shellcheck disable=SC2086
   expect 2 'a/last.safetensors reads plates and classes/last.safetensors classifies images' "$xtrain" diff $two --data "$images" --threads 1

@@ -39,7 +39,7 @@ for name in simple "it's a run" auto --steps; do
 done
 
 # An evaluation that a signal broke off, made by the next start, which is killed: it is recorded once.
-slow=("${train[@]}" --val 'synth:plates?count=300&seed=4' --steps 12 --log-every 3 --save-every 100)
+slow=("${train[@]}" --val 'synth:plates?count=150&seed=4' --steps 12 --log-every 3 --save-every 100)
 wait_for() { # PATTERN FILE
   for ((i = 0; i < 600; i++)); do grep -qs "$1" "$2" && return; sleep 0.05; done
   fail "$2 never said $1"

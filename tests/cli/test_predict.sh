@@ -62,7 +62,7 @@ expect 2 '--top: lprnet reads plates' "${predict[@]}" run good --top 3
 
 # Classes have their names in the text.
 mkdir -p two/cat 'two/small dog' && cp "$images/ycc_444.jpg" two/cat/ && cp "$images/rgba.png" 'two/small dog/'
-"$xtrain" --model resnet50 --data two --image-size 32 --batch 2 --threads 1 --steps 1 --lr 1e-6 --out classes --quiet
+"$xtrain" --model resnet18 --data two --image-size 32 --batch 2 --threads 1 --steps 1 --lr 1e-6 --out classes --quiet
 expect 0 '' "${predict[@]}" --quiet classes two/cat --top 2
 grep -qP '^two/cat/ycc_444.jpg\t(cat|small dog)\t[0-9.]+\t(cat|small dog) [0-9.]+\t(cat|small dog) [0-9.]+$' <<<"$said" ||
   fail 'the classes are not named' "$said"

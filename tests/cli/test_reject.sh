@@ -56,7 +56,7 @@ expect 0 'nothing is evaluated' "$xtrain" "${small[@]}" --threads 1 --init run/b
 
 # Pictures of nothing are as well no class.
 mkdir -p classes/{a,b} && for i in {1..8}; do cp "$images/rgba.png" classes/a/$i.png && cp "$images/cmyk_plain.jpg" classes/b/$i.jpg; done
-expect 0 'negatives: of ' "$xtrain" --model resnet50 --data classes --val classes --image-size 32 --batch 4 --steps 1 --lr 1e-6 --threads 1 \
+expect 0 'negatives: of ' "$xtrain" --model resnet18 --data classes --val classes --image-size 32 --batch 4 --steps 1 --lr 1e-6 --threads 1 \
   --negatives photos --reject auto:0.5 --out of-classes
 grep -qF '(auto:0.5); ' <<<"$said" || fail 'no rule' "$said"
 expect 3 '--negatives: ' "$xtrain" "${small[@]}" --threads 1 --steps 1 --negatives nowhere --out none

@@ -4,9 +4,8 @@
 expect 0 'all within their bounds' "$xtrain" selftest --model lprnet --batch 1 --amp off --threads 2 --oversubscribe
 grep -q '^lprnet, 94x24, batch 1$' <<<"$said" || fail 'the network and its shape are named' "$said"
 grep -Eq '^convolution +f32 +backward +[0-9]+ ' <<<"$said" || fail 'there is a row for each kind, type and pass' "$said"
-expect 0 '"wrong":0' "$xtrain" selftest --model lprnet --batch 1 --amp off --json
-said=$("$xtrain" selftest --model lprnet --batch 1 --amp off --json 2>/dev/null)
-[[ $said = '{'*'}' ]] || fail 'with --json there is nothing else on standard output' "$said"
+said=$("$xtrain" selftest --small --json 2>/dev/null)
+[[ $said = '{'*'"wrong":0'*'}' ]] || fail 'with --json there is nothing else on standard output' "$said"
 expect 0 'all within their bounds' "$xtrain" selftest --small
 [ "$(grep -c "^\(small shapes\|known, 16x16\), batch " <<<"$said")" = 2 ] && [ "$(grep -c ", batch " <<<"$said")" = 2 ] || fail 'with --small there are the small shapes alone' "$said"
 expect 4 'does not train in fp16' "$xtrain" selftest --amp fp16

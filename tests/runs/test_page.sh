@@ -14,10 +14,10 @@ run=("$xtrain" "${small[@]}" --threads 1 --log-every 1 --quiet)
 "$xtrain" report "r $odd" b >/dev/null
 "$xtrain" eval --init b --data "$odd" --threads 1 --errors errors.html >/dev/null
 mkdir -p two/cat "two/$odd" && cp "$images/ycc_444.jpg" two/cat/ && cp "$images/rgba.png" "two/$odd/"
-"$xtrain" --model resnet50 --data two --val two --image-size 32 --batch 2 --threads 1 --steps 1 --lr 1e-6 --out classes --quiet >/dev/null
+"$xtrain" --model resnet18 --data two --val two --image-size 32 --batch 2 --threads 1 --steps 1 --lr 1e-6 --out classes --quiet >/dev/null
 
 "$xtrain" diff "r $odd" b --data "$odd" --threads 1 --differences plates.html >/dev/null
-"$xtrain" --model resnet50 --data two --val two --image-size 32 --batch 2 --threads 1 --steps 1 --lr 1e-6 --seed 7 --out others --quiet >/dev/null
+"$xtrain" --model resnet18 --data two --val two --image-size 32 --batch 2 --threads 1 --steps 1 --lr 1e-6 --seed 7 --out others --quiet >/dev/null
 "$xtrain" diff classes others --data two --threads 1 --differences classes.html >/dev/null
 "$xtrain" report b classes --page kinds.html >/dev/null
 # Ended early as it should, a rollback in its record, numbers beyond all scales, and facts that are none.
@@ -78,10 +78,14 @@ visit() { # PAGE WIDTH TEXT...: the page says each of these
   [ -z "${moves:-}" ] || for text in hover zoom back runs; do grep -q "data-$text=\"yes\"" dom || fail "$file at $width: no $text"; done
 }
 ways=('<h2>Curves</h2>' '<h2>Confusions</h2>' '<h2>The worst errors</h2>' '<h2>Where the time went</h2>' '<h2>Settings</h2>')
+# A phone is where a page breaks; on a screen the run's own and the one of several stand for the others.
 for width in 1280 390; do
   moves=yes visit "r $odd/report.html" $width "${ways[@]}" 'Learning rate' 'Images a second' 'Waiting for images' 'Memory' 'Busy' \
     'alt="expected 京A12311"' '&lt;img src=x onerror="document.body.dataset.broken=1"&gt;&amp;amp;/京A12311_1.jpg' 'class="steps"'
   moves=yes visit report.html $width 'Side by side' '<th>seed</th>' '2 runs'
+  chromium --window-size=$width,3000 --hide-scrollbars --screenshot="$tree/$width.png" "file://$tree/r $(sed 's/%/%25/g; s/?/%3F/g; s/#/%23/g' <<<"$odd")/report.html" >/dev/null || true
+  [ "$(stat -c %s $width.png)" -gt 30000 ] || fail "at $width the page shows nothing"
+  [ $width = 390 ] || continue
   visit errors.html $width '2 of 2 wrong' '<h2>The worst errors</h2>'
   visit plates.html $width '2 of 2 answered differently' '<h2>Neither is right</h2>' '<h2>The weights</h2>' 'alt="expected 京A12311"' '/京A12311_1.jpg'
   visit classes.html $width 'answered differently' '<h2>The weights</h2>' 'top-1, A'
@@ -90,6 +94,4 @@ for width in 1280 390; do
     '<line class="rollback"' 'step 5 failed; back to step 2, on at 0.5 of the rate' 'The worst errors cannot be drawn: report.json is damaged'
   visit gone/report.html $width ' days ago; xtrain report says whether it still runs)'
   visit classes/report.html $width '<h2>The worst errors</h2>' 'top-1'
-  chromium --window-size=$width,3000 --hide-scrollbars --screenshot="$tree/$width.png" "file://$tree/r $(sed 's/%/%25/g; s/?/%3F/g; s/#/%23/g' <<<"$odd")/report.html" >/dev/null || true
-  [ "$(stat -c %s $width.png)" -gt 30000 ] || fail "at $width the page shows nothing"
 done

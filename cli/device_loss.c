@@ -133,19 +133,18 @@ static void put_json(const struct xt_device_loss *loss, const char *why)
 }
 
 /* Called where no error can be returned, such as from a signal handler. */
-static void last_words(void *context, const char *why)
+static void last_words(void *context, const char *sentence)
 {
     struct xt_device_loss *loss = context;
     char text[2048];
-    char op[128];
     int count = 0;
-    bool restart = may_restart(loss, &count);
-    xt_guard_last_op(op, sizeof op);
+    const bool opens = xt_guard_is_opening();
+    bool restart = !opens && may_restart(loss, &count);
     snprintf(text, sizeof text, "xtrain: %s: ", restart ? "warning" : "error");
     size_t head = strlen(text);
-    xt_str_append_to(text, sizeof text, "the device was lost: %.128s: %.256s%s%.128s",
-                     device_of(loss), why, *op ? "; the last op submitted: " : "", op);
-    add_rest(loss, restart, count, text, sizeof text);
+    xt_str_append_to(text, sizeof text, "%s", sentence);
+    if (!opens)
+        add_rest(loss, restart, count, text, sizeof text);
     xt_log_error_from_signal(text);
     if (restart)
         xt_reexec_start(&loss->reexec);
@@ -181,7 +180,7 @@ enum xt_status xt_device_loss_begin(struct xt_device_loss *loss, const struct xt
     if (settings->run.on_device_loss == XT_LOSS_RESUME && !settings->request.dry_run)
         status = xt_reexec_prepare(&loss->reexec, nothing, nothing, none_lost, err);
     if (!status)
-        xt_guard_set_end(last_words, loss);
+        loss->before = xt_guard_set_end((struct xt_guard_speaker){last_words, loss, true});
     return status;
 }
 
@@ -205,7 +204,7 @@ enum xt_status xt_device_loss_open_folder(struct xt_device_loss *loss, struct xt
 void xt_device_loss_end(struct xt_device_loss *loss)
 {
     if (strcmp(loss->settings->device.name, "cpu") != 0)
-        xt_guard_set_end(NULL, NULL);
+        xt_guard_set_end(loss->before);
     xt_reexec_clear(&loss->reexec);
 }
 

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/system/reexec.h"
 #include "cli/settings.h"
+#include "device/faults/guard.h"
 #include "train/trainer.h"
 
 enum { XT_DEVICE_LOSSES_MAX = 5 }; /* consecutive losses without a new checkpoint */
@@ -17,6 +18,7 @@ struct xt_device_loss {
     const struct xt_trainer *trainer;
     const struct xt_settings *settings;
     struct xt_reexec reexec;
+    struct xt_guard_speaker before;
     char line[1024];   /* the command that resumes the run */
     char json[4096];   /* with --json: members of the object that last words print */
     int count;         /* consecutive losses before this start */

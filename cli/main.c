@@ -19,6 +19,7 @@
 #include "cli/progress.h"
 #include "device/dnnl.h"
 #include "device/faults/guard.h"
+#include "device/faults/watchdog.h"
 #include "cli/ranks.h"
 #include "models/registry.h"
 #include "ranks/ranks.h"
@@ -131,6 +132,7 @@ static enum xt_status work(struct xt_options *options, struct xt_err *err)
     struct xt_kernel_progress kernels;
     xt_kernel_progress_init(&kernels, options->values.output.quiet, xt_result_is_json());
     options->values.network.kernels = &kernels.observer;
+    xt_watchdog_set_timeout(options->values.device.timeout);
     enum xt_status status = xt_options_find_weights(options, err);
     return status ? status : functions[options->command](options, err);
 }
@@ -260,6 +262,17 @@ static void end_without_memory(void)
     _exit(XT_ERR_MEMORY);
 }
 
+/* Where the driver of a GPU crashes or hangs. */
+static void end_without_device(void *context, const char *sentence)
+{
+    char text[1200];
+    (void)context;
+    snprintf(text, sizeof text, "xtrain: error: %s", sentence);
+    xt_log_error_from_signal(text);
+    xt_result_last_words("", sentence, XT_ERR_DEVICE);
+    _exit(XT_ERR_DEVICE);
+}
+
 static void end_at_once(enum xt_status status)
 {
     xt_result_last_words("", "ended by a second signal", status);
@@ -272,6 +285,7 @@ int main(int argc, char **argv)
     xt_stop_watch();
     xt_stop_on_end(end_at_once);
     xt_dnnl_on_no_memory(end_without_memory);
+    xt_guard_set_end((struct xt_guard_speaker){.end = end_without_device, .catches_crashes = true});
     enum xt_status status =
         run(argc > 0 ? argc - 1 : 0, (const char *const *)argv + (argc > 0), &err);
     bool printed = xt_result_end(status, &err);

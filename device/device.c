@@ -14,9 +14,9 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/system/process.h"
-#include "base/system/reexec.h"
 #include "base/system/thread.h"
 #include "device/faults/guard.h"
+#include "device/faults/watchdog.h"
 #include "device/kernels/ahead.h"
 #include "device/kernels/engine_blob.h"
 #include "device/gpu/host_gpu.h"
@@ -331,18 +331,6 @@ static void open_level_zero(struct xt_device *device)
         snprintf(device->no_zero, sizeof device->no_zero, "%.255s", why.text);
 }
 
-/* A driver that crashes when it is opened. */
-static void end_of_opening(void *context, const char *why)
-{
-    char text[512];
-    snprintf(text, sizeof text,
-             "xtrain: error: --device %.64s: it cannot be opened: %.128s; \"xtrain doctor\" checks "
-             "each step",
-             (const char *)context, why);
-    xt_log_error_from_signal(text);
-    xt_reexec_exit(XT_ERR_DEVICE);
-}
-
 /* Kernels that were compiled ahead of time; a process that compiles them has none to check. */
 static enum xt_status check_kernels(struct xt_device *device, enum xt_capture_gpu for_gpu,
                                     struct xt_err *err)
@@ -404,15 +392,19 @@ static enum xt_status start_xpu(struct xt_device *device, const char *spec,
 static enum xt_status open_xpu(struct xt_device *device, const char *spec,
                                const struct xt_device_options *options, struct xt_err *err)
 {
-    union {
-        const char *in;
-        void *out;
-    } context = {spec};
-    const struct xt_guard_speaker before = xt_guard_set_end(end_of_opening, context.out);
-    xt_guard_enter("its start");
-    enum xt_status status = start_xpu(device, spec, options, err);
-    xt_guard_leave();
-    xt_guard_set_end(before.end, before.context);
+    enum xt_status status = xt_watchdog_begin(err);
+    if (status)
+        return status;
+    device->watched = true;
+    xt_guard_set_device(spec);
+    xt_guard_set_phase(xt_guard_opening);
+    xt_guard_catch_crashes();
+    const char *outer = xt_guard_enter("the start of its driver");
+    status = start_xpu(device, spec, options, err);
+    xt_guard_leave(outer);
+    if (!status)
+        xt_guard_set_device(device->name);
+    xt_guard_set_phase(NULL);
     return status;
 }
 
@@ -525,6 +517,8 @@ void xt_device_close(struct xt_device *device)
         xt_kernel_cache_end(&device->cache);
     if (device->chose_opencl)
         unsetenv("ONEAPI_DEVICE_SELECTOR");
+    if (device->watched)
+        xt_watchdog_end();
     *device = (struct xt_device){.cache = {.lock = -1}};
 }
 
@@ -541,6 +535,7 @@ enum xt_status xt_device_reorder(struct xt_device *device, const_dnnl_memory_des
         xt_dnnl_check(xt_dnnl.reorder_primitive_desc_create(&pd, from_md, device->engine, to_md,
                                                             device->engine, NULL),
                       what, err);
+    xt_guard_set_kernel("", what);
     if (!status)
         status = xt_primitive_create(device, pd, what, &primitive, err);
     /* oneDNN takes a non-const pointer for both reading and writing; the source is only read. */

@@ -55,6 +55,7 @@ struct xt_device {
     char no_zero[256];          /* why it is not available */
     struct xt_figures figures;  /* as last read */
     struct xt_kernel_cache cache;
+    bool watched;      /* its end ends the watchdog */
     bool chose_opencl; /* by ONEAPI_DEVICE_SELECTOR, for its kernels */
     struct xt_traffic traffic;
     /* Creates memories on oneDNN's OpenCL runtime, if the device has unified shared memory. */

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "device/faults/guard.h"
 #include "device/pinned.h"
 #include "device/primitive.h"
 
@@ -324,6 +325,7 @@ enum xt_status xt_transfer_create(struct xt_device *device, const struct xt_devi
         status = xt_dnnl_check(xt_dnnl.reorder_primitive_desc_create(&pd, from_md, device->engine,
                                                                      to_md, device->engine, NULL),
                                "a transfer", err);
+    xt_guard_set_kernel("", "a transfer");
     if (!status)
         status = xt_primitive_create(device, pd, "a transfer", &out->primitive, err);
     if (pd)

@@ -5,6 +5,7 @@
 
 #include "base/system/process.h"
 #include "base/str.h"
+#include "device/faults/watchdog.h"
 #include "device/gpu/figures.h"
 
 enum { LIST_SECONDS = 120 };
@@ -36,6 +37,7 @@ static void list_xpus(const void *argument, void *result)
     struct xt_probe *out = result;
     struct xt_level_zero *zero = NULL;
     struct xt_err err = {0};
+    const char *outer = xt_watchdog_begin_query("while GPUs are listed");
     if (xt_level_zero_open(&zero, &err))
         xt_str_append_to(out->level_zero, sizeof out->level_zero, "%s", err.text);
     out->status = xt_dnnl_load(XT_DNNL_GPU, &err);
@@ -56,12 +58,14 @@ static void list_xpus(const void *argument, void *result)
         ask_types(out, i);
     }
     xt_level_zero_close(zero);
+    xt_watchdog_end_query(outer);
 }
 
 enum xt_status xt_probe_xpus(struct xt_probe *out, struct xt_err *err)
 {
     struct xt_err why = {0};
-    const struct xt_process process = {.work = list_xpus, .seconds = LIST_SECONDS};
+    const struct xt_process process = {.work = list_xpus,
+                                       .seconds = xt_watchdog_seconds(LIST_SECONDS)};
     enum xt_status status = xt_process_run(&process, out, sizeof *out, NULL, &why);
     if (status == XT_ERR_DEVICE) {
         /* The child may have died half way: its result is ignored. */

@@ -714,6 +714,7 @@ static enum xt_status make_step(const struct xt_program *program, struct xt_step
         return status;
     if (step->workers)
         xt_device_make_for_threads(1);
+    xt_guard_set_kernel(program->name, step->what);
     status = xt_primitive_create(program->device, step->pd, step->what, &step->primitive, err);
     if (step->workers)
         xt_device_use_threads(program->device);

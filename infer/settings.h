@@ -107,6 +107,7 @@ struct xt_device_settings {
     int own_threads;       /* no option: what 0 means in one of several processes; 0: the same */
     bool oversubscribe;    /* allow more than that */
     bool check;            /* check an XPU's results before a run starts on it */
+    double timeout;        /* of a call to an XPU's driver, seconds; 0: the usual one */
     bool pin_memory;       /* an XPU reads images where they were decoded */
     enum xt_capture_gpu
         for_gpu; /* compile for a GPU that is not present; XT_CAPTURE_NONE: the present one */

@@ -62,7 +62,6 @@ struct xt_run_settings {
     int overfit;       /* train and evaluate on only N of the images; 0: on all */
     enum xt_on_nan on_nan;
     enum xt_device_loss_choice on_device_loss;
-    double device_timeout; /* seconds; 0: derived from the step time */
 };
 
 /* Data-parallel training by several processes. */

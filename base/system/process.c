@@ -74,6 +74,8 @@ static enum xt_status receive_result(const struct xt_process *process, void *res
 _Noreturn static void be_the_child(const struct xt_process *process, size_t size, int to, int said)
 {
     const struct rlimit no_core = {0, 0};
+    /* A second signal ends the parent at once. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     char *result = calloc(1, size);
     setrlimit(RLIMIT_CORE, &no_core);
     if (!process->speaks) {
@@ -149,9 +151,11 @@ static enum xt_status wait_for(pid_t child, struct xt_process_end *end, int *cod
 }
 
 /* How the child ended, as an error. */
-static enum xt_status judge(const struct xt_process_end *end, unsigned seconds, bool whole,
-                            struct xt_err *err)
+static enum xt_status judge(const struct xt_process_end *end, unsigned seconds, int code,
+                            bool whole, struct xt_err *err)
 {
+    if (code == XT_ERR_DEVICE && *end->said)
+        return xt_err_set(err, XT_ERR_DEVICE, "%s", end->said);
     if (end->timed_out)
         return xt_err_set(err, XT_ERR_DEVICE, "it did not end within %u s", seconds);
     if (end->signal || !whole)
@@ -193,7 +197,7 @@ enum xt_status xt_process_run(const struct xt_process *process, void *result, si
         else
             last_line(said, how->said, sizeof how->said);
         if (!status)
-            status = waited ? waited : judge(how, process->seconds, whole, err);
+            status = waited ? waited : judge(how, process->seconds, code, whole, err);
     }
     if (pipes[0] >= 0)
         close(pipes[0]);

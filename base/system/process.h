@@ -28,7 +28,7 @@ struct xt_process {
 struct xt_process_end {
     int signal;     /* that ended it; 0: none */
     bool timed_out; /* it was killed by the timeout */
-    char said[256]; /* the stored line of its output, or "" */
+    char said[512]; /* the stored line of its output, or "" */
 };
 
 /* Processes that keep CPUs busy, for measurements under load. They die with this process. */

@@ -22,6 +22,7 @@
 #include "device/gpu/host_gpu.h"
 #include "device/gpu/opencl.h"
 #include "device/probe.h"
+#include "device/faults/watchdog.h"
 #include "device/faults/why.h"
 
 /* FACT: information, not a requirement. */
@@ -151,6 +152,7 @@ static void see_level_zero(const void *argument, void *result)
     struct level_zero_seen *seen = result;
     struct xt_level_zero *zero = NULL;
     struct xt_err err = {0};
+    const char *outer = xt_watchdog_begin_query("while Level Zero is queried");
     seen->status = xt_level_zero_open(&zero, &err);
     snprintf(seen->why, sizeof seen->why, "%.511s", err.text);
     seen->count = xt_level_zero_count(zero);
@@ -165,6 +167,7 @@ static void see_level_zero(const void *argument, void *result)
                          words[xt_level_zero_resizable_bar(zero, i, NULL)]);
     }
     xt_level_zero_close(zero);
+    xt_watchdog_end_query(outer);
 }
 
 struct opencl_seen {
@@ -180,8 +183,10 @@ static void see_opencl(const void *argument, void *result)
     (void)argument;
     struct opencl_seen *seen = result;
     struct xt_err err = {0};
+    const char *outer = xt_watchdog_begin_query("while OpenCL is queried");
     seen->status = xt_opencl_gpus(&seen->count, seen->name, seen->driver, &err);
     snprintf(seen->why, sizeof seen->why, "%.511s", err.text);
+    xt_watchdog_end_query(outer);
 }
 
 enum { DRIVER_SECONDS = 60 };
@@ -190,7 +195,8 @@ static enum xt_status check_level_zero(struct diagnosis *diagnosis, struct level
                                        struct xt_err *err)
 {
     struct xt_err why = {0};
-    const struct xt_process process = {.work = see_level_zero, .seconds = DRIVER_SECONDS};
+    const struct xt_process process = {.work = see_level_zero,
+                                       .seconds = xt_watchdog_seconds(DRIVER_SECONDS)};
     enum xt_status status = xt_process_run(&process, seen, sizeof *seen, NULL, &why);
     if (status && status != XT_ERR_DEVICE)
         return xt_err_set(err, status, "%s", why.text);
@@ -224,7 +230,8 @@ static enum xt_status check_opencl(struct diagnosis *diagnosis, struct xt_err *e
 {
     struct opencl_seen seen;
     struct xt_err why = {0};
-    const struct xt_process process = {.work = see_opencl, .seconds = DRIVER_SECONDS};
+    const struct xt_process process = {.work = see_opencl,
+                                       .seconds = xt_watchdog_seconds(DRIVER_SECONDS)};
     enum xt_status status = xt_process_run(&process, &seen, sizeof seen, NULL, &why);
     if (status && status != XT_ERR_DEVICE)
         return xt_err_set(err, status, "%s", why.text);

@@ -50,6 +50,8 @@ enum {
     DIFF = 1 << XT_COMMAND_DIFF,
     HELP = 1 << XT_COMMAND_HELP,
     NETWORK = TRAIN | EVAL | ANSWER, /* commands that run a network */
+    /* commands that may open an XPU */
+    OPENS = TRY | NETWORK | BENCH | INFER | LOADER | SELFTEST | WARM | DEVICES | DOCTOR | VERIFY,
     EVERY = (int)((1U << XT_COMMAND_COUNT) - 1),
     WORKS = EVERY & ~(HELP | 1 << XT_COMMAND_VERSION | 1 << XT_COMMAND_MAN |
                       1 << XT_COMMAND_COMPLETION | 1 << XT_COMMAND_SCHEMA),
@@ -328,9 +330,9 @@ static const struct xt_option table[] = {
      "restarts from the last checkpoint, at most five times in a row",
      XT_GROUP_MACHINE, TRAIN, CHOICE(run.on_device_loss, loss_names, "stop")},
     {"device-timeout",
-     "an XPU that does not respond for this time counts as lost, with a warning after a tenth of "
-     "it; 0: ten minutes, or 100 steps if those take longer",
-     XT_GROUP_MACHINE, TRAIN, DURATION(run.device_timeout, 0, 1e9, "0")},
+     "an XPU that does not respond for this time, or compiles one kernel for as long, counts as "
+     "lost, with a warning after a tenth of it; 0: ten minutes, or 100 steps if those take longer",
+     XT_GROUP_MACHINE, OPENS, DURATION(device.timeout, 0, 1e9, "0")},
     {"amp",
      "mixed precision: the type of activations and of the arithmetic on them; weights stay "
      "f32",

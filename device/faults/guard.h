@@ -5,7 +5,8 @@
  * its message is stored for the error. Once work has failed on the device it is lost for this
  * process: further calls fail at once, and nothing is released, since drivers crash and hang in
  * that. If there is no caller to return to (a driver that aborts or crashes, an exception in a
- * thread of its own, a call that never returns) the process is ended with a final message.
+ * thread of its own, a call that never returns) the process is ended with a final message, if it
+ * has a handler for that (xt_guard_set_end).
  *
  * One of the program's pieces of global state, with the table of dnnl.h. Thread-safe once the
  * library is loaded.
@@ -34,10 +35,18 @@ struct xt_guard_counts {
 };
 struct xt_guard_counts xt_guard_counts(void);
 
-/* These bracket other code that runs in the driver: its start, which is not a function in the
- * table. */
-void xt_guard_enter(const char *what);
-void xt_guard_leave(void);
+/* These bracket other code that runs in the driver, such as its start, which is not a function in
+ * the table; `what` is a constant. They nest: leave is given what enter returned. */
+const char *xt_guard_enter(const char *what);
+void xt_guard_leave(const char *outer);
+
+/* What messages call the device, and what is being done with it ("while it is opened"; NULL: it
+ * computes). The phase is a constant. */
+void xt_guard_set_device(const char *name);
+void xt_guard_device(char *out, size_t size);
+void xt_guard_set_phase(const char *phase);
+/* Names the kernel that this thread creates next. */
+void xt_guard_set_kernel(const char *op, const char *what);
 
 /* The seconds that this thread has spent in calls to the driver so far: submitting work, and
  * waiting or copying from and to device memory. Nothing on the CPU. */
@@ -58,20 +67,36 @@ void xt_guard_last_op(char *out, size_t size);
 /* The most recent ones, oldest first, comma-separated. */
 void xt_guard_last_ops(char *out, size_t size);
 
-/* The longest time that a pending call to the driver has taken by now, in seconds, with its kind
- * ("a wait"); 0: none is pending. Creating kernels does not count: that may take minutes. */
-double xt_guard_waiting(const char **what);
+/* The pending call to the driver that has taken the longest by now. A kernel's creation counts from
+ * the newest kernel that any thread has created: many that take minutes together are progress. */
+struct xt_guard_pending {
+    const char *what; /* "a wait for its work"; NULL: no call is pending */
+    char kernel[96];  /* the kernel that is being created; else "" */
+    double seconds;
+};
+void xt_guard_longest(struct xt_guard_pending *out);
+/* "the compilation of kernel 13 (conv1: a convolution), while it is opened" */
+void xt_guard_describe(const struct xt_guard_pending *pending, char *out, size_t size);
 
-/* Prints the final message and ends the process. Async-signal-safe. */
-typedef void xt_guard_end(void *context, const char *why);
-/* Sets the handler that does so; NULL: none, and the process ends as usual. Returns the previous
- * handler, for restoring it. */
+/* Prints the final message and ends the process; `sentence` names the device and why it is lost.
+ * Async-signal-safe. */
+typedef void xt_guard_end(void *context, const char *sentence);
 struct xt_guard_speaker {
     xt_guard_end *end;
     void *context;
+    bool catches_crashes; /* it is also called for crashes of the driver, from a signal handler */
 };
-struct xt_guard_speaker xt_guard_set_end(xt_guard_end *end, void *context);
-/* Calls the handler, if there is one; it does not return then. */
+/* Sets the handler that does so; zeroed: none, and faults are left alone. In a child process the
+ * reason goes to standard error instead, for its parent. Returns the previous handler, for
+ * restoring it. */
+struct xt_guard_speaker xt_guard_set_end(struct xt_guard_speaker speaker);
+/* From now on a crash of the driver calls the handler, if it is to be. */
+void xt_guard_catch_crashes(void);
+/* Calls the handler, if there is one. */
 void xt_guard_give_up(const char *why);
+/* Whether the device is being opened. */
+bool xt_guard_is_opening(void);
+/* Its phase then. */
+extern const char xt_guard_opening[];
 
 #endif

@@ -1,31 +1,38 @@
-/* Watches for a device that does not respond: a call to its driver that takes many times as long as
- * a step. First a warning names the call and the last submitted work; later the process is ended
- * (guard.h).
+/* Watches for a device that does not respond: a call to its driver that takes too long, from the
+ * first query of the drivers to the end of the device. First a warning names the call and the last
+ * submitted work; later the process is ended (guard.h).
  *
- * A thread of its own, which polls guard.h's calls. It starts after the first step is complete,
- * which may compile kernels for minutes. Thread-safe as noted below.
+ * A thread of its own, which polls guard.h's calls. One of the program's pieces of global state, as
+ * the calls are; thread-safe.
  */
 #ifndef XT_DEVICE_FAULTS_WATCHDOG_H
 #define XT_DEVICE_FAULTS_WATCHDOG_H
 
 #include "base/err.h"
-#include "device/handle.h"
 
-/* Seconds until the warning, and until the run is ended. */
+/* Seconds until the warning, and until the process is ended. */
 struct xt_watchdog_limits {
     double say, end;
 };
-/* `median` of the steps' seconds; `given` by the user: seconds until the run is ended, 0: ten
- * minutes, or 100 steps if those take longer. */
+/* `median` of the steps' seconds, 0 before the first; `given` by the user: seconds until the
+ * process is ended, 0: ten minutes, or 100 steps if those take longer. */
 struct xt_watchdog_limits xt_watchdog_limits(double median, double given);
 
-struct xt_watchdog;
+/* The user's limit for each call, for this process and its children; 0: the usual one. Call before
+ * the first device is opened. */
+void xt_watchdog_set_timeout(double seconds);
+/* A limit of `usual` seconds for all work of a child process that is watched too: longer, if one
+ * call may take longer. */
+unsigned xt_watchdog_seconds(unsigned usual);
 
-/* A device that computes in this process (the CPU) is not watched: *out is NULL. */
-enum xt_status xt_watchdog_start(struct xt_watchdog **out, const struct xt_device *device,
-                                 double given, struct xt_err *err);
-void xt_watchdog_stop(struct xt_watchdog *watchdog);
-/* A step is complete; called by the training thread. NULL: does nothing. */
-void xt_watchdog_step(struct xt_watchdog *watchdog, double seconds);
+/* Watches from now on, until as many ends. */
+enum xt_status xt_watchdog_begin(struct xt_err *err);
+void xt_watchdog_end(void);
+/* The same for a child process that only queries drivers, in a phase of guard.h; its end is given
+ * what its begin returned. Without threads nothing is watched. */
+const char *xt_watchdog_begin_query(const char *phase);
+void xt_watchdog_end_query(const char *outer);
+/* A step is complete, in which a call may take as long as in others. */
+void xt_watchdog_step(double seconds);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "data/sources/registry.h"
+#include "device/faults/guard.h"
 #include "infer/device_check.h"
 #include "infer/network/param_files.h"
 #include "models/recognise.h"
@@ -218,9 +219,13 @@ enum xt_status xt_network_check_device(struct xt_network *network,
                                        const struct xt_device_settings *settings, enum xt_amp amp,
                                        struct xt_err *err)
 {
-    return settings->check
-               ? xt_device_check(&network->device, xt_amp_dtype(amp), &network->device_checked, err)
-               : XT_OK;
+    if (!settings->check)
+        return XT_OK;
+    xt_guard_set_phase("in the check before the run");
+    enum xt_status status =
+        xt_device_check(&network->device, xt_amp_dtype(amp), &network->device_checked, err);
+    xt_guard_set_phase(NULL);
+    return status;
 }
 
 /* An ONNX file, which holds a network and its weights; --init accepts it too. */

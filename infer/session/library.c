@@ -4,6 +4,8 @@
 
 #include "base/log.h"
 #include "infer/answer/confidence.h"
+#include "device/faults/guard.h"
+#include "device/faults/watchdog.h"
 #include "models/weights/weight_file.h"
 #include "infer/session/engine.h"
 #include "infer/session/library.h"
@@ -130,6 +132,13 @@ void xtrain_image_size(const struct xtrain *network, int *width, int *height)
 const char *xtrain_device(const struct xtrain *network)
 {
     return xt_engine_network(network)->device.name;
+}
+
+void xtrain_device_timeout(double seconds, void (*lost)(void *context, const char *sentence),
+                           void *context)
+{
+    xt_watchdog_set_timeout(seconds);
+    xt_guard_set_end((struct xt_guard_speaker){.end = lost, .context = context});
 }
 
 void xtrain_log(void (*said)(void *context, const char *sentence), void *context)

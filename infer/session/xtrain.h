@@ -103,6 +103,13 @@ struct xtrain_image {
  * device and warms it up: takes seconds, on a GPU up to minutes the first time. */
 int xtrain_open(struct xtrain **out, const char *weights, const struct xtrain_options *options,
                 struct xtrain_error *error);
+/* A GPU that does not respond blocks calls of this library for ever, since nothing ends a call to
+ * its driver. `lost` is then called with one sentence, once, on a thread of the library, after so
+ * many seconds in one call; 0: ten minutes. It must not call functions of this library, and cannot
+ * do more than let the process end, without exit handlers (_exit). For networks that are opened
+ * later; NULL: nobody is told. */
+void xtrain_device_timeout(double seconds, void (*lost)(void *context, const char *sentence),
+                           void *context);
 /* Waits for the pictures that were sent. No thread may use the handle during or after the call;
  * finished answers may still be read and freed. */
 void xtrain_close(struct xtrain *network);

@@ -10,6 +10,8 @@
 
 #include "base/log.h"
 #include "cli/options/options.h"
+#include "device/faults/guard.h"
+#include "device/faults/watchdog.h"
 #include "support.h"
 #include "infer/network/network_build.h"
 #include "data/image/straighten.h"
@@ -479,6 +481,22 @@ static void test_the_log_is_the_callers(void **state)
     assert_string_equal(heard, "warning: of everything");
 }
 
+static void test_a_device_that_hangs_is_told_to_the_caller(void **state)
+{
+    (void)state;
+    char heard[256] = "";
+    struct xt_err err;
+    xtrain_device_timeout(0.2, hear, heard);
+    xt_guard_set_device("xpu:0");
+    assert_int_equal(xt_watchdog_begin(&err), XT_OK);
+    const char *outer = xt_guard_enter("a wait for its work");
+    usleep(900000);
+    xt_guard_leave(outer);
+    xt_watchdog_end();
+    assert_non_null(strstr(heard, "xpu:0: it has not answered for "));
+    xtrain_device_timeout(0, NULL, NULL);
+}
+
 /* The library's defaults are those of predict. */
 static void test_defaults_are_those_of_predict(void **state)
 {
@@ -524,6 +542,7 @@ int main(void)
         cmocka_unit_test(test_corners_go_round),
         cmocka_unit_test(test_a_straightened_part_has_no_more_pixels_than_its_picture),
         cmocka_unit_test(test_the_log_is_the_callers),
+        cmocka_unit_test(test_a_device_that_hangs_is_told_to_the_caller),
         cmocka_unit_test(test_defaults_are_those_of_predict),
     };
     return cmocka_run_group_tests(tests, make_weights, remove_weights);

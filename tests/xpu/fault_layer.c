@@ -6,11 +6,13 @@
  *   finish    a wait for a queue or an event: CL_OUT_OF_RESOURCES
  *   alloc     an allocation: CL_OUT_OF_RESOURCES
  *   abort     a launch ends the process by abort, as Intel's driver does when it is at a loss
+ *   nodevmem, nohostmem  a launch: CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_HOST_MEMORY
  *   hang      a wait never ends
- *   slow      no failure: each launch takes N milliseconds of the host
- *   nothing   a kernel's launch is taken and does nothing; with XT_FAULT_KERNEL=TEXT only of
- *             kernels with that in their names
- * XT_FAULT_ONCE=FILE: not where there is such a file, which the first failure makes.
+ *   hang-device, hang-context, hang-build, hang-launch, hang-copy  a search for devices, the
+ * creation of a context, the build of a program, a launch, a copy never ends slow      no failure:
+ * each launch takes N milliseconds of the host nothing   a kernel's launch is taken and does
+ * nothing; with XT_FAULT_KERNEL=TEXT only of kernels with that in their names XT_FAULT_ONCE=FILE:
+ * not where there is such a file, which the first failure makes.
  */
 #include "layer.h"
 
@@ -57,12 +59,49 @@ static bool is_meant(cl_kernel kernel)
     return !part || strstr(name, part);
 }
 
+static void hang_at(const char *kind)
+{
+    while (fails(kind))
+        pause();
+}
+
+static cl_int CL_API_CALL device_ids(cl_platform_id platform, cl_device_type type, cl_uint room,
+                                     cl_device_id *devices, cl_uint *count)
+{
+    hang_at("hang-device");
+    return real->clGetDeviceIDs(platform, type, room, devices, count);
+}
+
+typedef void CL_CALLBACK context_notify(const char *text, const void *data, size_t size, void *own);
+
+static cl_context CL_API_CALL create_context(const cl_context_properties *properties, cl_uint count,
+                                             const cl_device_id *devices, context_notify *notify,
+                                             void *own, cl_int *error)
+{
+    hang_at("hang-context");
+    return real->clCreateContext(properties, count, devices, notify, own, error);
+}
+
+typedef void CL_CALLBACK program_notify(cl_program program, void *own);
+
+static cl_int CL_API_CALL build(cl_program program, cl_uint count, const cl_device_id *devices,
+                                const char *options, program_notify *notify, void *own)
+{
+    hang_at("hang-build");
+    return real->clBuildProgram(program, count, devices, options, notify, own);
+}
+
 static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_uint dims,
                                  const size_t *offset, const size_t *global, const size_t *local,
                                  cl_uint waits, const cl_event *wait, cl_event *event)
 {
+    hang_at("hang-launch");
     if (fails("launch"))
         return CL_OUT_OF_RESOURCES;
+    if (fails("nodevmem"))
+        return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    if (fails("nohostmem"))
+        return CL_OUT_OF_HOST_MEMORY;
     if (fails("abort"))
         abort();
     if (wanted_kind && strcmp(wanted_kind, "slow") == 0)
@@ -73,26 +112,29 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
                                         event);
 }
 
-static void hang_where_asked(void)
-{
-    while (fails("hang"))
-        pause();
-}
-
 static cl_int CL_API_CALL finish(cl_command_queue queue)
 {
-    hang_where_asked();
+    hang_at("hang");
     return fails("finish") ? CL_OUT_OF_RESOURCES : real->clFinish(queue);
 }
 
 static cl_int CL_API_CALL wait_for_events(cl_uint count, const cl_event *events)
 {
-    hang_where_asked();
+    hang_at("hang");
     return fails("finish") ? CL_OUT_OF_RESOURCES : real->clWaitForEvents(count, events);
 }
 
 static clDeviceMemAllocINTEL_fn device_alloc;
 static clHostMemAllocINTEL_fn host_alloc;
+static clEnqueueMemcpyINTEL_fn copy;
+
+static cl_int CL_API_CALL copy_memory(cl_command_queue queue, cl_bool blocking, void *to,
+                                      const void *from, size_t size, cl_uint waits,
+                                      const cl_event *wait, cl_event *event)
+{
+    hang_at("hang-copy");
+    return copy(queue, blocking, to, from, size, waits, wait, event);
+}
 
 static void *CL_API_CALL alloc_on_device(cl_context context, cl_device_id device,
                                          const cl_mem_properties_intel *properties, size_t size,
@@ -123,6 +165,7 @@ static void *CL_API_CALL extension(cl_platform_id platform, const char *name)
         void *object;
         clDeviceMemAllocINTEL_fn device;
         clHostMemAllocINTEL_fn host;
+        clEnqueueMemcpyINTEL_fn copy;
     } function = {.object = found};
     if (found && strcmp(name, "clDeviceMemAllocINTEL") == 0) {
         device_alloc = function.device;
@@ -130,6 +173,9 @@ static void *CL_API_CALL extension(cl_platform_id platform, const char *name)
     } else if (found && strcmp(name, "clHostMemAllocINTEL") == 0) {
         host_alloc = function.host;
         function.host = alloc_on_host;
+    } else if (found && strcmp(name, "clEnqueueMemcpyINTEL") == 0) {
+        copy = function.copy;
+        function.copy = copy_memory;
     }
     return function.object;
 }
@@ -142,6 +188,9 @@ void layer_fill(struct _cl_icd_dispatch *ours)
     if (fault && sscanf(fault, "%15s %d", kind_text, &wanted_number) == 2)
         wanted_kind = kind_text;
     ours->clEnqueueNDRangeKernel = launch;
+    ours->clGetDeviceIDs = device_ids;
+    ours->clCreateContext = create_context;
+    ours->clBuildProgram = build;
     ours->clFinish = finish;
     ours->clWaitForEvents = wait_for_events;
     ours->clGetExtensionFunctionAddressForPlatform = extension;

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "device/faults/watchdog.h"
 #include "base/log.h"
 #include "base/system/thread.h"
 #include "train/trainer/parts.h"
@@ -143,7 +144,7 @@ static enum xt_status run_step(struct xt_trainer *trainer, struct xt_err *err)
                                &trainer->device_figures);
     if (xt_slow_watch_judge(&trainer->slow, false))
         say_slow(trainer);
-    xt_watchdog_step(trainer->watchdog, took->forward + took->loss + took->backward + took->update);
+    xt_watchdog_step(took->forward + took->loss + took->backward + took->update);
     xt_transfers_add_since(&trainer->network.device, &before, &trainer->transfers);
     const struct xt_guard_counts asked = xt_guard_counts();
     trainer->asked.primitives += asked.primitives - asked_before.primitives;
@@ -249,17 +250,12 @@ enum xt_status xt_trainer_run(struct xt_trainer *trainer, const struct xt_train_
     say_slow(trainer);
     enum xt_status status =
         xt_monitor_start(&trainer->monitor, &trainer->network.device, XT_MONITOR_INTERVAL, err);
-    if (!status)
-        status = xt_watchdog_start(&trainer->watchdog, &trainer->network.device,
-                                   trainer->settings->run.device_timeout, err);
     /* Written now, so that the page shows before the first evaluation that the run is in
      * progress. */
     if (!status)
         xt_trainer_write_page(trainer, "running", false);
     if (!status)
         status = train(trainer, err);
-    xt_watchdog_stop(trainer->watchdog);
-    trainer->watchdog = NULL;
     xt_monitor_stop(trainer->monitor);
     xt_monitor_read(trainer->monitor, &trainer->device_figures);
     xt_trainer_note_unreadable(trainer);

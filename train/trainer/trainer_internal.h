@@ -5,7 +5,6 @@
 #include "base/system/energy.h"
 #include "data/loader.h"
 #include "data/sources/source.h"
-#include "device/faults/watchdog.h"
 #include "infer/answer/predictor.h"
 #include "ranks/ranks.h"
 #include "runs/bad_images.h"
@@ -99,8 +98,7 @@ struct xt_trainer {
     struct xt_evaluation average_evaluation;  /* of the moving average, at the same step */
     struct xt_reliability_report reliability; /* of the best weights, at the end of the run */
     struct xt_train_observer observer;
-    struct xt_monitor *monitor;   /* of an XPU, while steps are trained; NULL: none */
-    struct xt_watchdog *watchdog; /* of an XPU, while steps are trained; NULL: none */
+    struct xt_monitor *monitor; /* of an XPU, while steps are trained; NULL: none */
     struct xt_monitor_figures device_figures;
     struct xt_transfers transfers; /* host-device, in steps of this process; zero on the CPU */
     struct xt_guard_counts asked;  /* calls to the XPU, likewise */

@@ -246,6 +246,7 @@ test-all:
 	@XTRAIN_TEST_ALL=1 TEST_TIMEOUT=1800 $(MAKE) test-mpi
 	@$(MAKE) -k all tests || true
 	+@$(FUZZ_MAKE) || true
+	@TIDY_NODES=225000 $(MAKE) -k BUILD=$(BUILD)/deep check-tidy
 	@$(MAKE) -k SAN=address BUILD=$(BUILD)/san-address tests || true
 	@$(MAKE) -k SAN=thread BUILD=$(BUILD)/san-thread all $(THREADED_TESTS) || true
 	@scripts/mutate.sh

@@ -8,11 +8,13 @@
 #include <time.h>
 
 #include "base/file.h"
-#include "base/log.h"
+#include "base/sha256.h"
 #include "base/str.h"
 #include "base/system/process.h"
 #include "base/system/thread.h"
 #include "device/faults/guard.h"
+#include "engine/executor.h"
+#include "engine/ops/ops.h"
 #include "engine/selftest/selftest.h"
 
 /* Whether the file holds this text and was written in the last 24 hours; *when gets the time. */
@@ -35,38 +37,96 @@ static bool says_lately(const char *path, const struct xt_str *text, int64_t *wh
     return same;
 }
 
-static enum xt_status check(struct xt_device *device, enum xt_dtype dtype, int64_t *when,
+static void add_number(struct xt_sha256 *hash, double number)
+{
+    xt_sha256_add(hash, &number, sizeof number);
+}
+
+static void add_text(struct xt_sha256 *hash, const char *text)
+{
+    xt_sha256_add(hash, text, strlen(text) + 1);
+}
+
+static void add_tensor(struct xt_sha256 *hash, const struct xt_tensor *tensor)
+{
+    const double shape[] = {tensor->n,     tensor->h,     tensor->w,      tensor->c,
+                            tensor->dtype, tensor->scale, tensor->readers};
+    xt_sha256_add(hash, shape, sizeof shape);
+}
+
+/* What selects an op's kernels: shapes, types, the work that strides and windows leave, and
+ * oneDNN's names of the kernels. */
+static void add_op(struct xt_sha256 *hash, const struct xt_graph *graph, const struct xt_op *op)
+{
+    add_text(hash, op->kind->name);
+    add_text(hash, op->name);
+    for (int i = 0; i < op->input_count; i++)
+        add_tensor(hash, xt_op_in(op, i));
+    for (int i = 0; i < op->output_count; i++)
+        if (op->outputs[i])
+            add_tensor(hash, op->outputs[i]);
+    for (int i = 0; i < op->param_count; i++)
+        add_text(hash, graph->options.params->items[op->params[i]].name);
+    add_number(hash, op->flops);
+    add_number(hash, op->backward_flops);
+    add_text(hash, xt_op_implementation(op, false));
+    add_text(hash, xt_op_implementation(op, true));
+}
+
+/* The name of the file that tells of a graph's check. */
+static void name_graph(const struct xt_graph *graph, char *out, size_t size)
+{
+    struct xt_sha256 hash;
+    xt_sha256_begin(&hash);
+    add_text(&hash, XT_VERSION);
+    add_number(&hash, graph->options.batch);
+    add_number(&hash, graph->options.training);
+    add_number(&hash, graph->options.bn_frozen);
+    add_number(&hash, graph->options.dtype);
+    for (int i = 0; i < graph->op_count; i++)
+        add_op(&hash, graph, graph->ops[i]);
+    const struct xt_sha256_digest digest = xt_sha256_end(&hash);
+    snprintf(out, size, "checked-%.16s.txt", xt_sha256_format(&digest).text);
+}
+
+static enum xt_status check(struct xt_graph *graph, struct xt_device_verdict *out,
                             struct xt_err *err)
 {
+    const struct xt_device *device = graph->options.device;
+    struct xt_selftest result = {.row_count = 0};
+    struct xt_err why = {0};
     double start = xt_thread_seconds();
-    enum xt_status status = xt_selftest_device(device, dtype, err);
-    if (status && xt_guard_is_lost())
-        xt_err_prefix(err, "the device was lost before the run began: %s: ", device->name);
-    if (!status)
-        xt_log_detail("%s computes correctly in %s: a few ops against reference loops, in %.2f s",
-                      device->name, xt_dtype_name(dtype), xt_thread_seconds() - start);
-    *when = status ? 0 : (int64_t)time(NULL);
+    enum xt_status status = xt_selftest_graph(&result, graph, err);
+    if (!status && xt_selftest_verdict(&result, device->name, &why))
+        status = xt_err_set(err, XT_ERR_DEVICE,
+                            "%s computes wrong results, so it is not used: %s; \"xtrain selftest "
+                            "--xpu\" checks each op",
+                            device->name, why.text);
+    for (int i = 0; i < result.row_count; i++)
+        out->passes += result.rows[i].ops;
+    out->seconds += xt_thread_seconds() - start;
+    out->when = status ? 0 : (int64_t)time(NULL);
     return status;
 }
 
-enum xt_status xt_device_check(struct xt_device *device, enum xt_dtype dtype, int64_t *when,
+enum xt_status xt_device_check(struct xt_graph *graph, bool afresh, struct xt_device_verdict *out,
                                struct xt_err *err)
 {
+    const struct xt_device *device = graph->options.device;
     const struct xt_kernel_cache *cache = &device->cache;
     struct xt_str about = {0};
     char *path = NULL;
     char name[64];
-    *when = 0;
     if (!device->own_memory)
         return XT_OK;
-    if (!cache->folder)
-        return check(device, dtype, when, err);
-    snprintf(name, sizeof name, "checked-%s.txt", xt_dtype_name(dtype));
+    if (!cache->folder || afresh)
+        return check(graph, out, err);
+    name_graph(graph, name, sizeof name);
     enum xt_status status = xt_device_about(device, &about, err);
     if (!status)
         status = xt_file_join(&path, cache->folder, name, err);
-    if (!status && !says_lately(path, &about, when)) {
-        status = check(device, dtype, when, err);
+    if (!status && !says_lately(path, &about, &out->when)) {
+        status = check(graph, out, err);
         /* Without the file the next run only repeats the check. */
         struct xt_err own;
         if (!status && cache->writable)

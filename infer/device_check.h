@@ -1,18 +1,36 @@
-/* Whether a device computes correctly, checked before a run starts on it: a few ops of each kind
- * against reference loops (engine/selftest), in the run's type. A pass is recorded in the kernel
- * cache, by oneDNN, device and driver, and expires after a day. */
+/* Whether a device computes correctly what a run is going to compute: every op of the run's own
+ * graph, with its shapes, types and kernels, against a reference in double precision
+ * (engine/selftest). A pass is recorded in the kernel cache, by oneDNN, device, driver and graph,
+ * and expires after a day.
+ *
+ * Seen for sure: a tensor of which any element is wrong beyond rounding, but for the outputs of
+ * convolutions with a ReLU or a folded batch norm, of which tens of thousands of elements are
+ * compared, evenly spaced (one work-group of a thousand that is wrong is missed with a chance below
+ * 1e-8 up to 1000 terms each). Other convolutions are compared by sums over their channels, in
+ * which each element is a term: errors that cancel there are missed. Each op runs twice, with other
+ * numbers: a result of the run before is seen; and a NaN has to pass through convolutions and batch
+ * norms. */
 #ifndef XT_INFER_DEVICE_CHECK_H
 #define XT_INFER_DEVICE_CHECK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "base/dtype.h"
 #include "base/err.h"
 #include "device/device.h"
+#include "engine/graph.h"
 
-/* XT_ERR_DEVICE where it does not; *when gets the time of the check, in seconds since 1970. The CPU
- * is not checked, since the tests cover its kernels: 0. */
-enum xt_status xt_device_check(struct xt_device *device, enum xt_dtype dtype, int64_t *when,
+/* What checks of a run's graphs found. */
+struct xt_device_verdict {
+    int64_t when;   /* the last one's time, seconds since 1970; 0: none */
+    double seconds; /* that they took; 0: all are cached */
+    int passes;     /* of ops */
+};
+
+/* XT_ERR_DEVICE where the device computes wrong results. Adds to *out. `afresh`: whatever the cache
+ * says. The CPU is not checked, since the tests cover its kernels. The graph is built, and its
+ * weights are afterwards as before. */
+enum xt_status xt_device_check(struct xt_graph *graph, bool afresh, struct xt_device_verdict *out,
                                struct xt_err *err);
 
 /* Whether a device works: opens what `spec` names and checks it in float32, in a child process,

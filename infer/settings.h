@@ -30,6 +30,7 @@ enum xt_cache_choice {
     XT_CACHE_CHOICE_RAM,
     XT_CACHE_CHOICE_DISK
 };
+enum xt_check_choice { XT_CHECK_FIRST, XT_CHECK_EVERY, XT_CHECK_NEVER };
 enum xt_images_fit { XT_IMAGES_STRETCH, XT_IMAGES_CROP };
 enum xt_decode_kind { XT_DECODE_GREEDY, XT_DECODE_BEAM };
 
@@ -106,9 +107,10 @@ struct xt_device_settings {
     int threads;           /* 0: what the process may use */
     int own_threads;       /* no option: what 0 means in one of several processes; 0: the same */
     bool oversubscribe;    /* allow more than that */
-    bool check;            /* check an XPU's results before a run starts on it */
-    double timeout;        /* of a call to an XPU's driver, seconds; 0: the usual one */
-    bool pin_memory;       /* an XPU reads images where they were decoded */
+    enum xt_check_choice check; /* an XPU's results (infer/device_check.h) */
+    bool check_first;           /* an earlier spelling; false: never */
+    double timeout;             /* of a call to an XPU's driver, seconds; 0: the usual one */
+    bool pin_memory;            /* an XPU reads images where they were decoded */
     enum xt_capture_gpu
         for_gpu; /* compile for a GPU that is not present; XT_CAPTURE_NONE: the present one */
 };

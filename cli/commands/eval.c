@@ -425,6 +425,8 @@ static enum xt_status evaluate(struct command *command, int index, struct xt_err
     else if (index > 0)
         status =
             xt_network_rebuild(command->network, &settings.network, command->network->batch, err);
+    if (!status && (index > 0 || run->amp == XT_AMP_INT8))
+        status = xt_network_check_device(command->network, &s->device, false, err);
     if (status)
         return status;
     const struct xt_evaluate_config config = {
@@ -456,8 +458,6 @@ static enum xt_status open_network(struct command *command, struct xt_err *err)
     enum xt_status status = xt_network_open(network, &settings, &s->device, err);
     network->processes = s->data.processes;
     if (!status)
-        status = xt_network_check_device(network, &s->device, settings.amp, err);
-    if (!status)
         status = xt_network_check_classes(network, err);
     if (status)
         return status;
@@ -485,6 +485,8 @@ static enum xt_status open_network(struct command *command, struct xt_err *err)
             xt_auto_batch_take(network, &largest, false, command->source->count, NULL, &batch, err);
     if (!status)
         status = xt_network_build(network, &settings, batch, false, err);
+    if (!status)
+        status = xt_network_check_device(network, &s->device, false, err);
     return status ? status : xt_rank_state_check_initial(s->ranks, &network->params, err);
 }
 

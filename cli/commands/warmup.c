@@ -10,7 +10,6 @@
 #include "cli/json/schema.h"
 #include "cli/report.h"
 #include "device/upload.h"
-#include "engine/selftest/selftest.h"
 #include "infer/calibrate.h"
 #include "infer/feed.h"
 #include "infer/network/network_build.h"
@@ -45,12 +44,6 @@ static enum xt_status check(const struct xt_device *device, struct xt_err *err)
     return XT_OK;
 }
 
-/* A run's first start checks that the device computes correctly, with kernels of its own. */
-static enum xt_status warm_check(struct xt_device *device, enum xt_amp amp, struct xt_err *err)
-{
-    return xt_selftest_prepare_device(device, xt_amp_dtype(amp), err);
-}
-
 static enum xt_status warm_training(const struct xt_settings *settings, struct warmed *out,
                                     struct xt_err *err)
 {
@@ -66,8 +59,6 @@ static enum xt_status warm_training(const struct xt_settings *settings, struct w
         status = check(&network->device, err);
     if (!status && settings->output.verbose)
         xt_placement_print(network->graph, &run, stderr);
-    if (!status)
-        status = warm_check(&network->device, settings->network.amp, err);
     if (!status)
         count(&network->device, out);
     xt_trainer_destroy(trainer);
@@ -107,8 +98,6 @@ static enum xt_status warm_inference(const struct xt_settings *settings, bool up
         status = xt_calibrate_blank(&network, &settings->network, settings->network.batch, err);
     if (!status && settings->output.verbose)
         xt_placement_print(network.graph, NULL, stderr);
-    if (!status)
-        status = warm_check(&network.device, settings->network.amp, err);
     if (!status && uploads)
         status = warm_upload(&network, &settings->data, err);
     if (!status)

@@ -202,6 +202,15 @@ static enum xt_status settle_batch(const struct xt_options *options, struct xt_e
     return contradiction(options, "batch", rest, err);
 }
 
+/* --no-device-check, which gives way to --check-device. */
+static void settle_check(struct xt_options *options)
+{
+    static const enum xt_check_choice never = XT_CHECK_NEVER;
+    struct xt_device_settings *device = &options->values.device;
+    if (!device->check_first)
+        ask_for(options, "check-device", "device-check", &device->check, &never, sizeof never);
+}
+
 enum xt_status xt_options_settle(struct xt_options *options, struct xt_err *err)
 {
     enum xt_status status = settle_device(options, err);
@@ -212,6 +221,7 @@ enum xt_status xt_options_settle(struct xt_options *options, struct xt_err *err)
     if (!status)
         status = settle_alphabet(options, err);
     settle_reject(options);
+    settle_check(options);
     if (!status && options->command == XT_COMMAND_TRAIN)
         status = settle_recipe(options, err);
     if (options->command == XT_COMMAND_TRAIN)

@@ -65,6 +65,7 @@ static const char *const export_names[] = {"f32", "fp16", "int8", NULL};
 static const char *const purpose_names[] = {"train", "eval", "predict", NULL};
 static const char *const cache_names[] = {"off", "files", "ram", "disk", NULL};
 static const char *const pack_names[] = {"shards", "pixels", NULL};
+static const char *const check_names[] = {"first", "every", "never", NULL};
 static const char *const loss_names[] = {"stop", "resume", NULL};
 static const char *const fit_names[] = {"stretch", "crop", NULL};
 static const char *const stdin_names[] = {"none", "paths", "images", "frames", NULL};
@@ -321,10 +322,13 @@ static const struct xt_option table[] = {
     {"xpu", "run on an Intel GPU: short for --device xpu; an error if there is none",
      XT_GROUP_MACHINE, TRY | NETWORK | BENCH | INFER | LOADER | SELFTEST | WARM,
      FLAG(device.xpu, "false")},
-    {"device-check",
-     "before a run begins on an XPU, compare a few ops of each kind with reference loops; a pass "
-     "is cached with the kernels for a day",
-     XT_GROUP_MACHINE, NETWORK, FLAG(device.check, "true")},
+    {"check-device",
+     "on an XPU, compare every op of this run's network with references in double precision: "
+     "first, "
+     "before the run begins, with a pass cached for a day; every, again at each checkpoint; never",
+     XT_GROUP_MACHINE, NETWORK, CHOICE(device.check, check_names, "first")},
+    {"device-check", "an earlier spelling: --no-device-check is --check-device never",
+     XT_GROUP_MACHINE, NETWORK, FLAG(device.check_first, "true"), .unlisted = NETWORK},
     {"on-device-loss",
      "if an XPU fails during a run: stop exits with code 4 and says how to resume; resume "
      "restarts from the last checkpoint, at most five times in a row",

@@ -840,6 +840,73 @@ static double element(const struct xt_reference_op *reference, enum xt_part part
     return cut_off(out, conv->relu && value < 0 ? 0 : value);
 }
 
+/* The channels that a part is summed over, and the convolution whose result the sums are. */
+struct summing {
+    struct xt_reference_groups groups; /* of the part */
+    struct xt_reference_groups of;     /* of the weights, or of the output's gradient */
+    const double *from;                /* those */
+    struct xt_reference_conv conv;
+};
+
+static struct summing summing_of(const struct xt_reference_op *reference, enum xt_part part)
+{
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)reference->op;
+    const struct reference_work *work = reference->work;
+    const struct xt_reference_shape *in = &work->conv.in;
+    const struct xt_reference_shape *out = &work->conv.out;
+    const double *weight = reference->param[WEIGHT];
+    size_t groups = (size_t)conv->groups;
+    size_t own = (size_t)out->c / groups;
+    size_t read = (size_t)in->c / groups;
+    size_t in_pixels = xt_reference_count(in) / (size_t)in->c;
+    size_t out_pixels = xt_reference_count(out) / (size_t)out->c;
+    size_t taps = row_of(conv) / read;
+    struct summing s = {
+        {out_pixels, groups, own, 1}, {1, groups, own, read * taps}, weight, work->conv};
+    if (part == XT_PART_PARAM_GRAD)
+        s = (struct summing){s.of, s.groups, reference->out_grad[0], work->conv};
+    if (part == XT_PART_INPUT_GRAD)
+        s = (struct summing){
+            {in_pixels, groups, read, 1}, {(size_t)out->c, 1, read, taps}, weight, work->conv};
+    *(part == XT_PART_INPUT_GRAD ? &s.conv.in.c : &s.conv.out.c) = conv->groups;
+    return s;
+}
+
+static enum xt_status sums(struct xt_reference_op *reference, enum xt_part part, int which,
+                           const double *got, struct xt_reference_sums *out)
+{
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)reference->op;
+    bool is_output = part == XT_PART_OUTPUT;
+    if ((is_output && (conv->relu || conv->folded || reads_int8(conv))) ||
+        (part == XT_PART_PARAM_GRAD && which != WEIGHT))
+        return XT_OK;
+    const struct summing s = summing_of(reference, part);
+    size_t count = s.groups.outer * s.groups.groups * s.groups.inner;
+    double *of = xt_reference_op_take(reference, s.of.outer * s.of.groups * s.of.inner);
+    out->got = of ? xt_reference_op_take(reference, count) : NULL;
+    out->wanted = out->got ? xt_reference_op_take(reference, count) : NULL;
+    if (!out->wanted)
+        return reference->err->status;
+    out->count = count;
+    out->terms = (double)s.groups.channels;
+    xt_reference_sum_channels(&s.groups, got, out->got);
+    xt_reference_sum_channels(&s.of, s.from, of);
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < count; i++)
+        out->wanted[i] = is_output ? xt_reference_conv_output(&s.conv, reference->in[0], of, i)
+                         : part == XT_PART_INPUT_GRAD
+                             ? xt_reference_conv_input_grad(&s.conv, reference->out_grad[0], of, i)
+                             : xt_reference_conv_weight_grad(&s.conv, reference->in[0], of, i);
+    const double *bias = ((const struct reference_work *)reference->work)->bias;
+    if (!is_output || !bias)
+        return XT_OK;
+    const struct xt_reference_groups one = {1, s.groups.groups, s.groups.channels, 1};
+    xt_reference_sum_channels(&one, bias, of);
+    for (size_t i = 0; i < count; i++)
+        out->wanted[i] += of[i % s.groups.groups];
+    return XT_OK;
+}
+
 static double terms(const struct xt_reference_op *reference, enum xt_part part, int which)
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)reference->op;
@@ -898,6 +965,7 @@ const struct xt_op_kind xt_kind_conv = {
     .reference = {.forward = reference_forward,
                   .backward = reference_backward,
                   .element = element,
+                  .sums = sums,
                   .terms = terms,
                   .bound = bound},
     .ranged = true,

@@ -115,6 +115,26 @@ double xt_reference_conv_weight_grad(const struct xt_reference_conv *conv, const
     return sum;
 }
 
+/* -1 or 1. */
+static double sign_of(size_t channel)
+{
+    return xt_rng_mix(channel) & 1 ? 1 : -1;
+}
+
+void xt_reference_sum_channels(const struct xt_reference_groups *groups, const double *values,
+                               double *sums)
+{
+    const struct xt_reference_groups g = *groups;
+#pragma omp parallel for schedule(static)
+    for (size_t row = 0; row < g.outer * g.groups; row++)
+        for (size_t k = 0; k < g.inner; k++) {
+            double sum = 0;
+            for (size_t j = 0; j < g.channels; j++)
+                sum += sign_of(j) * values[(row * g.channels + j) * g.inner + k];
+            sums[row * g.inner + k] = sum;
+        }
+}
+
 /* ---- batch normalisation ---- */
 
 void xt_reference_moments(const struct xt_reference_shape *shape, const double *z, int k,

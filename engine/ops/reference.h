@@ -46,6 +46,15 @@ double xt_reference_conv_input_grad(const struct xt_reference_conv *conv, const 
 double xt_reference_conv_weight_grad(const struct xt_reference_conv *conv, const double *in,
                                      const double *out_grad, size_t index);
 
+/* Sums over the channels of each group, with a sign for each of them: of `values` as
+ * [outer][groups][channels][inner], sums[outer][groups][inner]. What is linear in them can be
+ * compared by its sums, in which each element is a term. */
+struct xt_reference_groups {
+    size_t outer, groups, channels, inner;
+};
+void xt_reference_sum_channels(const struct xt_reference_groups *groups, const double *values,
+                               double *sums);
+
 /* Mean and biased variance of channel k over samples and pixels. */
 void xt_reference_moments(const struct xt_reference_shape *shape, const double *z, int k,
                           double *mean, double *variance);

@@ -44,6 +44,14 @@ struct xt_bound {
     double relative, scale, absolute;
 };
 
+/* Sums over the channels of a part that is linear: each element is a term of one of them, so that
+ * none can be wrong unseen. Arrays of the reference. */
+struct xt_reference_sums {
+    double *got, *wanted;
+    size_t count; /* 0: the part has none */
+    double terms; /* of one sum */
+};
+
 /* All of a kind's functions but the first two may be NULL. */
 struct xt_reference_op_kind {
     /* Fills out and statistic from in and param. */
@@ -54,6 +62,9 @@ struct xt_reference_op_kind {
      * only prepare it. */
     double (*element)(const struct xt_reference_op *reference, enum xt_part part, int which,
                       size_t index);
+    /* For these, the sums of a part's elements, which cost less than the elements. */
+    enum xt_status (*sums)(struct xt_reference_op *reference, enum xt_part part, int which,
+                           const double *got, struct xt_reference_sums *out);
     /* Products summed for one element. NULL: 1. */
     double (*terms)(const struct xt_reference_op *reference, enum xt_part part, int which);
     /* NULL: that of `roundings` and `terms_summed` in the op's type. */

@@ -80,13 +80,6 @@ enum xt_status xt_selftest_device(struct xt_device *device, enum xt_dtype dtype,
     return status;
 }
 
-enum xt_status xt_selftest_prepare_device(struct xt_device *device, enum xt_dtype dtype,
-                                          struct xt_err *err)
-{
-    const struct xt_selftest_options options = options_of(device, dtype);
-    return xt_selftest_time(&options, 0, NULL, err);
-}
-
 enum xt_status xt_selftest_time_device(struct xt_device *device, enum xt_dtype dtype,
                                        double *seconds, struct xt_err *err)
 {

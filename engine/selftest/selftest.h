@@ -2,11 +2,13 @@
  * at a time, forward and backward, on the device and in the data type of a run.
  *
  * An op reads random numbers of its own type, so a difference is the op's own; gradients are left
- * at 0 where rounding may decide (beside a ReLU's corner, between near equals of a max pool). For
- * expensive convolutions a sample of the elements is compared. Errors are relative to the largest
- * number of their tensor, bounds follow from the type's rounding and the length of the sums. The
- * reference loops quantise the weights as int8 does: the bound is half a step of the output. Not
- * thread-safe.
+ * at 0 where rounding may decide (beside a ReLU's corner, between near equals of a max pool). Of
+ * convolutions a sample of the elements is compared, and sums over the channels in which each is a
+ * term, where there is no ReLU. Each op runs once before with other numbers, so that a result of
+ * the run before is seen; then a NaN has to pass through convolutions and batch norms. Errors are
+ * relative to the largest number of their tensor, bounds follow from the type's rounding and the
+ * length of the sums. The reference loops quantise the weights as int8 does: the bound is half a
+ * step of the output. Not thread-safe.
  */
 #ifndef XT_ENGINE_SELFTEST_SELFTEST_H
 #define XT_ENGINE_SELFTEST_SELFTEST_H
@@ -74,9 +76,6 @@ extern const struct xt_selftest_network xt_selftest_known;
  * results, or none. */
 enum xt_status xt_selftest_device(struct xt_device *device, enum xt_dtype dtype,
                                   struct xt_err *err);
-/* Creates that network's kernels without running them. */
-enum xt_status xt_selftest_prepare_device(struct xt_device *device, enum xt_dtype dtype,
-                                          struct xt_err *err);
 /* Times one of its training passes, forward and backward. */
 enum xt_status xt_selftest_time_device(struct xt_device *device, enum xt_dtype dtype,
                                        double *seconds, struct xt_err *err);
@@ -86,8 +85,13 @@ enum xt_status xt_selftest_time_device(struct xt_device *device, enum xt_dtype d
 enum xt_status xt_selftest_run(struct xt_selftest *out, const struct xt_selftest_options *options,
                                struct xt_err *err);
 
+/* The same for a graph that is built: a run's own kernels, shapes and types. Its pass, weights and
+ * statistics are afterwards as before; gradients are overwritten. */
+enum xt_status xt_selftest_graph(struct xt_selftest *out, struct xt_graph *graph,
+                                 struct xt_err *err);
+
 /* Builds options->network for training and times its passes: the mean of `passes` of them, the best
- * of a few repetitions; with `passes` 0 it is only built. */
+ * of a few repetitions. */
 enum xt_status xt_selftest_time(const struct xt_selftest_options *options, int passes,
                                 double *seconds, struct xt_err *err);
 

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "infer/network/auto_batch.h"
 #include "infer/calibrate.h"
+#include "infer/device_check.h"
 #include "infer/network/network_build.h"
 
 /* A prediction must not depend on the other images of a run, so the ranges cannot come from them.
@@ -28,9 +29,7 @@ enum xt_status xt_session_open(struct xt_session *session, const struct xt_infer
     enum xt_status status = check_int8(settings, err);
     if (!status)
         status = xt_network_open(&session->network, &settings->network, &settings->device, err);
-    return status ? status
-                  : xt_network_check_device(&session->network, &settings->device,
-                                            settings->network.amp, err);
+    return status;
 }
 
 size_t xt_session_image_bytes(const struct xt_session *session)
@@ -67,6 +66,7 @@ static enum xt_status build_smaller(struct xt_session *session,
                                     const struct xt_infer_settings *settings, int batch,
                                     struct xt_err *err)
 {
+    struct xt_device_verdict verdict = {.when = 0};
     enum xt_status status = XT_OK;
     if (batch > 1) {
         int less = (batch + 3) / 4;
@@ -74,6 +74,8 @@ static enum xt_status build_smaller(struct xt_session *session,
         if (!status)
             status = xt_network_build_beside(&session->network, &settings->network, less,
                                              &session->graphs[session->graph_count], err);
+        if (!status && settings->device.check != XT_CHECK_NEVER)
+            status = xt_device_check(session->graphs[session->graph_count], false, &verdict, err);
         session->graph_count += session->graphs[session->graph_count] != NULL;
     }
     return status;
@@ -95,6 +97,8 @@ enum xt_status xt_session_build(struct xt_session *session,
     enum xt_status status = build_network(session, settings, plan, err);
     if (!status && plan->any_count)
         status = build_smaller(session, settings, network->batch, err);
+    if (!status)
+        status = xt_network_check_device(network, &settings->device, false, err);
     if (!status)
         status = xt_predictor_create(&session->predictor, network, &settings->answer, err);
     if (!status)

@@ -9,10 +9,17 @@
  *   nodevmem, nohostmem  a launch: CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_HOST_MEMORY
  *   hang      a wait never ends
  *   hang-device, hang-context, hang-build, hang-launch, hang-copy  a search for devices, the
- * creation of a context, the build of a program, a launch, a copy never ends slow      no failure:
- * each launch takes N milliseconds of the host nothing   a kernel's launch is taken and does
- * nothing; with XT_FAULT_KERNEL=TEXT only of kernels with that in their names XT_FAULT_ONCE=FILE:
- * not where there is such a file, which the first failure makes.
+ *             creation of a context, the build of a program, a launch, a copy never ends
+ *   slow      no failure: each launch takes N milliseconds of the host
+ *   nothing   a kernel's launch is taken and does nothing; with XT_FAULT_KERNEL=TEXT only of
+ *             kernels with that in their names; so also the following, which spoil float32 results:
+ *   turn      every number with the other sign
+ *   hole      a part of 32 is 0
+ *   swap      neighbours are exchanged
+ *   group     one number in a thousand is 0, as a work-group that writes nothing leaves it
+ *   flush     NaN becomes 0
+ *   stale     what was launched before with the same pointers does nothing
+ * XT_FAULT_ONCE=FILE: not where there is such a file, which the first failure makes.
  */
 #include "layer.h"
 
@@ -20,6 +27,7 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +57,121 @@ static bool fails(const char *kind)
     }
     failing = true;
     return true;
+}
+
+/* ---- wrong results ---- */
+
+enum { ARGUMENTS_MAX = 32, KERNELS_MAX = 16384 };
+
+static struct kernel {
+    cl_kernel handle;
+    const void *pointers[ARGUMENTS_MAX];
+} kernels[KERNELS_MAX];
+static int kernel_count;
+static uint64_t launched[KERNELS_MAX];
+static int launched_count;
+static cl_context last_context;
+static clGetMemAllocInfoINTEL_fn alloc_info;
+static clSetKernelArgMemPointerINTEL_fn set_pointer;
+
+static struct kernel *kernel_of(cl_kernel handle)
+{
+    for (int i = kernel_count - 1; i >= 0; i--)
+        if (kernels[i].handle == handle)
+            return &kernels[i];
+    if (kernel_count == KERNELS_MAX)
+        abort();
+    kernels[kernel_count] = (struct kernel){.handle = handle};
+    return &kernels[kernel_count++];
+}
+
+static cl_int CL_API_CALL give_pointer(cl_kernel handle, cl_uint index, const void *pointer)
+{
+    if (index < ARGUMENTS_MAX)
+        kernel_of(handle)->pointers[index] = pointer;
+    return set_pointer(handle, index, pointer);
+}
+
+/* Whether it was launched before with the same pointers. */
+static bool is_repeated(cl_kernel handle)
+{
+    const struct kernel *kernel = kernel_of(handle);
+    char name[128] = "";
+    uint64_t key = 0;
+    real->clGetKernelInfo(handle, CL_KERNEL_FUNCTION_NAME, sizeof name, name, NULL);
+    for (const char *at = name; *at; at++)
+        key = key * 31 + (unsigned char)*at;
+    for (int i = 0; i < ARGUMENTS_MAX; i++)
+        key = key * 1000003 + (uintptr_t)kernel->pointers[i];
+    for (int i = 0; i < launched_count; i++)
+        if (launched[i] == key)
+            return true;
+    if (launched_count < KERNELS_MAX)
+        launched[launched_count++] = key;
+    return false;
+}
+
+/* The device's memory that a kernel reaches, and what is in it. */
+struct memory {
+    uint32_t *words, *before;
+    size_t count;
+};
+
+static int remember(cl_kernel handle, struct memory *memories)
+{
+    const struct kernel *kernel = kernel_of(handle);
+    int count = 0;
+    for (int i = 0; i < ARGUMENTS_MAX; i++) {
+        void *base = NULL;
+        size_t size = 0;
+        int known = 0;
+        if (!kernel->pointers[i] || !alloc_info || !last_context)
+            continue;
+        alloc_info(last_context, kernel->pointers[i], CL_MEM_ALLOC_BASE_PTR_INTEL, sizeof base,
+                   &base, NULL);
+        alloc_info(last_context, kernel->pointers[i], CL_MEM_ALLOC_SIZE_INTEL, sizeof size, &size,
+                   NULL);
+        while (known < count && (void *)memories[known].words != base)
+            known++;
+        if (!base || known < count)
+            continue;
+        memories[count] = (struct memory){base, malloc(size), size / 4};
+        memcpy(memories[count++].before, base, size / 4 * 4);
+    }
+    return count;
+}
+
+static bool is_nan(uint32_t word)
+{
+    return (word & 0x7F800000) == 0x7F800000 && (word & 0x007FFFFF);
+}
+
+/* Spoils what has changed, between the first and the last word that did. */
+static void spoil(const struct memory *memory)
+{
+    size_t first = 0;
+    size_t last = memory->count;
+    while (first < last && memory->words[first] == memory->before[first])
+        first++;
+    while (last > first && memory->words[last - 1] == memory->before[last - 1])
+        last--;
+    size_t middle = first + (last - first) / 2;
+    size_t part = (last - first) / (strcmp(wanted_kind, "hole") == 0 ? 32 : 1000) + 1;
+    for (size_t i = first; i < last; i++) {
+        uint32_t *word = &memory->words[i];
+        if (strcmp(wanted_kind, "turn") == 0)
+            *word ^= 0x80000000;
+        if (strcmp(wanted_kind, "flush") == 0 && is_nan(*word))
+            *word = 0;
+        if (strcmp(wanted_kind, "swap") == 0 && (i - first) % 2) {
+            uint32_t other = word[-1];
+            word[-1] = *word;
+            *word = other;
+        }
+        if ((strcmp(wanted_kind, "hole") == 0 || strcmp(wanted_kind, "group") == 0) &&
+            i >= middle && i < middle + part)
+            *word = 0;
+    }
 }
 
 static bool is_meant(cl_kernel kernel)
@@ -106,10 +229,23 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
         abort();
     if (wanted_kind && strcmp(wanted_kind, "slow") == 0)
         usleep(1000U * (useconds_t)wanted_number);
-    if (is_meant(kernel) && fails("nothing"))
+    if (is_meant(kernel) && (fails("nothing") || (fails("stale") && is_repeated(kernel))))
         return real->clEnqueueMarkerWithWaitList(queue, waits, wait, event);
-    return real->clEnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, waits, wait,
-                                        event);
+    bool spoils = is_meant(kernel) && (fails("turn") || fails("hole") || fails("swap") ||
+                                       fails("group") || fails("flush"));
+    struct memory memories[ARGUMENTS_MAX];
+    if (spoils)
+        real->clFinish(queue);
+    int count = spoils ? remember(kernel, memories) : 0;
+    cl_int status = real->clEnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, waits,
+                                                 wait, event);
+    if (spoils)
+        real->clFinish(queue);
+    for (int i = 0; i < count; i++) {
+        spoil(&memories[i]);
+        free(memories[i].before);
+    }
+    return status;
 }
 
 static cl_int CL_API_CALL finish(cl_command_queue queue)
@@ -140,6 +276,7 @@ static void *CL_API_CALL alloc_on_device(cl_context context, cl_device_id device
                                          const cl_mem_properties_intel *properties, size_t size,
                                          cl_uint alignment, cl_int *error)
 {
+    last_context = context;
     if (!fails("alloc"))
         return device_alloc(context, device, properties, size, alignment, error);
     if (error)
@@ -166,6 +303,8 @@ static void *CL_API_CALL extension(cl_platform_id platform, const char *name)
         clDeviceMemAllocINTEL_fn device;
         clHostMemAllocINTEL_fn host;
         clEnqueueMemcpyINTEL_fn copy;
+        clSetKernelArgMemPointerINTEL_fn pointer;
+        clGetMemAllocInfoINTEL_fn info;
     } function = {.object = found};
     if (found && strcmp(name, "clDeviceMemAllocINTEL") == 0) {
         device_alloc = function.device;
@@ -176,6 +315,11 @@ static void *CL_API_CALL extension(cl_platform_id platform, const char *name)
     } else if (found && strcmp(name, "clEnqueueMemcpyINTEL") == 0) {
         copy = function.copy;
         function.copy = copy_memory;
+    } else if (found && strcmp(name, "clSetKernelArgMemPointerINTEL") == 0) {
+        set_pointer = function.pointer;
+        function.pointer = give_pointer;
+    } else if (found && strcmp(name, "clGetMemAllocInfoINTEL") == 0) {
+        alloc_info = function.info;
     }
     return function.object;
 }

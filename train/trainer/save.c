@@ -126,10 +126,31 @@ enum xt_status xt_trainer_save_average(struct xt_trainer *trainer, const char *n
     return status ? status : back;
 }
 
+/* --check-device every: what is saved comes of a device that computes correctly before and after.
+ */
+static enum xt_status check_device(struct xt_trainer *trainer, struct xt_err *err)
+{
+    char trust[96] = "nothing that this run has computed is to be trusted";
+    if (trainer->settings->device.check != XT_CHECK_EVERY)
+        return XT_OK;
+    enum xt_status status =
+        xt_network_check_device(&trainer->network, &trainer->settings->device, true, err);
+    if (trainer->saved_step >= 0)
+        snprintf(trust, sizeof trust, "the checkpoint of step %" PRId64 " is the last one to trust",
+                 trainer->saved_step);
+    const struct xt_err why = *err;
+    return status ? xt_err_set(err, status, "at step %" PRId64 ", which is not saved: %s; %s",
+                               trainer->step, why.text, trust)
+                  : XT_OK;
+}
+
 enum xt_status xt_trainer_save(struct xt_trainer *trainer, struct xt_err *err)
 {
     enum xt_status status = xt_train_step_judge(trainer, NULL, err);
     if (status || trainer->saved_step == trainer->step)
+        return status;
+    status = check_device(trainer, err);
+    if (status)
         return status;
     const struct xt_train_state state = xt_train_state_of(trainer);
     struct xt_ranks *ranks = trainer->settings->ranks;

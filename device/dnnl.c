@@ -403,6 +403,10 @@ static enum xt_status failed(dnnl_status_t failure, const char *what, struct xt_
     xt_guard_last_op(op, sizeof op);
     if (err && xt_guard_is_lost() && *op && !strstr(op, what))
         xt_str_append_to(err->text, sizeof err->text, "; the last op submitted: %s", op);
+    if (err && strstr(said, "OUT_OF_RESOURCES"))
+        xt_str_append_to(err->text, sizeof err->text,
+                         " (a driver also says so where memory runs out: then a smaller --batch "
+                         "helps)");
     return status;
 }
 

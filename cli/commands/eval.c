@@ -601,6 +601,8 @@ enum xt_status xt_cmd_eval(struct xt_options *options, struct xt_err *err)
         status = open_network(&command, err);
     if (!status)
         status = evaluate_all(&command, err);
+    if (status == XT_ERR_MEMORY)
+        xt_network_advise_batch(&network, &options->values.network, false, err);
     xt_source_destroy(command.source);
     xt_source_destroy(command.whole);
     free(command.runs);

@@ -146,10 +146,19 @@ static void end_kernel(void)
         atomic_store(&mine->creates, false);
 }
 
-/* Out of memory does not mean that the device is lost. */
-static dnnl_status_t meant(void)
+/* What an exception means: memory that has run out does not lose the device.
+ *
+ * CL_MEM_OBJECT_ALLOCATION_FAILURE has no name in SYCL's OpenCL adapter, which calls it unknown.
+ * Whatever else it calls so is a mistake of the caller, with which the first launch would fail.
+ * CL_OUT_OF_RESOURCES is ambiguous: Intel's driver returns it for a GPU that hangs, for a
+ * submission that the kernel refuses, and where device memory runs out, and after a hang further
+ * calls may never return. So in work it loses the device; an allocation can only lack memory. */
+static dnnl_status_t meant(enum kind kind)
 {
-    return strstr(said, "OUT_OF_DEVICE_MEMORY") || strstr(said, "OUT_OF_HOST_MEMORY")
+    bool unknown = strstr(said, "opencl") && strstr(said, "RESULT_ERROR_UNKNOWN");
+    return strstr(said, "OUT_OF_DEVICE_MEMORY") || strstr(said, "OUT_OF_HOST_MEMORY") ||
+                   (kind < WORK_COUNT && unknown) ||
+                   (kind == OTHER && strstr(said, "OUT_OF_RESOURCES"))
                ? dnnl_out_of_memory
                : dnnl_runtime_error;
 }
@@ -167,7 +176,10 @@ static dnnl_status_t call(const char *what, enum kind kind, uintptr_t function, 
     if (kind == CREATION)
         begin_kernel();
     if (guard.catcher->call((xt_caught_function *)function, arguments, &result, said, sizeof said))
-        result = (int)meant();
+        result = (int)meant(kind);
+    /* oneDNN's OpenCL runtime takes CL_OUT_OF_RESOURCES for this too; a wait allocates nothing. */
+    else if (kind == WAIT && result == dnnl_out_of_memory)
+        result = dnnl_runtime_error;
     if (kind == CREATION)
         end_kernel();
     xt_guard_leave(outer);

@@ -41,6 +41,26 @@ static enum xt_status refuse(struct xt_network *network, const struct xt_network
     return err->status;
 }
 
+enum xt_status xt_network_advise_batch(struct xt_network *network,
+                                       const struct xt_network_settings *settings, bool training,
+                                       struct xt_err *err)
+{
+    struct xt_memory_plan plan;
+    struct xt_memory_plan half;
+    struct xt_err own;
+    int batch = network->batch;
+    if (err->status != XT_ERR_MEMORY || !network->device.own_memory || strstr(err->text, "--batch"))
+        return err->status;
+    if (batch > 1 && !xt_network_plan(network, settings, batch, training, &plan, &own) &&
+        !xt_network_plan(network, settings, batch / 2, training, &half, &own))
+        xt_str_append_to(err->text, sizeof err->text,
+                         "; --batch %d takes %.3g GB of %s by the plan, --batch %d %.3g GB: the "
+                         "driver or other processes hold the rest",
+                         batch, xt_memory_need(&plan.device) / 1e9, network->device.place,
+                         batch / 2, xt_memory_need(&half.device) / 1e9);
+    return err->status;
+}
+
 /* Builds the described graph after checking that memory suffices. */
 static enum xt_status build_within_memory(struct xt_network *network,
                                           const struct xt_network_settings *settings,

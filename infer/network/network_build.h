@@ -24,6 +24,11 @@ enum xt_status xt_network_build_beside(struct xt_network *network,
 enum xt_status xt_network_rebuild(struct xt_network *network,
                                   const struct xt_network_settings *settings, int batch,
                                   struct xt_err *err);
+/* Where memory ran out in a pass, despite the plan: adds to the error what the batch takes by the
+ * plan, and half of it. Returns the error's status. */
+enum xt_status xt_network_advise_batch(struct xt_network *network,
+                                       const struct xt_network_settings *settings, bool training,
+                                       struct xt_err *err);
 /* Open and build. */
 enum xt_status xt_network_init(struct xt_network *network,
                                const struct xt_network_settings *settings,

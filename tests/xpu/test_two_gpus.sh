@@ -30,6 +30,10 @@ ends() { # the sentence
   "$xtrain" --model lprnet --batch 1 --xpu --dry-run >"$work/said" 2>&1 || code=$?
   [ "$code" = 4 ] && grep -q "^xtrain: error: --device xpu: $1" "$work/said" || fail "exit code $code, not: $1"
 }
-ONEAPI_DEVICE_SELECTOR=bad:thing ends '.*ONEAPI_DEVICE_SELECTOR=bad:thing leaves none: .*; write level_zero:gpu or opencl:gpu there'
+ONEAPI_DEVICE_SELECTOR=bad:thing ends '.*ONEAPI_DEVICE_SELECTOR=bad:thing leaves none: .*; write opencl:gpu there, or unset it'
+# What the machine lacks is told first, and alone.
+[ -e /dev/dri ] || ONEAPI_DEVICE_SELECTOR=opencl:gpu OCL_ICD_FILENAMES= OCL_ICD_VENDORS=$work OPENCL_LAYERS= \
+  ends 'oneDNN finds no Intel GPU: the kernel shows none .*, and ONEAPI_DEVICE_SELECTOR changes nothing in that; '
+[ -e /dev/dri ] || ! grep -q 'UR' "$work/said" || fail 'lines of the runtime'
 XT_LAYER_CRASH=1 ends 'it cannot be opened: its driver gave up (abort); "xtrain doctor" checks each step'
 echo 'a GPU that cannot be opened hides no other'

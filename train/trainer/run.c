@@ -2,9 +2,10 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "device/faults/watchdog.h"
 #include "base/log.h"
 #include "base/system/thread.h"
+#include "device/faults/watchdog.h"
+#include "infer/network/network_build.h"
 #include "train/trainer/parts.h"
 #include "train/trainer/step.h"
 #include "train/trainer/trainer_internal.h"
@@ -108,6 +109,8 @@ static enum xt_status run_batches(struct xt_trainer *trainer, double *loss, stru
     if (!status)
         status = xt_train_step_end(trainer, loss, err);
     end_first_step(trainer, &start);
+    if (status == XT_ERR_MEMORY)
+        xt_network_advise_batch(&trainer->network, &trainer->settings->network, true, err);
     return status;
 }
 

@@ -249,7 +249,15 @@ void xt_progress_clear(const struct xt_progress *progress)
 /* Kernels from a cache load at once: nothing is shown before this many seconds. */
 static const double patience = 1.0;
 
-static void kernel_made(void *context, int done, int all)
+/* Without a folder of our own it is not known which kernels are in a cache. */
+static const char *verb_of(const struct xt_kernel_cache *cache)
+{
+    if (!cache->folder)
+        return "creating";
+    return xt_kernel_cache_count(cache) > cache->valid ? "compiling" : "loading";
+}
+
+static void kernel_made(void *context, const struct xt_kernel_cache *cache, int done, int all)
 {
     struct xt_kernel_progress *kernels = context;
     struct xt_progress *progress = &kernels->progress;
@@ -264,7 +272,7 @@ static void kernel_made(void *context, int done, int all)
     char text[LINE_ROOM];
     char left[32];
     xt_progress_format_time((now - kernels->start) / (done - 1) * (all - done), left, sizeof left);
-    snprintf(text, sizeof text, "compiling kernels %d/%d, about %s left", done, all, left);
+    snprintf(text, sizeof text, "%s kernels %d/%d, about %s left", verb_of(cache), done, all, left);
     show_text(progress, text, now);
 }
 

@@ -70,8 +70,8 @@ void xt_progress_count(void *progress, int done, int all);
 /* Clears the live line, so that other output starts on an empty one. */
 void xt_progress_clear(const struct xt_progress *progress);
 
-/* Progress of an XPU's kernel compilation: "compiling kernels 37/112, about 0:41 left", shown after
- * one second. Must not be moved: the observer points to it. */
+/* Progress of an XPU's kernels: "compiling kernels 37/112, about 0:41 left", or "loading" where all
+ * were in the cache, shown after one second. Must not be moved: the observer points to it. */
 struct xt_kernel_progress {
     struct xt_progress progress;
     struct xt_graph_observer observer; /* for xt_network_settings.kernels */

@@ -20,6 +20,7 @@
 #include "device/kernels/ahead.h"
 #include "device/kernels/engine_blob.h"
 #include "device/gpu/host_gpu.h"
+#include "device/gpu/opencl.h"
 #include "device/primitive.h"
 #include "device/probe.h"
 
@@ -206,40 +207,88 @@ static enum xt_status open_cpu(struct xt_device *device, int threads, struct xt_
 
 /* --- XPU
  * ----------------------------------------------------------------------------------------*/
-/* oneDNN sees no GPU: find the reason on this machine. */
-static enum xt_status no_xpu(const char *spec, const char *no_zero, const char *said,
-                             struct xt_err *err)
+/* Why no driver finds a GPU on this machine, whatever the selector. */
+static void machines_reason(const char *no_zero, char *why, size_t size)
 {
     struct xt_host_gpu host;
-    char why[512];
-    const char *selector = getenv("ONEAPI_DEVICE_SELECTOR");
     xt_host_gpu_read(&host, "");
-    if (selector && *selector)
-        snprintf(why, sizeof why,
-                 "ONEAPI_DEVICE_SELECTOR=%.64s leaves none%s%.256s; write level_zero:gpu or "
-                 "opencl:gpu there, or unset it",
-                 selector, *said ? ": " : "", said);
-    else if (*said)
-        snprintf(why, sizeof why, "the runtime says: %.256s", said);
-    else if (host.count == 0 && !host.wsl)
-        snprintf(why, sizeof why,
+    if (host.count == 0 && !host.wsl)
+        snprintf(why, size,
                  "the kernel shows none (no Intel render node under /dev/dri): there is no GPU, or "
                  "its kernel driver (i915, xe) is not loaded");
     else if (host.count > 0 && !host.nodes[0].usable)
-        snprintf(why, sizeof why, "%s may not be opened by this user (it belongs to group %s): %s",
+        snprintf(why, size, "%s may not be opened by this user (it belongs to group %s): %s",
                  host.nodes[0].path, host.nodes[0].group, xt_host_gpu_join(&host.nodes[0]).text);
     else if (host.wsl && !host.wsl_usable)
-        snprintf(why, sizeof why, "/dev/dxg may not be opened by this user");
+        snprintf(why, size, "/dev/dxg may not be opened by this user");
     else
-        snprintf(why, sizeof why, "%s",
+        snprintf(why, size, "%s",
                  *no_zero ? no_zero
                           : "its driver is not installed: install intel-opencl-icd and "
                             "libze-intel-gpu1 (Ubuntu, Debian from 14 on) or "
                             "intel-compute-runtime (Fedora); docs/xpu.md has others");
+}
+
+/* The selectors under which a driver here has a GPU: "level_zero:gpu or opencl:gpu"; "": none. */
+static void list_selectors(const struct xt_device *device, char *out, size_t size)
+{
+    char name[64];
+    char driver[64];
+    int count = 0;
+    *out = '\0';
+    if (xt_level_zero_count(device->zero) > 0)
+        xt_str_append_to(out, size, "level_zero:gpu");
+    if (!xt_opencl_gpus(&count, name, driver, NULL) && count > 0)
+        xt_str_append_to(out, size, "%sopencl:gpu", *out ? " or " : "");
+}
+
+static enum xt_status no_xpu(const struct xt_device *device, const char *spec, const char *said,
+                             struct xt_err *err)
+{
+    char why[640];
+    char others[32];
+    const char *selector = getenv("ONEAPI_DEVICE_SELECTOR");
+    const bool selects = selector && *selector;
+    list_selectors(device, others, sizeof others);
+    if (selects && *others)
+        snprintf(why, sizeof why,
+                 "ONEAPI_DEVICE_SELECTOR=%.64s leaves none%s%.256s; write %s there, or unset it",
+                 selector, *said ? ": " : "", said, others);
+    else if (*said && !selects)
+        snprintf(why, sizeof why, "the runtime says: %.256s", said);
+    else
+        machines_reason(device->no_zero, why, sizeof why);
     return xt_err_set(
         err, XT_ERR_DEVICE,
-        "--device %s: oneDNN finds no Intel GPU: %s; \"xtrain doctor\" checks each step", spec,
-        why);
+        "--device %s: oneDNN finds no Intel GPU: %s%s; \"xtrain doctor\" checks each step", spec,
+        why, selects && !*others ? ", and ONEAPI_DEVICE_SELECTOR changes nothing in that" : "");
+}
+
+/* Where no driver has a GPU a selector makes SYCL print lines of its own before it fails. */
+static enum xt_status check_selector(const struct xt_device *device, const char *spec,
+                                     struct xt_err *err)
+{
+    char others[32];
+    const char *selector = getenv("ONEAPI_DEVICE_SELECTOR");
+    if (!selector || !xt_str_ends(selector, ":gpu"))
+        return XT_OK;
+    list_selectors(device, others, sizeof others);
+    return *others ? XT_OK : no_xpu(device, spec, "", err);
+}
+
+/* oneDNN with SYCL compiles its kernels through the OpenCL driver, also those that Level Zero
+ * runs. */
+static void warn_without_opencl(const struct xt_xpu *xpu)
+{
+    char name[64];
+    char driver[64];
+    int count = 0;
+    if (strcmp(xpu->backend, "Level Zero") != 0 || strcmp(xt_dnnl_gpu_runtime(), "SYCL") != 0 ||
+        (!xt_opencl_gpus(&count, name, driver, NULL) && count > 0))
+        return;
+    xt_log_warn_here("no OpenCL driver offers this GPU, and oneDNN compiles its kernels through "
+                     "one, also for Level Zero: if a kernel cannot be created, install "
+                     "intel-opencl-icd (Debian, Ubuntu) or intel-opencl (Fedora)");
 }
 
 static void say_choice(struct xt_device *device, const struct xt_xpus *list, const char *spec)
@@ -278,7 +327,7 @@ static enum xt_status choose_xpu(struct xt_device *device, const char *spec, str
     int index = 0;
     xt_xpu_list(&list, device->zero);
     if (list.count == 0)
-        return no_xpu(spec, device->no_zero, xt_guard_said(), err);
+        return no_xpu(device, spec, xt_guard_said(), err);
     enum xt_status status = xt_xpu_choose(&list, spec, &index, err);
     if (!status)
         status = check_shared_memory(&list.items[index], spec, err);
@@ -293,6 +342,7 @@ static enum xt_status choose_xpu(struct xt_device *device, const char *spec, str
     snprintf(device->name, sizeof device->name, "xpu:%d: %.72s%s%s", index, device->xpu.facts.name,
              *pci.text ? ", " : "", pci.text);
     say_choice(device, &list, spec);
+    warn_without_opencl(&device->xpu);
     return XT_OK;
 }
 
@@ -367,6 +417,8 @@ static enum xt_status start_xpu(struct xt_device *device, const char *spec,
     }
     if (!status)
         status = xt_dnnl_load(XT_DNNL_GPU, err);
+    if (!status && !options->for_gpu)
+        status = check_selector(device, spec, err);
     /* OpenCL has cache blobs for all that it compiles; not every Level Zero runtime does. */
     if (!status && xt_dnnl_is_experimental())
         xt_kernel_cache_store_blobs(&device->cache, xt_dnnl_runs_opencl());

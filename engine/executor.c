@@ -424,16 +424,22 @@ static enum xt_status write_scales(struct xt_graph *graph, struct xt_err *err)
                   : xt_device_memory_write(&graph->scales, scales, bytes, XT_CAUSE_OTHER, err);
 }
 
+static void report_created(void *context, int done, int all)
+{
+    const struct xt_graph *graph = context;
+    const struct xt_graph_observer *observer = &graph->options.observer;
+    observer->created(observer->context, &graph->options.device->cache, done, all);
+}
+
 static enum xt_status bind(struct xt_graph *graph, struct xt_err *err)
 {
     const struct xt_device *device = graph->options.device;
-    const struct xt_graph_observer *observer = &graph->options.observer;
     struct xt_creation creation = {.threads = device->threads};
     struct xt_program *programs[XT_OPS_MAX + 2];
     int count = 0;
-    if (device->compiles) {
-        creation.created = observer->created;
-        creation.context = observer->context;
+    if (device->compiles && graph->options.observer.created) {
+        creation.created = report_created;
+        creation.context = graph;
     }
     for (int i = 0; i < graph->op_count; i++)
         programs[count++] = &graph->ops[i]->program;

@@ -85,7 +85,7 @@ struct xt_op {
 
 /* Progress of creating an XPU's primitives, which can take minutes if no kernel is cached. */
 struct xt_graph_observer {
-    void (*created)(void *context, int done, int all);
+    void (*created)(void *context, const struct xt_kernel_cache *cache, int done, int all);
     void *context;
 };
 

@@ -38,13 +38,23 @@ static void start_engine(const void *argument, void *result)
     fflush(NULL);
 }
 
-/* A failed call, or a driver's library that cannot be loaded; but not capability queries, nor other
- * vendors' libraries. */
+/* These follow from whatever is missing, and name no cause: a back end that found no driver, a
+ * query that a driver does not know. */
+static bool says_nothing(const char *line)
+{
+    static const char *const words[] = {"UNSUPPORTED_ENUMERATION", "UNSUPPORTED_FEATURE",
+                                        "GetInfo(", "ERROR_UNINITIALIZED", "adapter init"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(line, words[i]))
+            return true;
+    return false;
+}
+
+/* A failed call, or a driver's library that cannot be loaded; but not other vendors' libraries. */
 static bool tells(const char *line)
 {
     bool of_intel = strstr(line, "level_zero") || strstr(line, "opencl") || strstr(line, "libze");
-    if (strstr(line, "UNSUPPORTED_ENUMERATION") || strstr(line, "UNSUPPORTED_FEATURE") ||
-        strstr(line, "GetInfo("))
+    if (says_nothing(line))
         return false;
     return strncmp(line, thrown, strlen(thrown)) == 0 || strstr(line, "-> UR_RESULT_ERROR") ||
            strstr(line, "ZE_RESULT_ERROR") || (of_intel && strstr(line, "failed to load"));

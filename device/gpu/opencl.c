@@ -46,19 +46,24 @@ struct functions {
     get_devices *devices;
 };
 
-/* The loader that is loaded already, the system's, or the one beside oneDNN's GPU build. */
+/* The loader that is loaded already, the one beside oneDNN's GPU build, which that will use, or the
+ * system's. */
 static void *load_loader(void)
 {
+    static const char name[] = "libOpenCL.so.1";
     char path[PATH_MAX];
-    void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (library || xt_dnnl_find(XT_DNNL_GPU, path, sizeof path - 32, NULL))
+    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    if (library)
         return library;
-    char *slash = strrchr(path, '/');
-    if (!slash)
-        return NULL;
-    memcpy(slash + 1, "libOpenCL.so.1", sizeof "libOpenCL.so.1");
-    xt_neighbours_load(path, NULL);
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    char *slash = xt_dnnl_find(XT_DNNL_GPU, path, sizeof path - sizeof name, NULL)
+                      ? NULL
+                      : strrchr(path, '/');
+    if (slash) {
+        memcpy(slash + 1, name, sizeof name);
+        xt_neighbours_load(path, NULL);
+        library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+    return library ? library : dlopen(name, RTLD_NOW | RTLD_LOCAL);
 }
 
 static enum xt_status load(struct functions *cl, struct xt_err *err)

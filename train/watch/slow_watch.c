@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/system/thread.h"
 #include "device/types.h"
+#include "engine/ops/ops.h"
 
 /* ---- before the first step ---- */
 
@@ -20,7 +21,9 @@ static bool multiplies(const struct xt_graph *graph, const struct xt_op *op)
 static void see_kernel(struct xt_slow_facts *facts, const struct xt_graph *graph,
                        const struct xt_op *op, const char *name)
 {
-    bool reference = xt_types_is_reference(name);
+    /* oneDNN has no other kernels for dropout on a GPU; they pass over the tensor once, which no
+     * other kernel would do faster. */
+    bool reference = xt_types_is_reference(name) && op->kind != &xt_kind_dropout;
     bool convolution = multiplies(graph, op);
     bool slow = reference || (convolution && !xt_types_is_machine_code(name));
     facts->kernels++;

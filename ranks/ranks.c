@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <sched.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +27,8 @@ static const double look_every = 0.05;
 static const double ending_most = 2;
 /* Seconds that rank 0, which may be computing, has to report another's failure. */
 static const double telling_most = 10;
+/* The ranks whose waits are watched. */
+enum { WATCHED = 32 };
 
 /* ---- opening ---- */
 
@@ -234,13 +236,17 @@ enum xt_status xt_ranks_introduce(struct xt_ranks *ranks, const struct xt_rank *
 
 /* ---- waiting ---- */
 
-static void pause_between(long turn)
+/* A few microseconds of polling, then sleep, at most a twentieth longer than has been waited. Where
+ * others use the CPU, polling uses up this process's part of it, and a yield gives away a whole
+ * time slice, of which a sleeper that wakes has credit. */
+static void pause_between(long turn, double waited)
 {
-    enum { SPINS = 2000 };
-    const struct timespec nap = {.tv_nsec = 20000};
-    if (turn < SPINS)
-        sched_yield();
-    else
+    enum { POLLS = 20 };
+    const double shortest = 20e-6;
+    const double longest = 1e-3;
+    const struct timespec nap = {.tv_nsec =
+                                     (long)(1e9 * fmin(fmax(waited / 20, shortest), longest))};
+    if (turn >= POLLS)
         nanosleep(&nap, NULL);
 }
 
@@ -309,7 +315,7 @@ static enum xt_status await(struct xt_ranks *ranks, struct xt_mpi_request *reque
         }
         if (ranks->timeout > 0 && *waited > ranks->timeout)
             return late(ranks, what, err);
-        pause_between(turn);
+        pause_between(turn, *waited);
     }
 }
 
@@ -340,15 +346,56 @@ enum xt_status xt_ranks_meet(struct xt_ranks *ranks, const char *what, struct xt
     return xt_ranks_sum(ranks, &nothing, 1, what, err);
 }
 
+/* The shares of the time since the window began that this rank has waited, and for batch norms. */
+static void watch_waits(struct xt_ranks *ranks, double *waited, double *norms)
+{
+    enum { FIRST = 4 };
+    const struct xt_ranks_time *time = &ranks->time;
+    double all = time->gradients + time->norms + time->other;
+    double seconds = xt_thread_seconds() - ranks->watch.since;
+    *waited = (all - ranks->watch.waited) / seconds;
+    *norms = (time->norms - ranks->watch.norms) / seconds;
+    if (++ranks->watch.steps != FIRST)
+        return;
+    ranks->watch.since = xt_thread_seconds();
+    ranks->watch.waited = all;
+    ranks->watch.norms = time->norms;
+}
+
+/* Once, on rank 0, from the shares of the ranks. */
+static void advise(const struct xt_ranks *ranks, const double *waited, const double *norms)
+{
+    enum { LAST = 24 };
+    const double much = 0.2;
+    int most = 0;
+    for (int i = 1; i < ranks->size && i < WATCHED; i++)
+        most = waited[i] > waited[most] ? i : most;
+    if (ranks->watch.steps != LAST || ranks->rank || waited[most] <= much)
+        return;
+    xt_log_warn(
+        "rank %d on %s waits %.0f %% of the time for others, %s", most, ranks->all[most].host,
+        100 * waited[most],
+        norms[most] > waited[most] / 2
+            ? "most of it in batch norms, where ranks that are not equally fast meet: "
+              "--no-sync-bn lets them meet once a step, which is another run"
+            : "most of it for gradients: a larger --batch, --accumulate, --reduce-type bf16 "
+              "or fewer ranks help");
+}
+
 enum xt_status xt_ranks_allreduce_step(struct xt_ranks *ranks, double weight,
                                        struct xt_step_agreement *step, struct xt_err *err)
 {
     /* At least as many elements as ranks: fewer would pass through every rank in sequence. */
-    enum { VALUES = 64 };
+    enum { VALUES = 8 + 2 * WATCHED };
     double values[VALUES] = {
         weight * step->loss, step->stop == XT_STOPPED, step->stop == XT_INTERRUPTED,
         step->done,          (double)step->bad,        step->sick};
+    double *waited = values + 8;
+    double *norms = waited + WATCHED;
+    if (ranks->rank < WATCHED)
+        watch_waits(ranks, &waited[ranks->rank], &norms[ranks->rank]);
     enum xt_status status = xt_ranks_sum(ranks, values, VALUES, "the losses", err);
+    advise(ranks, waited, norms);
     *step = (struct xt_step_agreement){
         .loss = values[0],
         .stop = values[2] > 0   ? XT_INTERRUPTED
@@ -452,7 +499,7 @@ static bool meet(struct xt_ranks *ranks, bool failed, double most, struct xt_err
         if (!done && !failed && (hears(ranks, err) || misses(ranks, err)))
             return false;
         if (!done)
-            pause_between(turn);
+            pause_between(turn, xt_thread_seconds() - start);
     }
     return failures == (failed ? ranks->size : 0);
 }

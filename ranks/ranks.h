@@ -54,6 +54,10 @@ struct xt_ranks {
     struct xt_rank *all; /* [size] */
     struct xt_ranks_time time;
     struct xt_ranks_compared compared;
+    struct {
+        long steps;
+        double since, waited, norms; /* when its window began */
+    } watch;                         /* of the time that steps wait */
 
     void (*failing)(const struct xt_err *err); /* called before all are aborted; NULL: nothing */
 

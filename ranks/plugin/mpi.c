@@ -67,18 +67,19 @@ static int copy_world(MPI_Comm *out)
     return code ? code : MPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN);
 }
 
-/* Open MPI's own choice for sums in place is a tree up and down, which sends everything 2
- * log2(size) times; this one (Rabenseifner's) 2 (size - 1) / size times, in as many rounds. Set
- * before MPI reads it, unless the user has set it. Other MPIs ignore it. */
-static void choose_algorithm(void)
+/* Open MPI's waits yield the CPU. Its own choice for sums in place is a tree up and down, which
+ * sends everything 2 log2(size) times; this one (Rabenseifner's) 2 (size - 1) / size times, in as
+ * many rounds. Set before MPI reads them, unless the user has set them. Other MPIs ignore them. */
+static void choose_parameters(void)
 {
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "3", 0);
 }
 
 static int open_job(struct xt_mpi_job **out, struct xt_mpi_who *who)
 {
     int provided = 0;
-    choose_algorithm();
+    choose_parameters();
     struct xt_mpi_job *job = calloc(1, sizeof *job);
     *out = NULL;
     if (!job)

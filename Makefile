@@ -98,14 +98,18 @@ FUZZERS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c)
 .PHONY: all deps deps-check demo test fuzz test-all check install uninstall bundle wheel deb clean help tests fuzzers fuzz-libs FORCE
 # MPI, where `mpicc` is there: the program loads it where it is one of several processes. The compiler is ours, with the
 # flags that mpicc would give it.
-MPICC ?= mpicc
-MPI_FLAGS := $(patsubst -I%,-isystem %,$(wordlist 2,99,$(shell $(MPICC) -show 2>/dev/null)))
-MPI_LIBRARY := $(if $(MPI_FLAGS),$(BUILD)/libxtrain_mpi.so)
+# Debian's names beside each other are mpicc.openmpi and mpicc.mpich; one that is alone is mpicc.
+MPICC ?= $(if $(shell command -v mpicc.openmpi),mpicc.openmpi,mpicc)
+MPICC_MPICH ?= mpicc.mpich
+mpi_flags = $(patsubst -I%,-isystem %,$(wordlist 2,99,$(shell $(1) -show 2>/dev/null)))
+MPI_FLAGS := $(call mpi_flags,$(MPICC))
+MPICH_FLAGS := $(call mpi_flags,$(MPICC_MPICH))
+MPI_LIBRARIES := $(if $(MPI_FLAGS),$(BUILD)/libxtrain_mpi.so) $(if $(MPICH_FLAGS),$(BUILD)/libxtrain_mpich.so)
 # What catches the exceptions of oneDNN's GPU build is the one part in C++: the program loads it for an XPU.
 CXX ?= c++
 GUARD_SOURCE := device/faults/catch.cpp
 GUARD_LIBRARY := $(BUILD)/libxtrain_guard.so
-PLUGINS := $(MPI_LIBRARY) $(GUARD_LIBRARY)
+PLUGINS := $(MPI_LIBRARIES) $(GUARD_LIBRARY)
 all: $(BUILD)/xtrain $(BUILD)/libxtrain.so $(PLUGINS)
 
 help:
@@ -168,9 +172,11 @@ $(BUILD)/$(SONAME): $(BUILD)/obj/infer/session/library.o $(BUILD)/libxtrain.a in
 	  -Wl,--no-undefined -Wl,--as-needed -Wl,--gc-sections $(filter %.o %.a,$^) $(LIBS) -o $@
 $(BUILD)/libxtrain.so: $(BUILD)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $@
-$(BUILD)/libxtrain_mpi.so: $(MPI_SOURCE) ranks/plugin/mpi_table.h base/number.h $(BUILD)/flags
+$(BUILD)/libxtrain_mpi.so: USED_FLAGS = $(MPI_FLAGS)
+$(BUILD)/libxtrain_mpich.so: USED_FLAGS = $(MPICH_FLAGS)
+$(BUILD)/libxtrain_mpi.so $(BUILD)/libxtrain_mpich.so: $(MPI_SOURCE) ranks/plugin/mpi_table.h base/number.h $(BUILD)/flags
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(filter-out $(OPENMP),$(LANGUAGE)) -ffp-contract=off $(WARN) $(CFLAGS) -fPIC -shared $< $(MPI_FLAGS) -o $@
+	$(Q)$(CC) $(filter-out $(OPENMP),$(LANGUAGE)) -ffp-contract=off $(WARN) $(CFLAGS) -fPIC -shared $< $(USED_FLAGS) -o $@
 
 $(GUARD_LIBRARY): $(GUARD_SOURCE) device/faults/catch.h $(BUILD)/flags | $(BUILD)/deps-found
 	$(call say,LINK,$@)

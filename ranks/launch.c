@@ -46,6 +46,7 @@ struct xt_launch xt_launch_read(char *(*get)(const char *name))
     }
     if (launch.tasks < 2)
         return (struct xt_launch){.tasks = 1};
+    launch.by_pmi = get("PMI_RANK") && !get("OMPI_COMM_WORLD_SIZE") && !get("PMIX_RANK");
     launch.binds = get("OMPI_MCA_orte_bound_at_launch") && !is_bound_by_user(get);
     /* With this option its SIGCONT follows a SIGSTOP. */
     launch.announces = get("OMPI_COMM_WORLD_SIZE") && !get("OMPI_MCA_orte_forward_job_control");

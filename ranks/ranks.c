@@ -32,11 +32,15 @@ enum { WATCHED = 32 };
 
 /* ---- opening ---- */
 
-/* $XTRAIN_MPI, beside the program (the build tree), lib/xtrain beside its folder (installed). */
-static void *load_library(char *tried, size_t room)
+/* $XTRAIN_MPI, beside the program (the build tree), lib/xtrain beside its folder (installed). An
+ * MPICH that is the only MPI of the system is libxtrain_mpi.so too. */
+static void *load_library(bool mpich, char *tried, size_t room)
 {
     const char *own = getenv("XTRAIN_MPI");
-    const char *const places[] = {"libxtrain_mpi.so", "../lib/xtrain/libxtrain_mpi.so"};
+    const char *const all[] = {"libxtrain_mpich.so", "../lib/xtrain/libxtrain_mpich.so",
+                               "libxtrain_mpi.so", "../lib/xtrain/libxtrain_mpi.so"};
+    const char *const *places = mpich ? all : all + 2;
+    const size_t count = mpich ? 4 : 2;
     char *folder = NULL;
     void *library = NULL;
     *tried = '\0';
@@ -48,7 +52,7 @@ static void *load_library(char *tried, size_t room)
     }
     if (xt_file_program_folder(&folder, NULL))
         return NULL;
-    for (size_t i = 0; i < sizeof places / sizeof *places && !library; i++) {
+    for (size_t i = 0; i < count && !library; i++) {
         char *path = NULL;
         if (xt_file_join(&path, folder, places[i], NULL) == XT_OK && xt_file_exists(path)) {
             /* RTLD_GLOBAL: MPI's own plug-ins need its symbols. */
@@ -66,7 +70,7 @@ static enum xt_status load(struct xt_ranks *ranks, const struct xt_launch *launc
                            struct xt_err *err)
 {
     char why[512];
-    void *library = load_library(why, sizeof why);
+    void *library = load_library(launch->by_pmi, why, sizeof why);
     if (!library)
         return xt_err_set(err, XT_ERR_DEVICE,
                           "this is one of %d tasks (%s=%d), and this build of xtrain has no MPI by "
@@ -146,7 +150,8 @@ static enum xt_status begin(struct xt_ranks *ranks, const struct xt_launch *laun
     if (who.size != launch->tasks)
         return xt_err_set(err, XT_ERR_DEVICE,
                           "%s says that there are %d tasks, and the MPI that xtrain was built with "
-                          "(%s) sees %d: start them with the mpirun of that MPI",
+                          "(%s) sees %d: start them with the mpirun of that MPI, or with srun "
+                          "--mpi=pmix",
                           launch->who, launch->tasks, who.library, who.size);
     status = xt_mem_calloc(&ranks->all, (size_t)who.size, sizeof *ranks->all, "the ranks", err);
     if (!status)

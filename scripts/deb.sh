@@ -47,9 +47,11 @@ dh_fixperms
 dh_strip --no-automatic-dbgsym
 dh_makeshlibs -V
 # MPI, where it was there, is loaded by those who train in several processes.
-mpi=(debian/xtrain/usr/lib/xtrain/libxtrain_mpi.so)
-[ -e "${mpi[0]}" ] || mpi=()
-dh_shlibdeps -Xlibxtrain_mpi.so -- -dSuggests "${mpi[@]/#/-e}" -dDepends
+mpi=()
+for file in debian/xtrain/usr/lib/xtrain/libxtrain_mpi*.so; do
+  [ ! -e "$file" ] || mpi+=("$file")
+done
+dh_shlibdeps -Xlibxtrain_mpi -- -dSuggests "${mpi[@]/#/-e}" -dDepends
 dh_installdeb
 dh_gencontrol
 dh_md5sums

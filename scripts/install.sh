@@ -4,7 +4,7 @@
 #   install.sh PROGRAM PREFIX      PREFIX with DESTDIR before it
 #   install.sh --remove PREFIX     what the installation there recorded in share/xtrain/installed, and nothing else
 #
-# bin/xtrain, lib/xtrain/libdnnl.so.3 (where oneDNN is not the system's), lib/xtrain/libxtrain_mpi.so (where MPI is) and
+# bin/xtrain, lib/xtrain/libdnnl.so.3 (where oneDNN is not the system's), lib/xtrain/libxtrain_mpi.so and libxtrain_mpich.so (where MPI is) and
 # libxtrain_guard.so (for an XPU), lib/xtrain-xpu (oneDNN's GPU build and what it loads, where `make deps XPU=1` brought it;
 # not with XPU=0), lib/libxtrain.so.1 with include/xtrain.h and lib/pkgconfig/xtrain.pc (where it was built beside the
 # program), share/xtrain/configs, manual pages and completions, which the program writes itself.
@@ -49,7 +49,7 @@ trap 'rm -rf "$written"' EXIT
 
 put 755 "$program" bin/xtrain
 [ ! -e deps/dnnl/lib/libdnnl.so.3 ] || put 755 "$(realpath deps/dnnl/lib/libdnnl.so.3)" lib/xtrain/libdnnl.so.3
-for plugin in libxtrain_mpi.so libxtrain_guard.so; do
+for plugin in libxtrain_mpi.so libxtrain_mpich.so libxtrain_guard.so; do
   file=$(dirname "$program")/$plugin
   [ ! -e "$file" ] || put 755 "$file" "lib/xtrain/$plugin"
 done

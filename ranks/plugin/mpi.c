@@ -57,6 +57,10 @@ static int name_library(struct xt_mpi_who *who)
     int code = MPI_Get_library_version(text, &length);
     if (!code)
         snprintf(who->library, sizeof who->library, "%.*s", (int)strcspn(text, ",\n"), text);
+    /* "MPICH Version:\t4.0.2" */
+    char *tab = strchr(who->library, '\t');
+    if (tab)
+        *tab = ' ';
     return code;
 }
 

@@ -41,6 +41,8 @@ static void a_process_knows_whether_it_was_started_alone(void **state)
     struct xt_launch mpich = read_launch((const char *[]){"PMI_SIZE", "2", "PMI_RANK", "1", NULL});
     assert_int_equal(mpich.tasks, 2);
     assert_int_equal(mpich.task, 1);
+    assert_true(mpich.by_pmi);
+    assert_false(srun.by_pmi);
 }
 
 static void open_mpi_binds_by_its_own_default_where_nobody_asked(void **state)

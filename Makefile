@@ -63,6 +63,10 @@ ENGINE_address := -fno-sanitize=null,pointer-overflow,alignment,object-size
 loop_flags = $(if $(and $(filter fuzzer,$(SAN)),$(filter engine/%,$1)),\
   $(filter-out -O2 -fsanitize=% -fno-sanitize%,$(LOOP_SAN_CFLAGS)) -O1,\
   $(if $(SAN),$(LOOP_SAN_CFLAGS) $(if $(filter engine/%,$1),$(ENGINE_$(SAN))),$(LOOP_CFLAGS)))
+# The reference loops are what a self-test under a sanitizer does most of its time.
+ifneq ($(ENGINE_$(SAN)),)
+$(BUILD)/obj/engine/ops/%.o $(BUILD)/obj/engine/selftest/%.o: ALL_CFLAGS += -O2 $(ENGINE_$(SAN))
+endif
 MARCH_avx512 := -march=skylake-avx512 -mprefer-vector-width=512
 MARCH_amx := $(MARCH_avx512) -mavx512bf16 -mamx-tile -mamx-bf16
 MARCH_avx2 := -march=haswell

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/system/process.h"
 #include "base/system/thread.h"
 #include "cli/commands.h"
 #include "cli/options/options.h"
@@ -127,10 +128,23 @@ static void show(void *context, size_t done, size_t all)
     xt_progress_show(&view->progress, &state, now, false);
 }
 
-/* One type of a comparison, or the only one. */
+/* One type of a comparison on one device, or the only one. */
 struct run {
     enum xt_amp amp;
+    char device[16];
+    char device_name[128];
     struct xt_evaluation result;
+};
+
+enum { DEVICES_MAX = 8 };
+
+/* What the process of one of several devices sends. */
+struct message {
+    struct xt_err err;
+    char title[512];
+    char data[512];
+    struct run runs[XT_AMP_COUNT];
+    int count;
 };
 
 struct command {
@@ -146,11 +160,22 @@ struct command {
     bool calibrated_on_data;           /* no other images were available */
     struct run *runs;
     int count;
+    struct message *message; /* where the results go, for another process to report; NULL: here */
 };
 
 static bool is_comparison(const struct command *command)
 {
     return xt_options_source(command->options, "compare") == XT_SOURCE_COMMAND_LINE;
+}
+
+static int device_count(const struct command *command)
+{
+    return xt_options_count(command->options, "device");
+}
+
+static bool is_table(const struct command *command)
+{
+    return is_comparison(command) || device_count(command) > 1;
 }
 
 /* ---- reporting ---- */
@@ -204,6 +229,10 @@ static void describe_run(struct xt_report *to, const struct command *command, co
 {
     const struct xt_evaluation *e = &run->result;
     const struct xt_evaluation *first = &command->runs[0].result;
+    if (device_count(command) > 1) {
+        xt_report_add(to, "device", "device", "%-6s", run->device);
+        xt_report_add(to, "device_name", NULL, "%s", run->device_name);
+    }
     xt_report_add(to, "type", "type", "%s", xt_amp_name(run->amp));
     xt_report_add(to, "images", "images", "%9zu", e->images);
     xt_report_add(to, "correct", "right", "%8zu", e->correct);
@@ -213,12 +242,12 @@ static void describe_run(struct xt_report *to, const struct command *command, co
     if (e != first)
         xt_report_add(to, NULL, "to first", "%+9.2f",
                       100 * (e->metrics[0].value - first->metrics[0].value));
-    else if (is_comparison(command))
+    else if (is_table(command))
         xt_report_add(to, NULL, "to first", "%9s", "");
     if (e->latency.measured) {
         struct xt_report *latency = xt_report_group(to, "latency_ms");
         describe_times(xt_report_group(latency, "per_image"), "ms/image", true, &e->latency.image);
-        describe_times(xt_report_group(latency, "per_batch"), "ms/batch", !is_comparison(command),
+        describe_times(xt_report_group(latency, "per_batch"), "ms/batch", !is_table(command),
                        &e->latency.batch);
     } else {
         xt_report_null(to, "latency_ms");
@@ -269,7 +298,7 @@ static void describe_runs(struct xt_report *report, const struct command *comman
 {
     const struct xt_evaluation *first = &command->runs[0].result;
     char score[128];
-    if (is_comparison(command)) {
+    if (is_table(command)) {
         struct xt_report *table = xt_report_table(report, "runs");
         for (int i = 0; i < command->count; i++)
             describe_run(xt_report_group(table, NULL), command, &command->runs[i]);
@@ -507,7 +536,7 @@ static enum xt_status open_view(struct command *command, struct xt_err *err)
     if (!status)
         status = xt_loss_create(&command->loss, network, 0, err);
     command->view.predictor = command->predictor;
-    if (status || is_comparison(command))
+    if (status || is_table(command))
         return status;
     command->view.show = (size_t)s->eval.show;
     command->view.collects = true;
@@ -530,6 +559,23 @@ static void choose_threshold(struct command *command)
     view->acceptance = xt_acceptance_choose(&rule, view->outcomes, view->seen);
 }
 
+static void fill_message(const struct command *command)
+{
+    struct message *message = command->message;
+    const struct xt_device *device = &command->network->device;
+    message->count = command->count;
+    snprintf(message->title, sizeof message->title, "%s, batch %d", command->source->description,
+             command->network->batch);
+    snprintf(message->data, sizeof message->data, "%s", command->data);
+    for (int i = 0; i < command->count; i++) {
+        message->runs[i] = command->runs[i];
+        message->runs[i].result.bad = NULL;
+        snprintf(message->runs[i].device, sizeof message->runs[i].device, "%s", device->place);
+        snprintf(message->runs[i].device_name, sizeof message->runs[i].device_name, "%s",
+                 device->name);
+    }
+}
+
 static enum xt_status evaluate_all(struct command *command, struct xt_err *err)
 {
     struct xt_report *said = xt_report_create();
@@ -544,7 +590,9 @@ static enum xt_status evaluate_all(struct command *command, struct xt_err *err)
         status = xt_ranks_share_errors(command->options->values.ranks, &command->view.errors, err);
     if (!status && command->view.outcomes)
         choose_threshold(command);
-    if (!status && xt_ranks_is_first(command->options->values.ranks))
+    if (!status && command->message)
+        fill_message(command);
+    if (!status && !command->message && xt_ranks_is_first(command->options->values.ranks))
         status = end_report(command, said, err);
     else
         xt_report_destroy(said);
@@ -592,20 +640,104 @@ static enum xt_status list_runs(struct command *command, struct xt_err *err)
     return status;
 }
 
-enum xt_status xt_cmd_eval(struct xt_options *options, struct xt_err *err)
+static enum xt_status evaluate_here(struct command *command, struct xt_err *err)
 {
     struct xt_network network = {0};
-    struct command command = {.options = options, .network = &network};
-    enum xt_status status = list_runs(&command, err);
+    command->network = &network;
+    enum xt_status status = list_runs(command, err);
     if (!status)
-        status = open_network(&command, err);
+        status = open_network(command, err);
     if (!status)
-        status = evaluate_all(&command, err);
+        status = evaluate_all(command, err);
     if (status == XT_ERR_MEMORY)
-        xt_network_advise_batch(&network, &options->values.network, false, err);
-    xt_source_destroy(command.source);
-    xt_source_destroy(command.whole);
-    free(command.runs);
+        xt_network_advise_batch(&network, &command->options->values.network, false, err);
+    xt_source_destroy(command->source);
+    xt_source_destroy(command->whole);
+    free(command->runs);
     xt_network_clear(&network);
     return status;
+}
+
+/* ---- several devices, each in a process of its own: a process loads one oneDNN library ---- */
+
+static void evaluate_there(const void *argument, void *result)
+{
+    struct message *message = result;
+    struct command command = {.options = argument, .message = message};
+    evaluate_here(&command, &message->err);
+}
+
+static enum xt_status evaluate_on(const struct xt_options *options, int index,
+                                  struct message *message, struct xt_err *err)
+{
+    struct xt_options own = *options;
+    struct xt_err why = {0};
+    const struct xt_process process = {.work = evaluate_there, .argument = &own, .speaks = true};
+    enum xt_status status = xt_options_pick(options, "device", index, &own.values, err);
+    own.values.device.xpu = xt_str_starts(own.values.device.name, "xpu");
+    if (status)
+        return status;
+    status = xt_process_run(&process, message, sizeof *message, NULL, &why);
+    if (!status && message->err.status)
+        why = message->err;
+    if (status || message->err.status)
+        return xt_err_set(err, why.status, "%.900s", why.text);
+    return XT_OK;
+}
+
+static enum xt_status check_devices(const struct command *command, struct xt_err *err)
+{
+    const struct xt_settings *s = &command->options->values;
+    const char *alone = s->eval.errors                            ? "--errors"
+                        : s->eval.show                            ? "--show"
+                        : s->ranks                                ? "mpirun"
+                        : s->answer.reject.kind >= XT_REJECT_AUTO ? "--reject auto"
+                                                                  : NULL;
+    if (device_count(command) > DEVICES_MAX)
+        return xt_err_set(err, XT_ERR_USAGE, "--device takes at most %d devices here", DEVICES_MAX);
+    if (alone)
+        return xt_err_set(err, XT_ERR_USAGE, "%s is for one device: give one --device, or omit %s",
+                          alone, alone);
+    return XT_OK;
+}
+
+static enum xt_status report_devices(struct command *command, const struct message *messages,
+                                     struct xt_err *err)
+{
+    struct xt_report *report = xt_report_create();
+    xt_report_add(report, "data", NULL, "%s", messages[0].data);
+    xt_report_line(report, "%s", messages[0].title);
+    for (int i = 0; i < device_count(command); i++)
+        xt_report_line(report, "%s", messages[i].runs[0].device_name);
+    describe_runs(report, command);
+    return xt_result_put(report, err);
+}
+
+static enum xt_status evaluate_devices(struct command *command, struct xt_err *err)
+{
+    struct message *messages = NULL;
+    const int devices = device_count(command);
+    enum xt_status status = check_devices(command, err);
+    if (!status)
+        status = xt_mem_calloc(&messages, (size_t)devices, sizeof *messages, "the devices", err);
+    if (!status)
+        status = xt_mem_calloc(&command->runs, (size_t)devices * XT_AMP_COUNT,
+                               sizeof *command->runs, "the runs", err);
+    for (int i = 0; i < devices && !status; i++) {
+        status = evaluate_on(command->options, i, &messages[i], err);
+        for (int k = 0; k < messages[i].count && !status; k++)
+            command->runs[command->count++] = messages[i].runs[k];
+    }
+    if (!status)
+        status = report_devices(command, messages, err);
+    free(command->runs);
+    free(messages);
+    return status;
+}
+
+enum xt_status xt_cmd_eval(struct xt_options *options, struct xt_err *err)
+{
+    struct command command = {.options = options};
+    return device_count(&command) > 1 ? evaluate_devices(&command, err)
+                                      : evaluate_here(&command, err);
 }

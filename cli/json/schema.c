@@ -47,7 +47,7 @@ static const char *const shapes[XT_SCHEMA_COUNT] = {
     [XT_COMMAND_EVAL] = "data! " ORIGIN " calibration{source! images!} " EVALUATED
                         " ece reject_below accepted accepted_correct error_files "
                         "predictions[path! label! prediction! confidence! right! rejected!] "
-                        "runs[" EVALUATED "]",
+                        "runs[device device_name " EVALUATED "]",
     [XT_COMMAND_PREDICT] =
         "images! answered! unreadable! seconds! " ORIGIN " predictions[" IMAGE "]",
     [XT_COMMAND_REPORT] = "path! run_count!",

@@ -197,7 +197,10 @@ static enum xt_status take_value(struct cursor *cursor, const struct xt_option *
         struct xt_str takes = {0};
         enum xt_status status = XT_OK;
         const char *after = cursor->at + 1 < cursor->argc ? cursor->argv[cursor->at + 1] : NULL;
-        if (!after || xt_str_starts(after, "--")) {
+        bool ends = !after || xt_str_starts(after, "--");
+        if (ends && option->alone)
+            return set_from_command_line(cursor->options, option, option->alone, err);
+        if (ends) {
             struct xt_option_taken own;
             status = xt_option_describe(xt_option_taken(option, cursor->options->command, &own),
                                         &takes, err);

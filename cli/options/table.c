@@ -315,10 +315,12 @@ static const struct xt_option table[] = {
      CHOICE(network.lprnet_norm, norm_names, "auto"), .resume = XT_RESUME_REFUSES,
      .by_model = true},
 
-    {"device", "where to run; auto uses an XPU if there is one, and reports its choice",
+    {"device",
+     "where to run; auto uses an XPU if there is one, and reports its choice; eval: several give "
+     "one table",
      XT_GROUP_MACHINE, TRY | NETWORK | BENCH | INFER | LOADER | SELFTEST | WARM,
      FIELD(device, device.name), .fallback = "cpu", .value = "cpu|xpu|xpu:N|xpu:NAME|auto",
-     .lists = STEP},
+     .lists = STEP | EVAL},
     {"xpu", "run on an Intel GPU: short for --device xpu; an error if there is none",
      XT_GROUP_MACHINE, TRY | NETWORK | BENCH | INFER | LOADER | SELFTEST | WARM,
      FLAG(device.xpu, "false")},
@@ -339,10 +341,11 @@ static const struct xt_option table[] = {
      XT_GROUP_MACHINE, OPENS, DURATION(device.timeout, 0, 1e9, "0")},
     {"amp",
      "mixed precision: the type of activations and of the arithmetic on them; weights stay "
-     "f32",
+     "f32; without a type: bf16",
      XT_GROUP_MACHINE, TRY | NETWORK | BENCH | SELFTEST | SCALE | INFER,
      CHOICE(network.amp, type_names, "f32"), .value = "TYPE", .lists = BENCH | INFER,
-     .several = "compare", .not_last = TRY | TRAIN | BENCH | SCALE, .resume = XT_RESUME_SAYS},
+     .several = "compare", .not_last = TRY | TRAIN | BENCH | SCALE, .resume = XT_RESUME_SAYS,
+     .alone = "bf16"},
     {"threads",
      "threads that compute; the last bits of results depend on it; 0: as many as the process may "
      "use, or as the resumed run had",

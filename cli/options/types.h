@@ -88,6 +88,7 @@ struct xt_option {
     bool by_model;       /* the model's recipe may set it */
     bool not_in_config;  /* command line only */
     const char *spelt;   /* help's name for the option, also understood; NULL: `name` */
+    const char *alone;   /* the value that it has without one; NULL: it needs one */
     const char *several; /* the option that takes a list given for this one; NULL: none */
     const char *was;     /* an earlier name, still understood; NULL: none */
     unsigned unlisted;   /* bits: commands that have it, but name it nowhere */

@@ -29,6 +29,9 @@ grep -qE '^int8 +30 +[0-9]+ +[0-9.]+ % +[0-9.]+ % +[+-][0-9.]+ +[0-9.]+ ' <<<"$s
 # Fewer than seven batches: no latency, and said once.
 expect 0 'latency: not measured (needs at least 7 batches)' "${in_batches[@]}" 16 --compare f32,int8
 
+# Several devices are for one process, and nothing of one device alone.
+expect 2 '--errors is for one device' "${eval[@]}" --device cpu,xpu --errors e.csv
+expect 2 '--show is for one device' "${eval[@]}" --device cpu,xpu --show 3
 # The keys of --json.
 expect 0 '"runs":[{"type":"f32","images":30,' "${eval[@]}" --compare f32,int8 --json --calibrate "$others"
 grep -qF "\"calibration\":{\"source\":\"$others\",\"images\":40}" <<<"$said" || fail 'no calibration' "$said"

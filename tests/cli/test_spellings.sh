@@ -7,6 +7,9 @@ config=("$xtrain" --model lprnet --print-config)
 
 # Every name of a number type, wherever types are given; one word for them, --amp.
 for name in off f32 fp32 float32 FLOAT; do expect 0 'amp: f32 ' "${config[@]}" --amp $name; done
+# Alone it is bf16, and the next option is that option.
+expect 0 'amp: bf16 ' "${config[@]}" --amp
+expect 0 'amp: bf16 ' "$xtrain" --amp --model lprnet --print-config
 for name in bf16 bfloat16; do expect 0 'amp: bf16 ' "${config[@]}" --amp $name; done
 for name in fp16 f16 half float16; do expect 0 'amp: fp16 ' "${config[@]}" --amp $name; done
 while read -r line; do

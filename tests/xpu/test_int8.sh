@@ -18,4 +18,13 @@ done
 # Rounding the other way may change a near tie.
 other=$(diff "$work/cpu" "$work/xpu" | grep -c '^>' || true)
 [ "$other" -le 1 ] || { diff "$work/cpu" "$work/xpu" || true; fail "$other of 24 plates are read otherwise than on the CPU"; }
+
+# One table of accuracy and latency by device and type.
+table=("$xtrain" eval "$weights" --model lprnet --device cpu,xpu --data 'synth:plates?count=56&seed=5' --calibrate "$work/plates" \
+  --batch 8 --quiet)
+"${table[@]}" --compare f32,int8 >"$work/said" 2>"$work/errors" || { cat "$work/errors"; fail 'eval on two devices'; }
+grep -q '^device  *type  *images .* p50  *p95  *p99 .*images/s' "$work/said" || fail 'the head of the table'
+[ "$(awk '$1 == "cpu" || $1 == "xpu:0" { print $1 "." $2 }' "$work/said" | tr '\n' ' ')" = 'cpu.f32 cpu.int8 xpu:0.f32 xpu:0.int8 ' ] ||
+  fail 'the rows'
+grep -Eq '^xpu:0: ' "$work/said" || fail 'the devices are not named'
 echo "24 plates in int8: $((24 - other)) read as on the CPU"

@@ -343,6 +343,7 @@ clean:
 #: make test        every test of this machine; the last line counts them
 #: make fuzz        two seconds of each fuzzer (after `make deps-check`)
 #: make test-all    the long ones too: fuzzing, sanitizers, mutants
+#: make test-gpus   whole steps as GPUs that are not here, in each type, on Intel's driver (after `make deps-check XPU=1`)
 #: make test-xpu    the XPU path on doubles of an Intel GPU (after `make deps XPU=1`)
 #: make test-mpi    training by several processes (it fetches MPI where that is missing)
 #: make check       include law, format, clang-tidy, headers, globals, large files, libxtrain's ABI

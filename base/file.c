@@ -8,12 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 static enum xt_status fail(struct xt_err *err, enum xt_status status, const char *what,
                            const char *path)
@@ -597,6 +599,12 @@ enum xt_status xt_file_program_folder(char **out, struct xt_err *err)
     if (length <= 0)
         return fail(err, XT_ERR_RUN, "cannot read", "/proc/self/exe");
     path[length] = '\0';
+    /* Started by a dynamic loader, which says there what it started. */
+    const char *started = (const char *)getauxval(AT_EXECFN);
+    char *real = xt_str_starts(xt_file_name(path), "ld-") ? realpath(started, NULL) : NULL;
+    if (real)
+        snprintf(path, sizeof path, "%s", real);
+    free(real);
     char *slash = strrchr(path, '/');
     *slash = '\0';
     return xt_mem_strdup(out, path, err);

@@ -382,12 +382,12 @@ static void open_level_zero(struct xt_device *device)
 }
 
 /* Kernels that were compiled ahead of time; a process that compiles them has none to check. */
-static enum xt_status check_kernels(struct xt_device *device, enum xt_capture_gpu for_gpu,
-                                    struct xt_err *err)
+static enum xt_status check_kernels(struct xt_device *device, uint32_t for_gpu, struct xt_err *err)
 {
     struct xt_str about = {0};
     if (for_gpu)
-        return xt_capture_check(for_gpu, device->xpu.facts.device_id, err);
+        return xt_capture_check(for_gpu, device->xpu.facts.device_id, device->xpu.facts.driver,
+                                err);
     enum xt_status status = xt_device_about(device, &about, err);
     if (!status)
         status = xt_ahead_check(&device->cache, xt_str_get(&about), err);
@@ -404,7 +404,7 @@ static enum xt_status start_xpu(struct xt_device *device, const char *spec,
     device->own_memory = device->compiles = device->trains_fp16 = true;
     enum xt_status status = xt_dnnl_find(XT_DNNL_GPU, library, sizeof library, err);
     if (!status && options->for_gpu)
-        status = xt_capture_begin(options->for_gpu, err);
+        status = xt_capture_begin(options->for_gpu, options->driver, err);
     if (!status)
         status = xt_kernel_cache_begin(&device->cache, options->cache_folder, options->no_cache,
                                        library, err);

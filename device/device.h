@@ -23,8 +23,8 @@ struct xt_device_options {
     int threads;              /* threads of the host; 0: all that the process may use */
     const char *cache_folder; /* the base folder of the kernel cache; NULL: the default */
     bool no_cache;
-    enum xt_capture_gpu
-        for_gpu; /* kernels are compiled for this GPU, which is not in this machine */
+    uint32_t for_gpu;   /* the PCI device id of a GPU that is compiled for; 0: the present one */
+    const char *driver; /* for_gpu: of these unpacked packages; NULL: the installed one */
 };
 
 /* Opens the device. "auto" opens the XPU that "xpu" would, else the CPU. XT_ERR_DEVICE names what

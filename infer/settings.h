@@ -111,8 +111,8 @@ struct xt_device_settings {
     bool check_first;           /* an earlier spelling; false: never */
     double timeout;             /* of a call to an XPU's driver, seconds; 0: the usual one */
     bool pin_memory;            /* an XPU reads images where they were decoded */
-    enum xt_capture_gpu
-        for_gpu; /* compile for a GPU that is not present; XT_CAPTURE_NONE: the present one */
+    uint32_t for_gpu;           /* the PCI device id of a GPU to compile for; 0: the present one */
+    const char *driver; /* for_gpu: a folder of a driver's packages; NULL: the installed one */
 };
 
 struct xt_answer_settings {

@@ -11,7 +11,9 @@
 #   scripts/deps.sh --fuzzer  only look whether fuzzers can be built
 #
 # With XPU=1 in the environment also what Intel GPUs need: oneDNN's GPU build in deps/xpu (from DNNL_ROOT_XPU where that
-# is set, else wheels from PyPI) and the Level Zero loader; with --check also what the XPU tests need. With MPI=1 also
+# is set, else wheels from PyPI) and the Level Zero loader; with --check also what the XPU tests need: Debian 12's OpenCL
+# driver, and a current one unpacked in deps/driver, pinned by hash, which is not installed (DRIVER_ANY=1: whichever
+# version the mirror has). With MPI=1 also
 # Open MPI, with which several processes train together.
 #
 # oneDNN comes from DNNL_ROOT where that is set, else from the system where it is recent enough, else from PyPI: two
@@ -32,6 +34,18 @@ intel-opencl-rt==2026.2.0 --hash=sha256:6b6215a420598b4999ee01caca6d5cbe106aa415
 tbb==2023.2.0 --hash=sha256:7d80615b6e970f11671fa05b6eaa9483ac864fbfe525ac280271a78b37870b7c
 tcmlib==1.6.0 --hash=sha256:46c2491988bfd18c4733eeb08aca6a386706a497b92cc51d155f37ddea003c14
 umf==1.2.0 --hash=sha256:238d186fdd9e9c0fe1489da95b19b0b79045fe26c4aa98bd0a022a2a3603c195'
+
+# A current OpenCL driver for Intel GPUs and what it needs, up to the C library, as Debian packages: a suite, then
+# package=version and SHA-256.
+DRIVER_SUITE=forky
+DRIVER_DEBS='intel-opencl-icd=26.27.39122.14-1 40e8379998daa61a60eee8aa4abf94e11e5091fcc27331ce01b77af42bebc1e0
+libigc2=2.40.14-1 5ccd335c0427ece223409aafa83e7fbf0980663015dd31cf0bbd4268bb7b4831
+libigdfcl2=2.40.14-1 c9e5330906410dec170ffc11427255af0fb66f7914eb8a2cb789496443b9a384
+libigdgmm12=22.10.2+ds1-1 d2ea0471f2a5c874ef27097bcf0eb484adea18ad24ce5c1f8006d33517de15e2
+libc6=2.43-7 5c71715c51103beb4fbba9fe9f8dff604af6610dfa71c70bff342f54a7860803
+libgcc-s1=16.2.0-3 e716dc8baad27e884c45ff83a76955047a7a9e33a80e94f9459ee996ebb800b0
+libstdc++6=16.2.0-3 7c9e1a89e6c0b9202699957b469c06d0b86f5c97e86c1ff912b6502ddd8793b6
+zlib1g=1:1.3.dfsg+really1.3.2-3 52c585b07bea72ef36df9ddd5d1937f4739d3caec057d827954baec256292651'
 
 # What runs exported models and reads events in tests: these, and what they bring. Without it the tests are skipped.
 PYTHON_WHEELS='numpy<3
@@ -324,6 +338,72 @@ fetch_python() {
   fi
 }
 
+# --- a current driver for Intel GPUs, for tests in its capture mode -------------------------------
+driver_is_there() {
+  [ "$(cat deps/driver/from 2>/dev/null)" = "$DRIVER_DEBS" ] || { [ "${DRIVER_ANY:-0}" = 1 ] && [ -e deps/driver/from ]; }
+}
+
+# apt with an empty state of its own: nothing of the system is read or changed but its trusted keys.
+driver_apt() {
+  local at=$PWD/deps/driver.part
+  (cd "$at" && DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dir::State="$at/state" -o Dir::State::status="$at/status" \
+    -o Dir::Cache="$at/cache" -o Dir::Etc::sourcelist="$at/sources.list" -o Dir::Etc::sourceparts=- -o Debug::NoLocking=1 \
+    -o APT::Sandbox::User= -o APT::Install-Recommends=0 "$@" </dev/null >>"$at/log" 2>&1)
+}
+
+# The packages into deps/driver.part/debs; on failure the reason in $reason.
+driver_debs() {
+  local at=deps/driver.part mirror keys= pin hash keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' | sed -n 1p)
+  [ -n "$mirror" ] || { reason='apt here has no mirror of Debian'; return 1; }
+  mkdir -p $at/state/lists/partial $at/cache/archives/partial $at/debs
+  : >$at/status
+  [ ! -e $keyring ] || keys="[signed-by=$keyring]"
+  echo "deb $keys $mirror $DRIVER_SUITE main" >$at/sources.list
+  driver_apt update || { reason="apt could not read $DRIVER_SUITE: $(tail -n 1 $at/log)"; return 1; }
+  if [ "${DRIVER_ANY:-0}" = 1 ]; then
+    driver_apt install -y -d intel-opencl-icd || { reason="apt could not fetch it: $(tail -n 1 $at/log)"; return 1; }
+    mv $at/cache/archives/*.deb $at/debs
+    return
+  fi
+  while read -r pin hash; do
+    driver_apt download "$pin" || {
+      reason="$pin is not on the mirror any more; DRIVER_ANY=1 takes the version that is there"
+      return 1
+    }
+    echo "$hash  $(echo $at/"${pin%%=*}"_*.deb)" | sha256sum --quiet -c - >>$at/log 2>&1 || {
+      reason="$pin is not the file whose checksum is pinned here"
+      return 1
+    }
+    mv $at/"${pin%%=*}"_*.deb $at/debs
+  done <<<"$DRIVER_DEBS"
+}
+
+# No failure: the tests of other GPUs than an A770 are skipped without.
+fetch_driver() {
+  local reason deb at=deps/driver.part
+  [ "$(uname -m)" = x86_64 ] && command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || {
+    say 'a current OpenCL driver is taken from Debian packages alone: tests with it will be skipped'
+    return
+  }
+  rm -rf $at
+  mkdir -p $at/root
+  say "fetching Intel's OpenCL driver of Debian $DRIVER_SUITE (75 MB) into deps/driver, for tests as GPUs that are not here"
+  if ! driver_debs; then
+    cp $at/log deps/driver.log 2>/dev/null || true
+    rm -rf $at
+    say "it could not be had, so those tests will be skipped: $reason (the whole of it: deps/driver.log)"
+    return
+  fi
+  for deb in $at/debs/*.deb; do dpkg-deb -x "$deb" $at/root; done
+  # The OpenCL loader is oneDNN's.
+  rm -f $at/root/usr/lib/*/libOpenCL.so*
+  if [ "${DRIVER_ANY:-0}" = 1 ]; then ls $at/debs; else echo "$DRIVER_DEBS"; fi >$at/root/from
+  rm -rf deps/driver
+  mv $at/root deps/driver
+  rm -rf $at
+}
+
 # --- packages ------------------------------------------------------------------------------------
 unique() { tr ' ' '\n' | awk 'NF && !seen[$0]++' | paste -sd ' '; }
 
@@ -437,5 +517,6 @@ fi
 if [ "$mode" = --check ]; then
   browser_for_tests
   python_is_there || fetch_python
+  [ -z "$xpu" ] || driver_is_there || fetch_driver
 fi
 [ -z "$missing" ] || say 'everything is there'

@@ -136,7 +136,7 @@ static enum xt_status report(const struct xt_settings *settings, const struct wa
     xt_report_add(line, "compiled", "", "%4d", warmed->compiled);
     xt_report_add(line, NULL, "", " kernel%-2scompiled", warmed->compiled == 1 ? "" : "s");
     xt_report_add(line, "cached", "", ", %4d in the cache before", warmed->cached);
-    xt_report_add(line, "for_gpu", NULL, "%s", xt_capture_names[settings->device.for_gpu]);
+    xt_report_add(line, "for_gpu", NULL, "%s", xt_capture_name(settings->device.for_gpu).text);
     xt_report_add(line, "seconds", "", ", %8.2f s", warmed->span.wall);
     xt_report_add(line, "cpu_seconds", "", ", %8.2f s of CPU time", warmed->span.cpu);
     enum xt_status status = xt_result_put_one(line, "runs", XT_SCHEMA_COUNT, err);
@@ -149,7 +149,7 @@ static void note_ahead(const struct xt_settings *settings)
 {
     if (settings->device.for_gpu)
         xt_log_note(
-            "these kernels are for an %s, and no GPU has run them: this machine computed nothing. "
+            "these kernels are for %s, and no GPU has run them: this machine computed nothing. "
             "\"xtrain cache export FILE\" exports them for one; its first run checks "
             "them again",
             xt_capture_title(settings->device.for_gpu).text);

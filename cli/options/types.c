@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "data/sources/registry.h"
+#include "device/gpu/capture.h"
 #include "infer/answer/confidence.h"
 
 /* ---- showing ---- */
@@ -67,6 +68,10 @@ enum xt_status xt_option_describe(const struct xt_option *option, struct xt_str 
         return describe_range(option, "a number", out, err);
     if (type == &xt_type_duration)
         return xt_str_printf(out, err, "a time such as 90s, 10m or 2h (a bare number: seconds)");
+    if (type == &xt_type_gpu) {
+        enum xt_status status = xt_str_printf(out, err, "a PCI device id such as 0xe20b, or ");
+        return status ? status : xt_option_list_choices(option->choices, out, err);
+    }
     if (type == &xt_type_choice)
         return xt_option_list_choices(option->choices, out, err);
     if (type == &xt_type_device)
@@ -348,6 +353,28 @@ static enum xt_status spell_choice(const struct xt_option *option, const void *v
     return xt_str_printf(out, err, "%s", option->choices[index]);
 }
 
+/* ---- GPUs ---- */
+
+static enum xt_status parse_gpu(const struct xt_option *option, const char *subject,
+                                const char *text, void *value, struct xt_err *err)
+{
+    uint32_t device = 0;
+    unsigned index = 0;
+    if (!xt_capture_find(text, &device))
+        return parse_choice(option, subject, text, &index, err);
+    memcpy(value, &device, sizeof device);
+    return XT_OK;
+}
+
+static enum xt_status spell_gpu(const struct xt_option *option, const void *value,
+                                struct xt_str *out, struct xt_err *err)
+{
+    (void)option;
+    uint32_t device = 0;
+    memcpy(&device, value, sizeof device);
+    return xt_str_printf(out, err, "%s", xt_capture_name(device).text);
+}
+
 /* ---- text ---- */
 
 static enum xt_status parse_text(const struct xt_option *option, const char *subject,
@@ -589,6 +616,13 @@ const struct xt_option_type xt_type_choice = {.placeholder = "NAME",
                                               .may_be_quoted = true,
                                               .parse = parse_choice,
                                               .spell = spell_choice};
+
+const struct xt_option_type xt_type_gpu = {.placeholder = "NAME",
+                                           .size = sizeof(uint32_t),
+                                           .takes_value = true,
+                                           .may_be_quoted = true,
+                                           .parse = parse_gpu,
+                                           .spell = spell_gpu};
 
 const struct xt_option_type xt_type_reject = {.placeholder = "P",
                                               .size = sizeof(struct xt_reject_rule),

@@ -46,6 +46,7 @@ extern const struct xt_option_type xt_type_int64;    /* int64_t */
 extern const struct xt_option_type xt_type_seed;     /* uint64_t, full range */
 extern const struct xt_option_type xt_type_real;     /* double, finite */
 extern const struct xt_option_type xt_type_duration; /* double, seconds: "90s", "2h", "5ms", "90" */
+extern const struct xt_option_type xt_type_gpu;      /* a uint32_t: PCI device id; 0: none */
 extern const struct xt_option_type xt_type_choice;   /* an enum: the index into the choices */
 extern const struct xt_option_type xt_type_text;     /* const char *, UTF-8, not empty */
 extern const struct xt_option_type xt_type_path;     /* as text; completed as a file name */

@@ -487,7 +487,7 @@ static enum xt_status describe_machine(const char *library, const uint32_t *kind
     if (!status)
         status = xt_str_printf(out, err, "\n");
     if (!status)
-        status = xt_host_gpu_driver_files("", out, err);
+        status = xt_host_gpu_driver_files(xt_capture_driver_root(), out, err);
     for (int i = 0; i < count && !status; i++)
         status = xt_str_printf(out, err, "gpu %04x\n", kinds[i]);
     for (size_t i = 0; i < sizeof variables / sizeof *variables && !status && !told; i++)

@@ -212,6 +212,7 @@ struct xt_device_options xt_network_device_options(const struct xt_device_settin
         .cache_folder = settings->cache_dir,
         .no_cache = !settings->kernel_cache,
         .for_gpu = settings->for_gpu,
+        .driver = settings->driver,
     };
 }
 

@@ -547,7 +547,8 @@ static void every_entry_of_the_table_is_whole(void **state)
         assert_non_null(option->help);
         assert_true(option->commands != 0);
         assert_true(option->type->takes_value || option->fallback);
-        assert_true((option->type == &xt_type_choice) == (option->choices != NULL));
+        assert_true((option->type == &xt_type_choice || option->type == &xt_type_gpu) ==
+                    (option->choices != NULL));
         for (size_t j = 0; j < i; j++)
             assert_true(table[j].offset != option->offset);
     }

@@ -14,25 +14,32 @@ static const char library[] = "libdnnl.so.3";
 
 static void forget(void)
 {
-    static const char *const names[] = {"NEO_CACHE_DIR",           "NEO_CACHE_PERSISTENT",
-                                        "NEO_CACHE_MAX_SIZE",      "cl_cache_dir",
-                                        "NEOReadDebugKeys",        "ForceDeviceId",
-                                        "HardwareInfoOverride",    "ProductFamilyOverride",
-                                        "OverrideRevision",        "OCL_ICD_FILENAMES",
-                                        "ONEAPI_DEVICE_SELECTOR",  "AUBDumpCaptureFileName",
-                                        "SetCommandStreamReceiver"};
+    static const char *const names[] = {"NEO_CACHE_DIR",
+                                        "NEO_CACHE_PERSISTENT",
+                                        "NEO_CACHE_MAX_SIZE",
+                                        "cl_cache_dir",
+                                        "NEOReadDebugKeys",
+                                        "ForceDeviceId",
+                                        "HardwareInfoOverride",
+                                        "ProductFamilyOverride",
+                                        "OverrideRevision",
+                                        "OCL_ICD_FILENAMES",
+                                        "ONEAPI_DEVICE_SELECTOR",
+                                        "AUBDumpCaptureFileName",
+                                        "SetCommandStreamReceiver",
+                                        "UseAubStream"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
 }
 
 /* As `warmup --for-gpu` tells the driver; any file stands for that. */
-static void take_itself_for(enum xt_capture_gpu gpu, const char *root)
+static void take_itself_for(uint32_t gpu, const char *root)
 {
     struct xt_err err = {0};
     forget();
     support_write_file(support_path(root, "driver.so"), "", 0);
     setenv("OCL_ICD_FILENAMES", support_path(root, "driver.so"), 1);
-    if (xt_capture_begin(gpu, &err))
+    if (xt_capture_begin(gpu, NULL, &err))
         fail_msg("%s", err.text);
     setenv("OCL_ICD_FILENAMES", "", 1);
 }
@@ -55,7 +62,7 @@ static void begin(struct xt_kernel_cache *cache, const char *root)
     assert_non_null(cache->folder);
 }
 
-static void make_kernels(const char *root, enum xt_capture_gpu gpu, const char *driver)
+static void make_kernels(const char *root, uint32_t gpu, const char *driver)
 {
     struct xt_kernel_cache cache;
     uint32_t device = 0;
@@ -79,7 +86,7 @@ static void those_that_match_their_record_stay_and_the_device_is_asked_anew(void
 {
     struct xt_kernel_cache cache;
     char text[512];
-    make_kernels(*state, XT_CAPTURE_A770, "22.43");
+    make_kernels(*state, 0x56a0, "22.43");
     begin(&cache, *state);
     assert_int_equal(cache.valid, 1);
     about(0x56a0, "22.43", text, sizeof text);
@@ -94,7 +101,7 @@ static void those_of_another_driver_are_removed(void **state)
 {
     struct xt_kernel_cache cache;
     char text[512];
-    make_kernels(*state, XT_CAPTURE_A770, "22.43");
+    make_kernels(*state, 0x56a0, "22.43");
     begin(&cache, *state);
     about(0x56a0, "24.1", text, sizeof text);
     assert_int_equal(xt_ahead_check(&cache, text, NULL), XT_OK);
@@ -108,7 +115,7 @@ static void where_they_cannot_be_removed_nothing_runs_by_them(void **state)
     struct xt_kernel_cache cache;
     struct xt_err err = {0};
     char text[512];
-    make_kernels(*state, XT_CAPTURE_A770, "22.43");
+    make_kernels(*state, 0x56a0, "22.43");
     begin(&cache, *state);
     cache.writable = false;
     about(0x56a0, "24.1", text, sizeof text);
@@ -121,7 +128,7 @@ static void where_they_cannot_be_removed_nothing_runs_by_them(void **state)
 static void opencl_is_taken_for_them_where_nobody_has_chosen(void **state)
 {
     struct xt_kernel_cache cache;
-    make_kernels(*state, XT_CAPTURE_A770, "22.43");
+    make_kernels(*state, 0x56a0, "22.43");
     begin(&cache, *state);
     unsetenv("ONEAPI_DEVICE_SELECTOR");
     assert_true(xt_ahead_wants_opencl(&cache));
@@ -146,7 +153,7 @@ static void that_a_gpu_has_run_them_is_recorded(void **state)
 {
     struct xt_kernel_cache cache;
     char text[512];
-    make_kernels(*state, XT_CAPTURE_A770, "22.43");
+    make_kernels(*state, 0x56a0, "22.43");
     begin(&cache, *state);
     about(0x56a0, "22.43", text, sizeof text);
     *strstr(text, xt_ahead_never_run) = '\0';
@@ -169,12 +176,12 @@ static void each_gpu_has_a_folder_of_its_own_on_every_machine(void **state)
     struct xt_kernel_cache one;
     struct xt_kernel_cache two;
     char key[512];
-    make_kernels(*state, XT_CAPTURE_A770, "22.43");
+    make_kernels(*state, 0x56a0, "22.43");
     begin(&one, *state);
     xt_cache_about(xt_str_get(&one.about), "key", key, sizeof key);
     assert_non_null(strstr(key, "libdnnl.so.3"));
     assert_non_null(strstr(key, "gpu 56a0"));
-    take_itself_for(XT_CAPTURE_A750, *state);
+    take_itself_for(0x56a1, *state);
     begin(&two, *state);
     assert_string_not_equal(one.folder, two.folder);
     assert_int_equal(two.valid, 0);
@@ -206,7 +213,7 @@ static void without_the_driver_it_is_said_how_to_install_it(void **state)
     struct xt_err err = {0};
     forget();
     setenv("OCL_ICD_FILENAMES", support_path(*state, "none.so"), 1);
-    assert_int_equal(xt_capture_begin(XT_CAPTURE_A770, &err), XT_ERR_DEVICE);
+    assert_int_equal(xt_capture_begin(0x56a0, NULL, &err), XT_ERR_DEVICE);
     support_assert_error(&err, XT_ERR_DEVICE, "install intel-opencl-icd");
     assert_null(getenv("ForceDeviceId"));
 }

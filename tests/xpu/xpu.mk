@@ -28,12 +28,15 @@ $(BUILD)/tests/xpu/ze_driver.so: tests/xpu/ze_driver.c $(BUILD)/tests/xpu/ze_tab
 # The first round of kernels is compiled into build/xpu-cache, and stays there.
 # A kernel's compilation keeps one core busy; two at once need 3 GB of memory.
 XPU_JOBS ?= 2
-.PHONY: test-xpu xpu-doubles
+.PHONY: test-xpu test-gpus xpu-doubles
 xpu-doubles: $(XPU_DOUBLES) $(GUARD_LIBRARY)
 test-xpu:
 	@scripts/deps.sh
 	@$(MAKE) -k all xpu-doubles $(XPU_TESTS) $(TOOLS) || true
 	@$(if $(wildcard deps/xpu/lib/libintelocl.so),tests/xpu/double.sh) \
 	  env TEST_TIMEOUT=900 BUILD=$(BUILD) scripts/run-tests.sh --jobs $(XPU_JOBS) $(XPU_TESTS) $(XPU_SCRIPTS)
+# Each type, every shape of the kernels' self-test, and ResNet-18 and MobileNetV3 too.
+test-gpus: all xpu-doubles
+	@XTRAIN_TEST_ALL=1 BUILD=$(BUILD) tests/xpu/test_capture_gpus.sh
 
 -include $(XPU_TESTS:$(BUILD)/%=$(BUILD)/obj/%.d)

@@ -437,6 +437,7 @@ static enum xt_status start_xpu(struct xt_device *device, const char *spec,
         status = open_stream(device, dnnl_gpu, (size_t)device->xpu.index, err);
     if (!status)
         xt_engine_blob_store(&device->cache, device->engine);
+    device->deterministic = xt_dnnl_has_deterministic();
     device->engine_span = xt_span_since(&start);
     return status;
 }

@@ -90,6 +90,28 @@ void *xt_dnnl_symbol(const char *name)
     return loaded.library ? dlsym(loaded.library, name) : NULL;
 }
 
+/* Missing in older headers. */
+union deterministic {
+    void *symbol;
+    dnnl_status_t (*set)(dnnl_primitive_attr_t attr, int value);
+};
+
+static union deterministic find_deterministic(void)
+{
+    return (union deterministic){.symbol = xt_dnnl_symbol("dnnl_primitive_attr_set_deterministic")};
+}
+
+bool xt_dnnl_has_deterministic(void)
+{
+    return find_deterministic().symbol != NULL;
+}
+
+dnnl_status_t xt_dnnl_set_deterministic(dnnl_primitive_attr_t attr)
+{
+    const union deterministic function = find_deterministic();
+    return function.symbol ? function.set(attr, 1) : dnnl_unimplemented;
+}
+
 static const char *const function_names[] = {
 #define XT_DNNL_NAME(name) "dnnl_" #name,
     XT_DNNL_FUNCTIONS(XT_DNNL_NAME)

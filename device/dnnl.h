@@ -65,6 +65,11 @@ xt_dnnl_opencl_memory *xt_dnnl_find_opencl_memory(void);
  * loaded with it; NULL if there is none. */
 void *xt_dnnl_symbol(const char *name);
 
+/* oneDNN's attribute that every run of a primitive has the same bits: whether this build has it
+ * (3.5), and sets it. */
+bool xt_dnnl_has_deterministic(void);
+dnnl_status_t xt_dnnl_set_deterministic(dnnl_primitive_attr_t attr);
+
 /* A oneDNN status as an error about `what`; XT_OK for success. Out of memory becomes XT_ERR_MEMORY.
  */
 enum xt_status xt_dnnl_check(dnnl_status_t status, const char *what, struct xt_err *err);

@@ -37,6 +37,7 @@ enum xt_device_kind { XT_DEVICE_CPU, XT_DEVICE_XPU };
 struct xt_device {
     enum xt_device_kind kind; /* for opening and for messages only */
     /* The properties that other code queries instead: */
+    bool deterministic; /* primitives are created with oneDNN's attribute of that name */
     bool own_memory;  /* separate from the host's: parameters, images and logits are transferred */
     bool compiles;    /* kernels are compiled at creation, for one kind of pass and one shape */
     bool trains_fp16; /* with fast kernels */

@@ -319,6 +319,8 @@ dnnl_primitive_attr_t xt_program_attr(struct xt_program *program,
     dnnl_primitive_attr_t attr = resource->attr;
     xt_program_check(
         program, xt_dnnl.primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user), what);
+    if (program->device->deterministic && !xt_program_fails(program))
+        xt_program_check(program, xt_dnnl_set_deterministic(attr), what);
     if (post_ops && post_ops->count && !xt_program_fails(program))
         set_post_ops(program, attr, post_ops);
     return attr;

@@ -83,6 +83,7 @@ static void name_graph(const struct xt_graph *graph, char *out, size_t size)
     add_number(&hash, graph->options.training);
     add_number(&hash, graph->options.bn_frozen);
     add_number(&hash, graph->options.dtype);
+    add_number(&hash, graph->options.device->deterministic);
     for (int i = 0; i < graph->op_count; i++)
         add_op(&hash, graph, graph->ops[i]);
     const struct xt_sha256_digest digest = xt_sha256_end(&hash);

@@ -32,6 +32,8 @@ static void put_xpu(struct xt_machine *out, const struct xt_device *device)
     put(out, "driver", "%s", device->xpu.facts.driver);
     put(out, "runtime", "%s", xt_dnnl_gpu_runtime());
     put(out, "backend", "%s", *device->xpu.backend ? device->xpu.backend : "not told");
+    put(out, "deterministic", "%s",
+        device->deterministic ? "by oneDNN's attribute" : "not in this oneDNN");
     put(out, "kernels", "%s (%s)", types.machine_code ? "machine code" : "OpenCL C, slow",
         types.implementation);
 }

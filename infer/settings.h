@@ -108,6 +108,7 @@ struct xt_device_settings {
     int own_threads;       /* no option: what 0 means in one of several processes; 0: the same */
     bool oversubscribe;    /* allow more than that */
     enum xt_check_choice check; /* an XPU's results (infer/device_check.h) */
+    bool deterministic;         /* required; an XPU takes it anyway where oneDNN has it */
     bool check_first;           /* an earlier spelling; false: never */
     double timeout;             /* of a call to an XPU's driver, seconds; 0: the usual one */
     bool pin_memory;            /* an XPU reads images where they were decoded */

@@ -329,6 +329,11 @@ static const struct xt_option table[] = {
      "first, "
      "before the run begins, with a pass cached for a day; every, again at each checkpoint; never",
      XT_GROUP_MACHINE, NETWORK, CHOICE(device.check, check_names, "first")},
+    {"deterministic",
+     "on an XPU, fail where oneDNN cannot promise the same bits in each run; without this option "
+     "kernels are deterministic where oneDNN has such ones, and proof.json says which; the CPU's "
+     "always are",
+     XT_GROUP_MACHINE, NETWORK, FLAG(device.deterministic, "false")},
     {"device-check", "an earlier spelling: --no-device-check is --check-device never",
      XT_GROUP_MACHINE, NETWORK, FLAG(device.check_first, "true"), .unlisted = NETWORK},
     {"on-device-loss",

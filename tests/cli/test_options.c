@@ -587,6 +587,7 @@ static const struct {
     {"threads", "recorded as what it came to, beside CPU and library: last digits"},
     {"oversubscribe", "says only that --threads is meant"},
     {"check-device", "looks at the device before the run"},
+    {"deterministic", "an XPU takes it without, and the record says so"},
     {"device-check", "looks at the device before the run"},
     {"on-device-loss", "what is done when the run cannot continue"},
     {"device-timeout", "what is done when the run cannot continue"},
@@ -641,7 +642,8 @@ static void what_a_rank_may_have_for_itself_is_listed(void **state)
 {
     static const char own[] =
         " strict-data out config print-config resume max-time stop-after log-every keep device xpu "
-        "threads oversubscribe check-device device-check on-device-loss device-timeout workers "
+        "threads oversubscribe check-device deterministic device-check on-device-loss "
+        "device-timeout workers "
         "recompute slots "
         "image-cache image-cache-limit image-cache-file bind rank-timeout pin-memory "
         "kernel-cache-dir "

@@ -40,8 +40,9 @@ train
 [ "$code" = 0 ] && grep -Eq 'xpu:0: .* computes this network.s ops as references in double precision do: [0-9]+ passes of ops in [0-9.]+ s' "$work/said" ||
   fail "a device that is well: exit code $code"
 grep -q '"device_check":"passed"' "$work/run/proof.json" || fail 'the record'
+grep -q '"deterministic":"by oneDNN.s attribute"' "$work/run/proof.json" || fail 'the record says whether bits repeat'
 losses "$work/run" >"$work/checked"
-train --check-device never
+train --check-device never --deterministic
 losses "$work/run" | cmp -s - "$work/checked" || fail 'the check changes the run'
 grep -q '"device_check":"not asked"' "$work/run/proof.json" || fail 'the record of a run without it'
 XT_FAULT='nothing 1' train --no-device-check

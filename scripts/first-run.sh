@@ -10,6 +10,8 @@
 # (USER, HOST, ~), and of paths nothing is left but the last part, unless they are the system's (/dev, /sys, /proc, /usr,
 # /lib, /etc, /opt/intel). UUIDs of GPUs are replaced, too. Look into it before you send it: it is text.
 #
+# A call to the GPU's driver that takes five minutes (XTRAIN_FIRST_RUN_TIMEOUT) ends its command.
+#
 # Ends with 0 where all ten went well, 1 where one did not, 4 where --xpu does not work here.
 set -uo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -77,15 +79,16 @@ finish() { # exit code, sentence
 
 images='synth:plates?count=256&seed=1'
 small=(--model lprnet --batch "${XTRAIN_FIRST_RUN_BATCH:-32}")
+limit=(--device-timeout "${XTRAIN_FIRST_RUN_TIMEOUT:-5m}")
 say version --version
-say devices devices
-say doctor-json doctor --json >/dev/null
-say doctor doctor || finish 4 'first-run: --xpu does not work here; what doctor said above tells which step failed, and how to mend it'
-say selftest selftest --xpu --small
-say warmup warmup "${small[@]}" --xpu
-say train "${small[@]}" --data "$images" --xpu --steps "${XTRAIN_FIRST_RUN_STEPS:-100}" --out run
-say verify verify run
-say eval eval "${small[@]}" --init run/last.safetensors --data "synth:plates?count=${XTRAIN_FIRST_RUN_IMAGES:-64}&seed=2" --xpu
-say bench bench step "${small[@]}" --why --xpu --steps "${XTRAIN_FIRST_RUN_STEPS:-12}"
+say devices devices "${limit[@]}"
+say doctor-json doctor --json "${limit[@]}" >/dev/null
+say doctor doctor "${limit[@]}" || finish 4 'first-run: --xpu does not work here; what doctor said above tells which step failed, and how to mend it'
+say selftest selftest --xpu --small "${limit[@]}"
+say warmup warmup "${small[@]}" --xpu "${limit[@]}"
+say train "${small[@]}" --data "$images" --xpu --steps "${XTRAIN_FIRST_RUN_STEPS:-100}" --out run "${limit[@]}"
+say verify verify run "${limit[@]}"
+say eval eval "${small[@]}" --init run/last.safetensors --data "synth:plates?count=${XTRAIN_FIRST_RUN_IMAGES:-64}&seed=2" --xpu "${limit[@]}"
+say bench bench step "${small[@]}" --why --xpu --steps "${XTRAIN_FIRST_RUN_STEPS:-12}" "${limit[@]}"
 [ "$wrong" = 0 ] || finish 1 "first-run: $wrong of 10 commands did not end well; summary.txt in the archive says which"
 finish 0 'first-run: all ten commands ended well'

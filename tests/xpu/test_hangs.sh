@@ -22,7 +22,7 @@ ends_at 'hang-build 3' 'the compilation of kernel [0-9]+ \(.*: .*\); .*--device-
 ends_at 'hang-launch 20' 'a launch; .*dmesg.*; the last op submitted: .*; there is no checkpoint yet' "${train[@]}"
 ends_at 'hang-copy 1' 'a copy (from|to) its memory' "${train[@]}"
 ends_at 'hang 110' 'a (wait for its work|copy (from|to) its memory); .*; the last op submitted: .*; resume with: ' "${train[@]}" --steps 4 --save-every 1
-ends_at 'hang 40' '.*, in the check before the run' "${train[@]/--no-device-check/--device-check}"
+ends_at 'hang 40' '.*, in the device check' "${train[@]/--no-device-check/--device-check}"
 
 # Each command.
 "$xtrain" "${small[@]}" --steps 1 --quiet --out "$work/cpu" >"$work/said" 2>&1 || fail 'training on the CPU'

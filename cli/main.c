@@ -185,6 +185,14 @@ static bool asks_version(int argc, const char *const *argv)
     return false;
 }
 
+static bool is_alone(int argc, const char *const *argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--alone") == 0)
+            return true;
+    return false;
+}
+
 enum { MODELS_MAX = 31 };
 
 static void list_models(const char *names[MODELS_MAX + 1])
@@ -208,7 +216,7 @@ static enum xt_status run(int argc, const char *const *argv, struct xt_err *err)
     if (helps && command == XT_COMMAND_COUNT)
         command = XT_COMMAND_TRAIN, helps = false;
     xt_result_begin(asks_version(argc, argv) ? XT_COMMAND_VERSION : command, form_of(argc, argv));
-    if (!xt_cli_ranks_speaks(command))
+    if (!is_alone(argc, argv) && !xt_cli_ranks_speaks(command))
         xt_result_mute();
     if (argc > 0 && argv[0][0] != '-') {
         if (command == XT_COMMAND_COUNT && xt_command_is_group(argv[0]))

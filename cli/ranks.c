@@ -51,8 +51,8 @@ static enum xt_status check_alone(enum xt_command_id command, struct xt_err *err
         return XT_OK;
     xt_err_set(err, XT_ERR_USAGE,
                "xtrain %s is for one process, and this is one of %d tasks (%s=%d), each of which "
-               "would do all of it: start one; if each has work of its own, unset %s",
-               xt_command_get(command)->name, launch.tasks, launch.who, launch.tasks, launch.who);
+               "would do all of it: start one; if each has work of its own, add --alone",
+               xt_command_get(command)->name, launch.tasks, launch.who, launch.tasks);
     if (launch.task > 0)
         *err->text = '\0';
     return err->status;
@@ -84,6 +84,8 @@ enum xt_status xt_cli_ranks_open(struct xt_options *options, struct xt_err *err)
 {
     struct xt_settings *s = &options->values;
     enum kind kind = kind_of(options->command);
+    if (s->rank.alone)
+        return XT_OK;
     if (kind != SHARED)
         return kind == ONE_PROCESS ? check_alone(options->command, err) : XT_OK;
     enum xt_status status = xt_ranks_open(&s->ranks, err);

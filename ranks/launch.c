@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Open MPI; MPICH, Intel MPI and srun's PMI-2; srun with PMIx or without MPI. Not SLURM_NTASKS,
  * which a batch script has too. */
@@ -46,6 +47,7 @@ struct xt_launch xt_launch_read(char *(*get)(const char *name))
     }
     if (launch.tasks < 2)
         return (struct xt_launch){.tasks = 1};
+    launch.unmet = strcmp(launch.who, "SLURM_STEP_NUM_TASKS") == 0 && !get("PMIX_RANK");
     launch.by_pmi = get("PMI_RANK") && !get("OMPI_COMM_WORLD_SIZE") && !get("PMIX_RANK");
     launch.binds = get("OMPI_MCA_orte_bound_at_launch") && !is_bound_by_user(get);
     /* With this option its SIGCONT follows a SIGSTOP. */

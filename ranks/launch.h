@@ -11,6 +11,7 @@ struct xt_launch {
     const char *who; /* the variable it was read from; NULL: none */
     bool binds;      /* the launcher binds to CPUs by its own default */
     bool by_pmi;     /* started as MPICH and Intel MPI are: by Hydra, or srun's PMI-2 */
+    bool unmet;      /* srun gave the tasks nothing by which MPI's processes meet */
     bool announces;  /* a SIGCONT by the launcher says that it is about to end its processes */
 };
 

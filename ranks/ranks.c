@@ -75,7 +75,7 @@ static enum xt_status load(struct xt_ranks *ranks, const struct xt_launch *launc
         return xt_err_set(err, XT_ERR_DEVICE,
                           "this is one of %d tasks (%s=%d), and this build of xtrain has no MPI by "
                           "which they work together%s; run \"make deps MPI=1\" and \"make\", or "
-                          "start one task alone",
+                          "add --alone if each task has work of its own",
                           launch->tasks, launch->who, launch->tasks, why);
     ranks->mpi = dlsym(library, XT_MPI_SYMBOL);
     if (!ranks->mpi || ranks->mpi->version != XT_MPI_TABLE_VERSION)
@@ -130,11 +130,25 @@ static enum xt_status greet(struct xt_ranks *ranks, struct xt_err *err)
     return status;
 }
 
+/* MPI itself would end the process with a page of advice. */
+static enum xt_status check_meeting(const struct xt_launch *launch, struct xt_err *err)
+{
+    if (!launch->unmet)
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_DEVICE,
+                      "this is one of %d tasks (%s=%d) that srun started without PMIx, so that "
+                      "they cannot find each other: give srun --mpi=pmix, or add --alone if each "
+                      "task has work of its own",
+                      launch->tasks, launch->who, launch->tasks);
+}
+
 static enum xt_status begin(struct xt_ranks *ranks, const struct xt_launch *launch,
                             struct xt_err *err)
 {
     struct xt_mpi_who who = {.size = 1};
-    enum xt_status status = load(ranks, launch, err);
+    enum xt_status status = check_meeting(launch, err);
+    if (!status)
+        status = load(ranks, launch, err);
     if (status)
         return status;
     int code = ranks->mpi->open(&ranks->job, &who);

@@ -66,6 +66,7 @@ struct xt_run_settings {
 
 /* Data-parallel training by several processes. */
 struct xt_rank_settings {
+    bool alone;                      /* ignore that this is one of several tasks */
     bool sync_bn;                    /* batch norm statistics over the images of all ranks */
     int bucket;                      /* MiB of gradients per all-reduce */
     enum xt_reduce_type reduce_type; /* in which they are reduced */

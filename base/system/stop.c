@@ -31,9 +31,8 @@ static void on_signal(int number)
         requested.number = number;
         /* The compilation of a kernel can take minutes. */
         xt_log_from_signal("xtrain: stopping after what is in hand; a second signal ends it");
-    } else if (requested.number == SIGCONT && number == SIGTERM) {
+    } else if (requested.launcher_ends && number == SIGTERM) {
         /* Open MPI's own, which follows its SIGCONT: the same request. */
-        requested.second = (sig_atomic_t)now.tv_sec;
         requested.number = number;
     } else if (number != SIGXCPU && (sig_atomic_t)now.tv_sec - requested.second > 1) {
         if (requested.ending)

@@ -399,6 +399,10 @@ static const struct xt_option table[] = {
      "traffic",
      XT_GROUP_MACHINE, TRAIN | SCALE, CHOICE(rank.reduce_type, reduce_names, "f32"),
      .value = "TYPE", .resume = XT_RESUME_SAYS},
+    {"alone",
+     "with several tasks of one job (mpirun, srun): this one has work of its own, and is none of "
+     "the ranks of a run",
+     XT_GROUP_MACHINE, WORKS, FLAG(rank.alone, "false"), .not_in_config = true},
     {"bind",
      "with several processes: auto binds each to its share of a host's CPUs where all may use all "
      "of them, none does not; a binding by the launcher (--bind-to, --cpu-bind) holds either way",

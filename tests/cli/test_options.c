@@ -598,6 +598,7 @@ static const struct {
     {"image-cache-limit", "the images are the same"},
     {"image-cache-file", "the images are the same"},
     {"bucket", "when gradients are sent, not what"},
+    {"alone", "says that it has no ranks"},
     {"bind", "as --threads"},
     {"rank-timeout", "where the run ends"},
     {"pin-memory", "the images are the same"},
@@ -645,7 +646,7 @@ static void what_a_rank_may_have_for_itself_is_listed(void **state)
         "threads oversubscribe check-device deterministic device-check on-device-loss "
         "device-timeout workers "
         "recompute slots "
-        "image-cache image-cache-limit image-cache-file bind rank-timeout pin-memory "
+        "image-cache image-cache-limit image-cache-file alone bind rank-timeout pin-memory "
         "kernel-cache-dir "
         "kernel-cache images sign "
         "json jsonl "

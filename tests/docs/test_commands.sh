@@ -9,7 +9,7 @@ set -f
 commands_of() {
   awk '
     function each(text, kind, at,    script) {
-      while (match(text, /(^|[ `(|"\/])(xtrain|configs\/(loop|slurm)\.sh) +[^ ]/)) {
+      while (match(text, /(^|[ `(|"\/])(xtrain|configs\/(loop|slurm|slurm-mpi)\.sh) +[^ ]/)) {
         text = substr(text, RSTART)
         sub(/^[ `(|"\/]/, "", text)
         script = text ~ /^configs/

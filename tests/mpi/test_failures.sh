@@ -10,13 +10,14 @@ XTRAIN_MPI=$tree/none expect 4 'this is one of 2 tasks (OMPI_COMM_WORLD_SIZE=2),
   "${two[@]}" "${small[@]}" --steps 1 --out copies
 [ "$(grep -c 'error:' <<<"$said")" = 1 ] && [ ! -e copies ] || fail 'copies were begun, or it was said twice' "$said"
 
-# Tasks of srun, without the launcher that its MPI wants: each would be alone in an MPI of its own.
+# Tasks of srun, without the launcher that its MPI wants: each would be alone in an MPI of its own; --alone means that.
 for task in 0 1; do
   code=0
   env SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=$task "${one[@]}" "${small[@]}" --steps 1 --out copies >said 2>&1 || code=$?
-  [ $code = 4 ] && [ ! -e copies ] && [ "$(grep -c 'says that there are 2 tasks, and the MPI' said)" = $((1 - task)) ] ||
+  [ $code = 4 ] && [ ! -e copies ] && [ "$(grep -c 'that srun started without PMIx' said)" = $((1 - task)) ] ||
     fail "task $task of srun's without MPI: code $code" "$(cat said)"
 done
+SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1 expect 0 'done: 1 step' "${one[@]}" "${small[@]/--quiet/--log-time}" --steps 1 --out apart --alone
 
 # Invalid options are reported once.
 expect 2 '--batch 3 is too small for 2 ranks' "${two[@]}" --model lprnet --batch 3 --out few

@@ -43,6 +43,9 @@ static void a_process_knows_whether_it_was_started_alone(void **state)
     assert_int_equal(mpich.task, 1);
     assert_true(mpich.by_pmi);
     assert_false(srun.by_pmi);
+    assert_true(srun.unmet);
+    assert_false(
+        read_launch((const char *[]){"SLURM_STEP_NUM_TASKS", "2", "PMIX_RANK", "0", NULL}).unmet);
 }
 
 static void open_mpi_binds_by_its_own_default_where_nobody_asked(void **state)

@@ -335,7 +335,7 @@ static void append_op(unsigned number, const char *before, char *out, size_t siz
     const char *name = atomic_load(&op->name);
     const char *what = atomic_load(&op->what);
     if (name && what)
-        xt_str_append_to(out, size, "%s%s: %s", *out ? before : "", name, what);
+        xt_str_append_to(out, size, "%s%s%s%s", *out ? before : "", name, *name ? ": " : "", what);
 }
 
 void xt_guard_last_op(char *out, size_t size)

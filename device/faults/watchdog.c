@@ -87,7 +87,8 @@ static void end(const struct xt_guard_pending *pending)
     xt_guard_give_up(why);
 }
 
-/* Whether the process has computed for a tenth of the time since the call began. */
+/* Whether the process has computed since the call began, at least a fiftieth of the time: on a busy
+ * machine it may get no more. */
 static bool is_busy(double pending_s)
 {
     struct timespec time;
@@ -96,7 +97,7 @@ static bool is_busy(double pending_s)
     if (pending_s < watchdog.pending_s)
         watchdog.cpu = cpu;
     watchdog.pending_s = pending_s;
-    return cpu - watchdog.cpu > 0.1 * pending_s;
+    return cpu - watchdog.cpu > 0.02 * pending_s;
 }
 
 /* Under the lock. A compiler that computes is not taken for one that hangs before ten minutes. */

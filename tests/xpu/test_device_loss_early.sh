@@ -7,7 +7,7 @@ needs_faults
 rm -f "$work/once"
 XT_FAULT_ONCE=$work/once train_under 'launch 5' --on-device-loss resume
 [ "$code" = 0 ] || fail "lost in the check: exit code $code"
-grep -Eq '^warning: the device was lost before the run began: xpu:0: .*; there is no checkpoint yet; restarting from the beginning \(1 of at most 5 in a row\)$' \
+grep -Eq '^warning: the device was lost while it was checked: xpu:0: .*; there is no checkpoint yet; restarting from the beginning \(1 of at most 5 in a row\)$' \
   "$work/said" || fail 'lost in the check: the sentence'
 [ "$(losses "$work/run" | wc -l)" = 4 ] || fail 'the run is not whole'
 

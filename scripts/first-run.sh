@@ -84,7 +84,7 @@ say version --version
 say devices devices "${limit[@]}"
 say doctor-json doctor --json "${limit[@]}" >/dev/null
 say doctor doctor "${limit[@]}" || finish 4 'first-run: --xpu does not work here; what doctor said above tells which step failed, and how to mend it'
-say selftest selftest --xpu --small "${limit[@]}"
+say selftest selftest --xpu --small ${XTRAIN_FIRST_RUN_TYPE:+--amp "$XTRAIN_FIRST_RUN_TYPE"} "${limit[@]}"
 say warmup warmup "${small[@]}" --xpu "${limit[@]}"
 say train "${small[@]}" --data "$images" --xpu --steps "${XTRAIN_FIRST_RUN_STEPS:-100}" --out run "${limit[@]}"
 say verify verify run "${limit[@]}"

@@ -1,5 +1,6 @@
 #include "base/system/reexec.h"
 
+#include <limits.h>
 #include <linux/close_range.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -177,6 +178,47 @@ void xt_reexec_start(const struct xt_reexec *reexec)
     /* Also a driver's files, which would keep device memory allocated. */
     syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
     execve("/proc/self/exe", reexec->arguments, reexec->environment);
+}
+
+/* "LOADER --library-path PATH PROGRAM ARGUMENT..." */
+static enum xt_status loader_words(char ***out, const struct xt_reexec *reexec, const char *loader,
+                                   const char *path, const char *program, struct xt_err *err)
+{
+    union {
+        const char *in;
+        char *out;
+    } words[] = {{loader}, {"--library-path"}, {path}, {program}};
+    enum { ADDED = sizeof words / sizeof *words };
+    size_t count = 0;
+    while (reexec->arguments[count])
+        count++;
+    enum xt_status status =
+        xt_mem_calloc(out, count + ADDED + 1, sizeof **out, "a command line", err);
+    for (size_t i = 0; i < ADDED && !status; i++)
+        (*out)[i] = words[i].out;
+    for (size_t i = 1; i < count && !status; i++)
+        (*out)[ADDED + i - 1] = reexec->arguments[i];
+    return status;
+}
+
+enum xt_status xt_reexec_by_loader(const char *loader, const char *path, const char *variable,
+                                   struct xt_err *err)
+{
+    static const char *const nothing[] = {NULL};
+    struct xt_reexec reexec = {0};
+    char program[PATH_MAX];
+    char **words = NULL;
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    enum xt_status status = length > 0 ? xt_reexec_prepare(&reexec, nothing, nothing, variable, err)
+                                       : xt_err_set(err, XT_ERR_RUN, "cannot read /proc/self/exe");
+    program[length > 0 ? length : 0] = '\0';
+    if (!status)
+        status = loader_words(&words, &reexec, loader, path, program, err);
+    if (!status)
+        execve(loader, words, reexec.environment);
+    free(words);
+    xt_reexec_clear(&reexec);
+    return status;
 }
 
 _Noreturn void xt_reexec_exit(int code)

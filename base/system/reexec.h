@@ -28,6 +28,12 @@ void xt_reexec_clear(struct xt_reexec *reexec);
  * Async-signal-safe. */
 void xt_reexec_start(const struct xt_reexec *reexec);
 
+/* Runs this program by another dynamic loader, `loader`, which looks for libraries in `path` first,
+ * with the same command line and `variable`. Returns only on failure: XT_OK if that loader could
+ * not be run. */
+enum xt_status xt_reexec_by_loader(const char *loader, const char *path, const char *variable,
+                                   struct xt_err *err);
+
 /* Exits at once, from a signal handler or beside a hung thread. Async-signal-safe. */
 _Noreturn void xt_reexec_exit(int code);
 

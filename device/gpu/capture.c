@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/mem.h"
 #include "base/str.h"
 #include "base/system/reexec.h"
 #include "device/gpu/host_gpu.h"
@@ -137,11 +136,12 @@ static bool find_driver(char *path, size_t size)
     return true;
 }
 
-static char driver_root[PATH_MAX];
-
+/* --driver has set both variables: its folder, and the driver in it. */
 const char *xt_capture_driver_root(void)
 {
-    return driver_root;
+    const char *folder = getenv("OCL_ICD_VENDORS");
+    const char *driver = getenv("OCL_ICD_FILENAMES");
+    return folder && driver && xt_str_starts(driver, folder) ? folder : "";
 }
 
 /* A driver's packages bring the C library that they were built with, which is loaded by a dynamic
@@ -156,42 +156,6 @@ static bool find_loader(const char *folder, const char *libraries, char *path, s
     if (access(path, X_OK))
         snprintf(path, size, "/lib64/%s", name);
     return realpath(path, real) && (size_t)snprintf(path, size, "%s", real) < size;
-}
-
-/* Runs this program by `loader`, which looks for libraries in `path` first, with the same command
- * line and the variable `driver`; returns only on failure. */
-static enum xt_status run_by(const char *loader, const char *path, const char *driver,
-                             struct xt_err *err)
-{
-    static const char *const nothing[] = {NULL};
-    struct xt_reexec line = {0};
-    char program[PATH_MAX];
-    char **words = NULL;
-    size_t count = 0;
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    enum xt_status status = xt_reexec_prepare(&line, nothing, nothing, driver, err);
-    while (!status && line.arguments[count])
-        count++;
-    if (!status)
-        status = xt_mem_calloc(&words, count + 4, sizeof *words, "a command line", err);
-    if (!status && length > 0 && count) {
-        union {
-            const char *in;
-            char *out;
-        } option = {"--library-path"}, folders = {path}, name = {loader};
-        program[length] = '\0';
-        words[0] = name.out;
-        words[1] = option.out;
-        words[2] = folders.out;
-        words[3] = program;
-        memcpy(words + 4, line.arguments + 1, (count - 1) * sizeof *words);
-        execve(loader, words, line.environment);
-    }
-    free(words);
-    xt_reexec_clear(&line);
-    return status
-               ? status
-               : xt_err_set(err, XT_ERR_DEVICE, "--driver: %s could not run this program", loader);
 }
 
 /* Takes the driver of unpacked packages: by its own dynamic loader, once. */
@@ -216,14 +180,18 @@ static enum xt_status use_driver(const char *folder, struct xt_err *err)
     setenv("OCL_ICD_FILENAMES", real, 1);
     /* And no other driver beside it. */
     setenv("OCL_ICD_VENDORS", outer, 1);
-    snprintf(driver_root, sizeof driver_root, "%s", outer);
     *strrchr(real, '/') = '\0';
     *strrchr(real, '/') = '\0';
     if (!find_loader(outer, real, loader, sizeof loader))
         return xt_err_set(err, XT_ERR_DEVICE, "--driver %s: this system has no dynamic loader %s",
                           folder, loader);
     ssize_t length = readlink("/proc/self/exe", running, sizeof running - 1);
-    return length > 0 && strcmp(running, loader) == 0 ? XT_OK : run_by(loader, real, variable, err);
+    if (length > 0 && strcmp(running, loader) == 0)
+        return XT_OK;
+    enum xt_status status = xt_reexec_by_loader(loader, real, variable, err);
+    return status
+               ? status
+               : xt_err_set(err, XT_ERR_DEVICE, "--driver: %s could not run this program", loader);
 }
 
 enum xt_status xt_capture_begin(uint32_t device, const char *driver, struct xt_err *err)

@@ -3,7 +3,7 @@
 # verify says of a run on a GPU, right and broken. Run through double.sh.
 . tests/xpu/common.sh
 needs_faults
-export XTRAIN=$xtrain XTRAIN_FIRST_RUN_BATCH=1 XTRAIN_FIRST_RUN_STEPS=1 XTRAIN_FIRST_RUN_IMAGES=4 TMPDIR=$work/private-folder
+export XTRAIN=$xtrain XTRAIN_FIRST_RUN_TYPE=f32 XTRAIN_FIRST_RUN_BATCH=1 XTRAIN_FIRST_RUN_STEPS=1 XTRAIN_FIRST_RUN_IMAGES=4 TMPDIR=$work/private-folder
 mkdir "$TMPDIR"
 
 # The double's kernels are cached where the environment says, and warmup is right to refuse that: nine of ten end well.

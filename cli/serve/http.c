@@ -285,26 +285,28 @@ static enum MHD_Result tally(void *context, enum MHD_ValueKind kind, const char 
     struct tally *wanted = context;
     (void)kind;
     (void)value;
-    wanted->count += strcasecmp(key, wanted->key) == 0;
+    wanted->count += !wanted->key || strcasecmp(key, wanted->key) == 0;
     return MHD_YES;
 }
 
-static int count_of(const struct request *request, const char *key)
+/* `key` NULL: all of that kind. */
+static int count_of(const struct request *request, enum MHD_ValueKind kind, const char *key)
 {
     struct tally wanted = {.key = key};
-    request->http->mhd.get_connection_values(request->connection, MHD_HEADER_KIND, tally, &wanted);
+    request->http->mhd.get_connection_values(request->connection, kind, tally, &wanted);
     return wanted.count;
 }
 
 /* Refuses requests that a proxy and this service could parse differently (RFC 9112, 3.2, 6.3). */
 static int refuse_ambiguous(const struct request *request, const char **why)
 {
-    int lengths = count_of(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    int lengths = count_of(request, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
     *why = "the request must have exactly one Host header";
-    if (count_of(request, MHD_HTTP_HEADER_HOST) != 1)
+    if (count_of(request, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST) != 1)
         return MHD_HTTP_BAD_REQUEST;
     *why = "the request has several lengths: send one Content-Length, or only Transfer-Encoding";
-    if (lengths > 1 || (lengths && count_of(request, MHD_HTTP_HEADER_TRANSFER_ENCODING)))
+    if (lengths > 1 ||
+        (lengths && count_of(request, MHD_HEADER_KIND, MHD_HTTP_HEADER_TRANSFER_ENCODING)))
         return MHD_HTTP_BAD_REQUEST;
     *why = "the path contains a NUL byte";
     return request->has_zero ? MHD_HTTP_BAD_REQUEST : 0;
@@ -345,6 +347,12 @@ static int refuse_image(struct request *request, const char **why)
     *why = "the body must be the image itself, not a form: curl --data-binary @car.jpg";
     if (type && strncasecmp(type, "multipart/", 10) == 0)
         return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
+    *why =
+        "a request may say region=x,y,width,height once, and nothing else; how images are read is "
+        "said when the service starts: xtrain help serve";
+    if (count_of(request, MHD_GET_ARGUMENT_KIND, NULL) >
+        (look_up(request, MHD_GET_ARGUMENT_KIND, "region") != NULL))
+        return MHD_HTTP_BAD_REQUEST;
     *why = "region takes four numbers separated by commas (x,y,width,height), or the eight of four "
            "corners";
     return read_region(request) ? 0 : MHD_HTTP_BAD_REQUEST;

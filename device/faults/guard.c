@@ -13,7 +13,7 @@
 #include "base/system/reexec.h"
 #include "base/system/thread.h"
 
-enum { CALLS_MAX = 64, OPS_MAX = 16 };
+enum { CALLS_MAX = 64, OPS_MAX = 16, OP_WORDS = 12, OP_BYTES = OP_WORDS * 8 };
 
 /* The kind of a call: only work on the device is counted, and loses it if it fails. */
 enum kind { LAUNCH, WAIT, WORK_COUNT, OTHER = WORK_COUNT, CREATION };
@@ -27,9 +27,9 @@ struct call {
     char kernel[96]; /* under guard.names */
 };
 
+/* "conv1: a convolution", cut where it is longer. A copy: its graph may be gone when it is read. */
 struct op {
-    _Atomic(const char *) name;
-    _Atomic(const char *) what;
+    _Atomic uint64_t text[OP_WORDS];
 };
 
 static struct {
@@ -325,38 +325,50 @@ const char *xt_guard_said(void)
 void xt_guard_note(const char *op, const char *what)
 {
     struct op *next = &guard.ops[atomic_fetch_add(&guard.op_count, 1) % OPS_MAX];
-    atomic_store(&next->name, op);
-    atomic_store(&next->what, what);
+    uint64_t words[OP_WORDS];
+    char text[OP_BYTES] = "";
+    size_t length = strnlen(op, sizeof text / 2);
+    memcpy(text, op, length);
+    if (length > 0) {
+        memcpy(text + length, ": ", 2);
+        length += 2;
+    }
+    memcpy(text + length, what, strnlen(what, sizeof text - 1 - length));
+    memcpy(words, text, sizeof words);
+    for (size_t i = 0; i < OP_WORDS; i++)
+        atomic_store_explicit(&next->text[i], words[i], memory_order_relaxed);
 }
 
-static void append_op(unsigned number, const char *before, char *out, size_t size)
+static void read_op(unsigned number, char *out)
 {
-    const struct op *op = &guard.ops[number % OPS_MAX];
-    const char *name = atomic_load(&op->name);
-    const char *what = atomic_load(&op->what);
-    if (name && what)
-        xt_str_append_to(out, size, "%s%s%s%s", *out ? before : "", name, *name ? ": " : "", what);
+    uint64_t words[OP_WORDS];
+    for (size_t i = 0; i < OP_WORDS; i++)
+        words[i] = atomic_load_explicit(&guard.ops[number % OPS_MAX].text[i], memory_order_relaxed);
+    memcpy(out, words, sizeof words);
+    out[sizeof words - 1] = '\0';
 }
 
 void xt_guard_last_op(char *out, size_t size)
 {
     unsigned count = guard.op_count;
-    *out = '\0';
+    char op[OP_BYTES] = "";
     if (count)
-        append_op(count - 1, "", out, size);
+        read_op(count - 1, op);
+    *out = '\0';
+    xt_str_append_to(out, size, "%s", op);
 }
 
 void xt_guard_last_ops(char *out, size_t size)
 {
     unsigned count = guard.op_count;
-    const char *before[2] = {NULL, NULL};
+    char before[OP_BYTES] = "";
+    char op[OP_BYTES];
     *out = '\0';
     for (unsigned i = count > OPS_MAX ? count - OPS_MAX : 0; i < count; i++) {
-        const struct op *op = &guard.ops[i % OPS_MAX];
-        const char *now[2] = {atomic_load(&op->name), atomic_load(&op->what)};
-        if (now[0] != before[0] || now[1] != before[1])
-            append_op(i, "; ", out, size);
-        memcpy(before, now, sizeof before);
+        read_op(i, op);
+        if (strcmp(op, before) != 0)
+            xt_str_append_to(out, size, "%s%s", *out ? "; " : "", op);
+        memcpy(before, op, sizeof before);
     }
 }
 

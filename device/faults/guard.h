@@ -60,11 +60,11 @@ struct xt_guard_spent xt_guard_spent(void);
  * lost device, is a failure. Its failure does not lose the device. */
 dnnl_status_t xt_guard_run(dnnl_status_t (*function)(void *argument), void *argument);
 
-/* Records that an op was submitted to the device; both texts live as long as the graph. */
+/* Records that an op was submitted to the device; the texts are copied. */
 void xt_guard_note(const char *op, const char *what);
 /* "conv1: a convolution", the newest op; "" before the first. */
 void xt_guard_last_op(char *out, size_t size);
-/* The most recent ones, oldest first, comma-separated. */
+/* The most recent ones, oldest first, separated by "; ". */
 void xt_guard_last_ops(char *out, size_t size);
 
 /* The pending call to the driver that has taken the longest by now. A kernel's creation counts from

@@ -31,6 +31,24 @@ static void it_is_watched_until_as_many_have_ended(void **state)
     xt_watchdog_end();
 }
 
+static void the_last_ops_outlive_their_graph(void **state)
+{
+    char name[100] = "conv1";
+    char ops[1024];
+    (void)state;
+    xt_guard_note("stem", "a pooling");
+    xt_guard_note(name, "a convolution");
+    memset(name, 'x', sizeof name - 1);
+    xt_guard_last_op(ops, sizeof ops);
+    assert_string_equal(ops, "conv1: a convolution");
+    xt_guard_last_ops(ops, sizeof ops);
+    assert_string_equal(ops, "stem: a pooling; conv1: a convolution");
+    /* The longest that fits is cut, not what follows it. */
+    xt_guard_note(name, name);
+    xt_guard_last_op(ops, sizeof ops);
+    assert_true(strlen(ops) == 95 && memcmp(ops + 48, ": xx", 4) == 0);
+}
+
 static char said[1024];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -79,6 +97,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_limits_follow_from_the_steps_or_from_what_was_given),
         cmocka_unit_test(it_is_watched_until_as_many_have_ended),
+        cmocka_unit_test(the_last_ops_outlive_their_graph),
         cmocka_unit_test(a_call_that_does_not_return_is_told_with_its_phase),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

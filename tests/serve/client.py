@@ -100,9 +100,12 @@ def answers():
     expected = json.loads(sys.argv[4])["predictions"][0]
     del expected["path"]
     here = connection()
-    for query in "", "?region=0,0,5000,5000", "?region=0,0,5000,5000&other=1":
+    for query in "", "?region=0,0,5000,5000":
         status, answer, _ = post(image, query, over=here)
         check(status == 200 and answer == expected, query, status, answer, expected)
+    for query in "?beam=1", "?regoin=1,2,3,4", "?region=0,0,9,9&other=1", "?region=0,0,9,9&region=0,0,8,8", "?beam":
+        status, answer, _ = post(image, query)
+        check(status == 400 and "region=x,y,width,height once" in answer["error"], query, status, answer)
     slope = png(94, 24, bytes(range(1, 255)) * 2)
     all_of_it = post(slope, over=here)[1]
     for region in "0,0,94,0,94,24,0,24", "10,2,40,20":

@@ -233,7 +233,7 @@ enum xt_status xt_network_check_device(struct xt_network *network,
     struct xt_device_verdict verdict = {.when = 0};
     if (settings->check == XT_CHECK_NEVER || !network->device.own_memory)
         return XT_OK;
-    xt_guard_set_phase(afresh ? "in the check at a checkpoint" : "in the check before the run");
+    xt_guard_set_phase(afresh ? "in the device check at a checkpoint" : "in the device check");
     enum xt_status status = xt_device_check(network->graph, afresh, &verdict, err);
     if (!status && network->inference != network->graph)
         status = xt_device_check(network->inference, afresh, &verdict, err);

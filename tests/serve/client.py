@@ -139,7 +139,7 @@ def answers():
     check(status == 200 and answer.getheader("Content-Type").startswith("text/plain; version=0.0.4"), answer.headers)
     figures = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     check(int(figures['xtrain_requests_total{code="200"}']) >= 8 and int(figures['xtrain_requests_total{code="404"}']) == 1 and
-          int(figures["xtrain_batch_images_count"]) == 7 and float(figures["xtrain_batch_images_sum"]) == 7 and
+          int(figures["xtrain_batch_images_count"]) == 6 and float(figures["xtrain_batch_images_sum"]) == 6 and
           int(figures['xtrain_request_seconds_bucket{le="+Inf"}']) == int(figures["xtrain_request_seconds_count"]) > 5 and
           int(figures["xtrain_resident_bytes"]) > 1e6 and figures["xtrain_queue_limit"] == "64", text)
 

@@ -55,7 +55,10 @@ stops() { # the fault; the command
   code=0
   wait "$run" || code=$?
   [ "$code" = 143 ] || fail "$1: exit code $code after a second signal"
-  for child in $children; do ! grep -q '^State:.[^Z]' "/proc/$child/status" 2>/dev/null || fail 'its child goes on'; done
+  for child in $children; do
+    for ((i = 0; i < 100; i++)); do grep -q '^State:.[^Z]' "/proc/$child/status" 2>/dev/null || break; sleep 0.1; done
+    [ "$i" -lt 100 ] || fail 'its child goes on'
+  done
 }
 stops 'hang 1' eval "${small[@]:2}" --init "$weights" --xpu --no-device-check
 stops 'hang-device 1' doctor

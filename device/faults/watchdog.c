@@ -20,8 +20,9 @@ static struct {
     int users; /* that began and have not ended */
     bool ends;
     double given;
-    double pending_s, cpu; /* the longest call's time, and the process' CPU time when it began */
-    double steps[STEPS];   /* the newest */
+    double cpu, checked; /* the process' CPU time at the newest check, and when that was */
+    double computed;     /* when it had last computed since the check before */
+    double steps[STEPS]; /* the newest */
     size_t count;
 } watchdog = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -87,17 +88,20 @@ static void end(const struct xt_guard_pending *pending)
     xt_guard_give_up(why);
 }
 
-/* Whether the process has computed since the call began, at least a fiftieth of the time: on a busy
- * machine it may get no more. */
-static bool is_busy(double pending_s)
+/* The seconds, up to now, in which the process has hardly computed: less than a fiftieth of the
+ * time since the check before, which is more than this thread takes and less than a busy machine
+ * gives. */
+static double idle_seconds(void)
 {
     struct timespec time;
+    const double now = xt_thread_seconds();
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    double cpu = (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-    if (pending_s < watchdog.pending_s)
-        watchdog.cpu = cpu;
-    watchdog.pending_s = pending_s;
-    return cpu - watchdog.cpu > 0.02 * pending_s;
+    const double cpu = (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+    if (cpu - watchdog.cpu > 0.02 * (now - watchdog.checked))
+        watchdog.computed = now;
+    watchdog.cpu = cpu;
+    watchdog.checked = now;
+    return now - watchdog.computed;
 }
 
 /* Under the lock. A compiler that computes is not taken for one that hangs before ten minutes. */
@@ -106,7 +110,7 @@ static void check(bool *warned)
     struct xt_guard_pending pending;
     xt_guard_longest(&pending);
     struct xt_watchdog_limits limits = xt_watchdog_limits(median_of_steps(), watchdog.given);
-    if (is_busy(pending.seconds) && *pending.kernel)
+    if (idle_seconds() < limits.end && *pending.kernel)
         limits = xt_watchdog_limits(0, fmax(limits.end, SHORTEST));
     if (!pending.what || pending.seconds < limits.say) {
         *warned = false;

@@ -95,14 +95,10 @@ static enum xt_status check(struct xt_graph *graph, struct xt_device_verdict *ou
 {
     const struct xt_device *device = graph->options.device;
     struct xt_selftest result = {.row_count = 0};
-    struct xt_err why = {0};
     double start = xt_thread_seconds();
     enum xt_status status = xt_selftest_graph(&result, graph, err);
-    if (!status && xt_selftest_verdict(&result, device->name, &why))
-        status = xt_err_set(err, XT_ERR_DEVICE,
-                            "%s computes wrong results, so it is not used: %s; \"xtrain selftest "
-                            "--xpu\" checks each op",
-                            device->name, why.text);
+    if (!status)
+        status = xt_selftest_refuse(&result, device->name, "xtrain selftest --xpu", err);
     for (int i = 0; i < result.row_count; i++)
         out->passes += result.rows[i].ops;
     out->seconds += xt_thread_seconds() - start;

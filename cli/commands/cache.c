@@ -221,21 +221,6 @@ static enum xt_status prune(const struct xt_cache_stores *stores,
     return status ? status : report_removed(removed, freed, bytes - freed, err);
 }
 
-/* The folders that drivers sort kernels into, where they are empty. */
-static void remove_digit_folders(const char *folder)
-{
-    char name[] = "0/0";
-    for (int i = 0; i < 16 * 17; i++) {
-        char *path = NULL;
-        name[0] = "0123456789abcdef"[i / 17];
-        name[2] = "0123456789abcdef"[i % 17 % 16];
-        name[1] = i % 17 < 16 ? '/' : '\0'; /* after those in it, the outer one */
-        if (!xt_file_join(&path, folder, name, NULL))
-            rmdir(path);
-        free(path);
-    }
-}
-
 /* Deletes only files that this program or a driver writes; a folder with anything else stays. */
 static enum xt_status clear(const struct xt_cache_stores *stores, struct xt_err *err)
 {
@@ -254,7 +239,7 @@ static enum xt_status clear(const struct xt_cache_stores *stores, struct xt_err 
         }
         for (size_t o = 0; o < sizeof own / sizeof *own && !*store->unsafe; o++)
             remove_file(store->folder, own[o], NULL);
-        remove_digit_folders(store->folder);
+        xt_cache_remove_folders(store->folder);
         rmdir(store->folder);
     }
     return status ? status : report_removed(removed, freed, bytes - freed, err);

@@ -114,6 +114,27 @@ static enum xt_status walk(const char *path, const char *inner, visit *each, voi
     return status;
 }
 
+static void remove_folders(const char *path, int levels)
+{
+    DIR *dir = opendir(path);
+    for (const struct dirent *entry; dir && (entry = readdir(dir));) {
+        char *below = NULL;
+        if (!is_digit_folder(entry->d_name) || xt_file_join(&below, path, entry->d_name, NULL))
+            continue;
+        if (levels > 1)
+            remove_folders(below, levels - 1);
+        rmdir(below);
+        free(below);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+void xt_cache_remove_folders(const char *folder)
+{
+    remove_folders(folder, 2);
+}
+
 static int by_name(const void *a, const void *b)
 {
     const struct xt_cache_file *x = a;
@@ -592,13 +613,19 @@ __attribute__((format(printf, 2, 3))) static void note(struct xt_kernel_cache *c
     va_end(args);
 }
 
-static bool leave_out(struct xt_kernel_cache *cache, const struct xt_cache_file *file)
+static enum xt_status drop_kernel(void *context, const char *name, struct xt_err *err)
 {
     char *path = NULL;
-    bool gone = cache->writable && !xt_file_join(&path, cache->folder, file->name, NULL) &&
-                unlink(path) == 0;
+    enum xt_status status = xt_file_join(&path, context, name, err);
+    if (!status && unlink(path))
+        status = xt_err_set(err, XT_ERR_DATA, "cannot remove %s: %s", path, strerror(errno));
     free(path);
-    return gone;
+    return status;
+}
+
+static bool leave_out(struct xt_kernel_cache *cache, const struct xt_cache_file *file)
+{
+    return cache->writable && !drop_kernel(cache->folder, file->name, NULL);
 }
 
 /* Removes files that do not match; false if the folder cannot be used because of it. */
@@ -727,16 +754,6 @@ enum xt_status xt_kernel_cache_record(struct xt_kernel_cache *cache, const char 
         status = record(cache->folder, about ? xt_str_get(&text) : NULL, NULL, err);
     umask(before);
     xt_str_clear(&text);
-    return status;
-}
-
-static enum xt_status drop_kernel(void *context, const char *name, struct xt_err *err)
-{
-    char *path = NULL;
-    enum xt_status status = xt_file_join(&path, context, name, err);
-    if (!status && unlink(path))
-        status = xt_err_set(err, XT_ERR_DATA, "cannot remove %s: %s", path, strerror(errno));
-    free(path);
     return status;
 }
 

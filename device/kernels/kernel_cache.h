@@ -56,6 +56,8 @@ void xt_cache_files_clear(struct xt_cache_files *files);
 
 /* Whether a name in a cache's folder is a kernel's: "39c4..._cache", or "3/9/39c4..._cache". */
 bool xt_cache_is_kernel(const char *name);
+/* Removes the folders 0 to f in a cache's folder that are empty. */
+void xt_cache_remove_folders(const char *folder);
 
 /* Reads a cache folder and checks each file. An unsafe or unreadable folder is XT_ERR_DATA. */
 enum xt_status xt_cache_files_read(struct xt_cache_files *files, const char *folder,

@@ -907,6 +907,14 @@ static enum xt_status sums(struct xt_reference_op *reference, enum xt_part part,
     return XT_OK;
 }
 
+/* Rectifying may drop it. */
+static bool passes_nan(const struct xt_op *op)
+{
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
+    return !conv->relu && !conv->fold.activation && !xt_dtype_is_int8(xt_op_in(op, 0)->dtype) &&
+           !xt_dtype_is_int8(xt_op_out(op, 0)->dtype);
+}
+
 static double terms(const struct xt_reference_op *reference, enum xt_part part, int which)
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)reference->op;
@@ -967,7 +975,9 @@ const struct xt_op_kind xt_kind_conv = {
                   .element = element,
                   .sums = sums,
                   .terms = terms,
-                  .bound = bound},
+                  .bound = bound,
+                  .passes_nan = passes_nan,
+                  .grads_pass_nan = true},
     .ranged = true,
     .destroy = destroy,
 };

@@ -528,6 +528,7 @@ const struct xt_op_kind xt_kind_norm = {
                   .backward = reference_backward,
                   .certain = certain,
                   .bound = bound,
+                  .grads_pass_nan = true,
                   .outputs = {"output", "max pool", "average pool"},
                   .inputs = {"input", "residual"}},
 };

@@ -73,6 +73,10 @@ struct xt_reference_op_kind {
     /* Sets keep[i] to 0 if rounding may decide where the gradient of output element i goes: the
      * self-test then uses a zero gradient there. NULL: never. */
     void (*certain)(struct xt_reference_op *reference, int output, double *keep);
+    /* Whether a NaN in the first pixel of the first input has to arrive in the output. NULL: not.
+     */
+    bool (*passes_nan)(const struct xt_op *op);
+    bool grads_pass_nan;                    /* as one where the output's gradient passes does */
     bool takes_above_0;                     /* it follows a ReLU and relies on that */
     const char *outputs[XT_OP_OUTPUTS_MAX]; /* their names; NULL: "output" */
     const char *inputs[XT_OP_INPUTS_MAX];   /* NULL: "input" */

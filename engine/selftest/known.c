@@ -70,14 +70,9 @@ enum xt_status xt_selftest_device(struct xt_device *device, enum xt_dtype dtype,
 {
     const struct xt_selftest_options options = options_of(device, dtype);
     struct xt_selftest result = {0};
-    struct xt_err off = {0};
     enum xt_status status = xt_selftest_run(&result, &options, err);
-    if (!status && xt_selftest_verdict(&result, device->name, &off))
-        status = xt_err_set(err, XT_ERR_DEVICE,
-                            "%s computes wrong results, so it is not used: %s; \"xtrain selftest "
-                            "--xpu --small\" checks each op",
-                            device->name, off.text);
-    return status;
+    return status ? status
+                  : xt_selftest_refuse(&result, device->name, "xtrain selftest --xpu --small", err);
 }
 
 enum xt_status xt_selftest_time_device(struct xt_device *device, enum xt_dtype dtype,

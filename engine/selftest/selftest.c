@@ -506,20 +506,13 @@ static enum xt_status demand_nan(struct walk *walk, enum xt_selftest_pass pass, 
     return note(walk, pass, text, &lost, &none, err);
 }
 
-/* Whether a NaN in the first input has to arrive in the output: rectifying may drop it. */
-static bool passes_nan(const struct xt_op *op)
-{
-    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
-    return op->kind == &xt_kind_conv && !conv->relu && !conv->fold.activation &&
-           !xt_dtype_is_int8(xt_op_in(op, 0)->dtype) && !xt_dtype_is_int8(xt_op_out(op, 0)->dtype);
-}
-
 static enum xt_status rehearse_forward(struct walk *walk, struct xt_err *err)
 {
     const struct xt_op *op = walk->op;
     struct xt_graph *graph = walk->graph;
     enum xt_status status = XT_OK;
-    bool demanded = passes_nan(op);
+    const struct xt_reference_op_kind *kind = &op->kind->reference;
+    bool demanded = kind->passes_nan && kind->passes_nan(op);
     for (int i = 0; i < op->input_count && !status; i++) {
         /* The first pixel of the last sample, which every convolution reads. */
         const struct xt_tensor *in = xt_op_in(op, i);
@@ -687,7 +680,7 @@ static enum xt_status demand_nan_grads(struct walk *walk, struct xt_err *err)
 static enum xt_status rehearse_backward(struct walk *walk, struct xt_err *err)
 {
     const struct xt_op *op = walk->op;
-    bool demanded = op->kind == &xt_kind_conv || op->kind == &xt_kind_norm;
+    bool demanded = op->kind->reference.grads_pass_nan;
     bool written = false;
     enum xt_status status = XT_OK;
     for (int o = 0; o < op->output_count; o++) {
@@ -990,13 +983,13 @@ enum xt_status xt_selftest_time(const struct xt_selftest_options *options, int p
     if (status)
         return status;
     status = build(walk, true, false, false, err);
-    if (!status && passes) {
+    if (!status) {
         float *grad = xt_graph_logits_grad(walk->graph);
         for (size_t i = 0; i < xt_tensor_count(walk->graph->logits); i++)
             grad[i] = 1e-3f;
         status = time_passes(walk->graph, 1, seconds, err);
     }
-    for (int i = 0; i < TURNS && passes && !status; i++) {
+    for (int i = 0; i < TURNS && !status; i++) {
         status = time_passes(walk->graph, passes, &turn, err);
         *seconds = i && *seconds < turn ? *seconds : turn;
     }
@@ -1017,4 +1010,16 @@ enum xt_status xt_selftest_verdict(const struct xt_selftest *result, const char 
                               row->error, row->bound);
     }
     return XT_OK;
+}
+
+enum xt_status xt_selftest_refuse(const struct xt_selftest *result, const char *device,
+                                  const char *check, struct xt_err *err)
+{
+    struct xt_err why = {0};
+    return xt_selftest_verdict(result, device, &why)
+               ? xt_err_set(err, XT_ERR_DEVICE,
+                            "%s computes wrong results, so it is not used: %s; \"%s\" checks each "
+                            "op",
+                            device, why.text, check)
+               : XT_OK;
 }

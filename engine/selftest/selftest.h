@@ -99,5 +99,9 @@ enum xt_status xt_selftest_time(const struct xt_selftest_options *options, int p
  * sentence. */
 enum xt_status xt_selftest_verdict(const struct xt_selftest *result, const char *device,
                                    struct xt_err *err);
+/* The same as XT_ERR_DEVICE, since the device is not to be used; `check` is the command that says
+ * more. */
+enum xt_status xt_selftest_refuse(const struct xt_selftest *result, const char *device,
+                                  const char *check, struct xt_err *err);
 
 #endif

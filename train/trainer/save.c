@@ -131,17 +131,18 @@ enum xt_status xt_trainer_save_average(struct xt_trainer *trainer, const char *n
 static enum xt_status check_device(struct xt_trainer *trainer, struct xt_err *err)
 {
     char trust[96] = "nothing that this run has computed is to be trusted";
+    struct xt_err why = {0};
     if (trainer->settings->device.check != XT_CHECK_EVERY)
         return XT_OK;
     enum xt_status status =
-        xt_network_check_device(&trainer->network, &trainer->settings->device, true, err);
+        xt_network_check_device(&trainer->network, &trainer->settings->device, true, &why);
+    if (!status)
+        return XT_OK;
     if (trainer->saved_step >= 0)
         snprintf(trust, sizeof trust, "the checkpoint of step %" PRId64 " is the last one to trust",
                  trainer->saved_step);
-    const struct xt_err why = *err;
-    return status ? xt_err_set(err, status, "at step %" PRId64 ", which is not saved: %s; %s",
-                               trainer->step, why.text, trust)
-                  : XT_OK;
+    return xt_err_set(err, status, "at step %" PRId64 ", which is not saved: %s; %s", trainer->step,
+                      why.text, trust);
 }
 
 enum xt_status xt_trainer_save(struct xt_trainer *trainer, struct xt_err *err)

@@ -109,13 +109,17 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
     [XT_COMMAND_EXPORT] =
         {
             .name = "export",
-            .summary = "write trained weights as an ONNX model, which other programs run",
-            .arguments = "WEIGHTS MODEL.onnx",
+            .summary = "write trained weights as an ONNX model, which other programs run, or with "
+                       "int8's ranges",
+            .arguments = "WEIGHTS MODEL.onnx|INT8.safetensors",
             .least_arguments = 2,
             .takes_weights = XT_WEIGHTS_FIRST,
-            .details = "WEIGHTS is a file or a run's folder. How to prepare images and decode "
-                       "the output is in the model's metadata: size, channel order, "
-                       "mean and scale, alphabet or names of the classes.",
+            .details =
+                "WEIGHTS is a file or a run's folder. How to prepare images and decode "
+                "the output is in the model's metadata: size, channel order, "
+                "mean and scale, alphabet or names of the classes. INT8.safetensors gets the "
+                "weights with the ranges of the images of --calibrate: with it --amp int8 "
+                "needs no images.",
         },
     [XT_COMMAND_DIFF] =
         {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "engine/ops/ops.h"
 
 enum {
     BINS = 2048,
@@ -189,6 +190,51 @@ enum xt_status xt_recording_ranges(const struct xt_recording *recording,
         out->limit[i] = h && h->top > 0 ? best_limit(h) : 0;
     }
     return XT_OK;
+}
+
+static const struct xt_tensor *ranged_by(const struct xt_op *op)
+{
+    return op->kind->ranged ? xt_op_out(op, 0) : NULL;
+}
+
+enum xt_status xt_ranges_print(const struct xt_ranges *ranges, const struct xt_graph *graph,
+                               struct xt_str *out, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    for (int i = 0; i < graph->op_count && !status; i++) {
+        const struct xt_tensor *tensor = ranged_by(graph->ops[i]);
+        if (tensor)
+            status = xt_str_printf(out, err, "%.9g %s\n", (double)ranges->limit[tensor->index],
+                                   tensor->name);
+    }
+    return status;
+}
+
+/* The text behind the tensor's line; NULL where the line is not of that tensor. */
+static const char *parse_line(const char *text, const struct xt_tensor *tensor, float *limit)
+{
+    size_t length = strlen(tensor->name);
+    char *name = NULL;
+    *limit = strtof(text, &name);
+    bool is_limit = name != text && *name++ == ' ' && isfinite(*limit) && *limit >= 0;
+    bool is_name = is_limit && xt_str_starts(name, tensor->name) && name[length] == '\n';
+    return is_name ? name + length + 1 : NULL;
+}
+
+enum xt_status xt_ranges_parse(const char *text, const struct xt_graph *graph,
+                               struct xt_ranges *out, struct xt_err *err)
+{
+    *out = (struct xt_ranges){.tensors = graph->tensor_count};
+    for (int i = 0; i < graph->op_count; i++) {
+        const struct xt_tensor *tensor = ranged_by(graph->ops[i]);
+        text = tensor ? parse_line(text, tensor, &out->limit[tensor->index]) : text;
+        if (!text)
+            return xt_err_set(err, XT_ERR_DATA, "they have no range of %s where the network has it",
+                              tensor->name);
+    }
+    return *text
+               ? xt_err_set(err, XT_ERR_DATA, "they are of more convolutions than the network has")
+               : XT_OK;
 }
 
 void xt_ranges_quantise(const struct xt_ranges *ranges, struct xt_tensor *tensor)

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "base/str.h"
 #include "engine/graph.h"
 
 struct xt_ranges {
@@ -39,6 +40,14 @@ enum xt_status xt_recording_see(struct xt_recording *recording, const struct xt_
 enum xt_status xt_recording_ranges(const struct xt_recording *recording,
                                    const struct xt_graph *graph, struct xt_ranges *out,
                                    struct xt_err *err);
+
+/* Their text in weights' metadata: a line for each convolution of the graph, in its order, with the
+ * limit and the tensor's name; and back. XT_ERR_DATA where they are of another network. */
+#define XT_RANGES_KEY "int8_ranges"
+enum xt_status xt_ranges_print(const struct xt_ranges *ranges, const struct xt_graph *graph,
+                               struct xt_str *out, struct xt_err *err);
+enum xt_status xt_ranges_parse(const char *text, const struct xt_graph *graph,
+                               struct xt_ranges *out, struct xt_err *err);
 
 /* Makes the tensor int8, with the step of its range: unsigned if it has no negative values. */
 void xt_ranges_quantise(const struct xt_ranges *ranges, struct xt_tensor *tensor);

@@ -426,13 +426,15 @@ static const char *choose_data(const struct xt_options *options, const struct xt
     return network->model->default_val;
 }
 
-/* Images for int8 calibration: --calibrate, else the training set, else the images that are
- * evaluated. */
+/* Images for int8 calibration: --calibrate, NULL where the weights hold ranges, else the training
+ * set, else the images that are evaluated. */
 static const char *choose_calibration(struct command *command)
 {
     const struct xt_settings *s = &command->options->values;
     if (s->answer.calibrate)
         return s->answer.calibrate;
+    if (command->network->ranges.tensors)
+        return NULL;
     if (s->data.images && xt_options_source(command->options, "data") == XT_SOURCE_CONFIG)
         return s->data.images;
     command->calibrated_on_data = true;
@@ -448,9 +450,10 @@ static enum xt_status evaluate(struct command *command, int index, struct xt_err
     struct view *view = &command->view;
     enum xt_status status = XT_OK;
     settings.network.amp = run->amp;
-    if (run->amp == XT_AMP_INT8)
-        status = xt_calibrate_int8(command->network, &settings, choose_calibration(command),
-                                   command->network->batch, &command->calibration, err);
+    const char *calibrate = run->amp == XT_AMP_INT8 ? choose_calibration(command) : NULL;
+    if (calibrate)
+        status = xt_calibrate_int8(command->network, &settings, calibrate, command->network->batch,
+                                   &command->calibration, err);
     else if (index > 0)
         status =
             xt_network_rebuild(command->network, &settings.network, command->network->batch, err);

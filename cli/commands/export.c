@@ -1,7 +1,8 @@
-/* xtrain export: writes trained weights as an ONNX model. */
+/* xtrain export: writes trained weights as an ONNX model, or with the ranges that int8 needs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -38,6 +39,35 @@ struct command {
 
 /* ---- checks before anything is computed ---- */
 
+/* Weights are written with int8's ranges, as float32 like all weights. */
+static bool is_weights(const char *path)
+{
+    return xt_str_ends(path, ".safetensors");
+}
+
+static bool is_int8(const struct command *command)
+{
+    return is_weights(command->path) || command->settings->export.type == XT_EXPORT_INT8;
+}
+
+static enum xt_status check_weights(const struct xt_options *options, struct xt_err *err)
+{
+    static const char *const of_onnx[] = {"fixed-batch", "with-preprocess", "check"};
+    const char *path = options->arguments[1];
+    for (size_t i = 0; i < sizeof of_onnx / sizeof *of_onnx; i++)
+        if (xt_options_source(options, of_onnx[i]) == XT_SOURCE_COMMAND_LINE)
+            return xt_err_set(err, XT_ERR_USAGE,
+                              "--%s is for a model that ends in .onnx, not for %s", of_onnx[i],
+                              path);
+    if (xt_options_source(options, "type") == XT_SOURCE_COMMAND_LINE &&
+        options->values.export.type != XT_EXPORT_INT8)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "%s gets the weights as they are, with the ranges of int8: --amp %s is "
+                          "chosen where they are used, or for a model that ends in .onnx",
+                          path, xt_amp_name(amps[options->values.export.type]));
+    return XT_OK;
+}
+
 static enum xt_status check_path(const char *path, struct xt_err *err)
 {
     char *folder = NULL;
@@ -47,10 +77,10 @@ static enum xt_status check_path(const char *path, struct xt_err *err)
                           "converter makes IR from it: xtrain export WEIGHTS %.*s.onnx && ovc "
                           "%.*s.onnx --compress_to_fp16=False (pip install openvino)",
                           path, (int)strlen(path) - 4, path, (int)strlen(path) - 4, path);
-    if (!xt_str_ends(path, ".onnx"))
+    if (!xt_str_ends(path, ".onnx") && !is_weights(path))
         return xt_err_set(err, XT_ERR_USAGE,
-                          "%s: the model's file must end in .onnx, the only format that xtrain "
-                          "exports",
+                          "%s: the model's file must end in .onnx, or in .safetensors for weights "
+                          "with the ranges of int8",
                           path);
     if (xt_file_is_folder(path))
         return xt_err_set(err, XT_ERR_USAGE, "%s is a folder; name the file to write", path);
@@ -62,28 +92,34 @@ static enum xt_status check_path(const char *path, struct xt_err *err)
     return status;
 }
 
-static enum xt_status check_type(const struct xt_options *options, struct xt_err *err)
+static enum xt_status check_type(const struct command *command, struct xt_err *err)
 {
-    const struct xt_settings *s = &options->values;
-    bool gives_ranges = xt_options_source(options, "calibrate") == XT_SOURCE_COMMAND_LINE;
-    bool is_int8 = s->export.type == XT_EXPORT_INT8;
-    if (s->export.type != XT_EXPORT_F32 && !s->network.fuse)
+    const struct xt_settings *s = command->settings;
+    bool gives_ranges = xt_options_source(command->options, "calibrate") == XT_SOURCE_COMMAND_LINE;
+    enum xt_amp amp = is_int8(command) ? XT_AMP_INT8 : amps[s->export.type];
+    if (amp != XT_AMP_OFF && !s->network.fuse)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--amp %s needs the batch norms folded into the convolutions; leave "
                           "--no-fuse out",
-                          xt_amp_name(amps[s->export.type]));
-    if (is_int8 && !s->answer.calibrate)
-        return xt_err_set(
-            err, XT_ERR_USAGE,
-            "--amp int8 quantization needs the ranges of the network's values: give "
-            "--calibrate DIR with images like those to be predicted, best those it was "
-            "trained on");
-    if (!is_int8 && gives_ranges)
+                          xt_amp_name(amp));
+    if (amp != XT_AMP_INT8 && gives_ranges)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--calibrate gives the ranges of int8; with --amp %s "
                           "leave it out",
-                          xt_amp_name(amps[s->export.type]));
-    return XT_OK;
+                          xt_amp_name(amp));
+    return is_weights(command->path) ? check_weights(command->options, err) : XT_OK;
+}
+
+/* Weights that were exported with ranges need no images. */
+static enum xt_status check_ranges(const struct command *command, struct xt_err *err)
+{
+    if (!is_int8(command) || command->settings->answer.calibrate ||
+        xt_weight_file_meta(&command->network.weights, XT_RANGES_KEY))
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_USAGE,
+                      "--amp int8 quantization needs the ranges of the network's values: give "
+                      "--calibrate DIR with images like those to be predicted, best those it was "
+                      "trained on");
 }
 
 /* ---- writing ---- */
@@ -148,6 +184,17 @@ static enum xt_status write_model(struct command *command, struct xt_err *err)
     return status;
 }
 
+static enum xt_status write_weights(struct command *command, struct xt_err *err)
+{
+    int fd = -1;
+    enum xt_status status = xt_network_save(&command->network, command->path, err);
+    if (!status)
+        status = xt_file_open(command->path, &fd, &command->exported.bytes, err);
+    if (!status)
+        close(fd);
+    return status;
+}
+
 static enum xt_status build(struct command *command, struct xt_err *err)
 {
     const struct xt_settings *s = command->settings;
@@ -155,6 +202,8 @@ static enum xt_status build(struct command *command, struct xt_err *err)
     struct xt_network *network = &command->network;
     int batch = s->export.fixed_batch ? s->export.fixed_batch : BATCH;
     enum xt_status status = xt_network_open(network, &s->network, &s->device, err);
+    if (!status)
+        status = check_ranges(command, err);
     if (!status)
         status = xt_network_build(network, &s->network, batch, false, err);
     if (!status && s->export.check)
@@ -164,7 +213,7 @@ static enum xt_status build(struct command *command, struct xt_err *err)
             "the weights' lprnet_norm is batch: the model's prediction for an image depends on "
             "the others of its batch; --lprnet-norm sample exports one whose answers do "
             "not");
-    if (!status && s->export.type == XT_EXPORT_INT8)
+    if (!status && is_int8(command) && s->answer.calibrate)
         status = xt_calibrate_int8(network, &infer, s->answer.calibrate, batch,
                                    &command->calibration, err);
     return status;
@@ -222,25 +271,38 @@ static void describe_numbers(struct xt_report *report, const struct command *com
     xt_report_line(report, "  out: logits, float32 [%s, %s%d]", batch, time, network->classes);
 }
 
+static void describe_onnx(struct xt_report *report, const struct command *command)
+{
+    const struct xt_settings *s = command->settings;
+    xt_report_add(report, "opset", "", "ONNX opset %d ", command->exported.opset);
+    xt_report_add(report, "ir_version", "", "(IR version %d)", command->exported.ir);
+    xt_report_add(report, "batch", NULL, "%d", s->export.fixed_batch);
+    xt_report_flag(report, "with_preprocess", NULL, s->export.with_preprocess, "", "");
+    describe_numbers(report, command);
+}
+
 static enum xt_status say(const struct command *command, struct xt_err *err)
 {
     const struct xt_settings *s = command->settings;
     struct xt_report *report = xt_report_create();
     xt_report_add(report, "path", "", "%s: ", command->path);
     xt_report_add(report, "model", "", "%s", command->network.model->name);
-    xt_report_add(report, "type", "", " in %s, ", xt_amp_name(amps[s->export.type]));
-    xt_report_scaled(report, "bytes", "", 1e-6, "%.1f MB, ", (double)command->exported.bytes);
-    xt_report_add(report, "opset", "", "ONNX opset %d ", command->exported.opset);
-    xt_report_add(report, "ir_version", "", "(IR version %d)", command->exported.ir);
-    xt_report_add(report, "batch", NULL, "%d", s->export.fixed_batch);
-    xt_report_flag(report, "with_preprocess", NULL, s->export.with_preprocess, "", "");
-    describe_numbers(report, command);
+    if (is_weights(command->path)) {
+        xt_report_add(report, "type", "", " for %s, ", xt_amp_name(XT_AMP_INT8));
+        xt_report_scaled(report, "bytes", "", 1e-6, "%.1f MB of weights with the ranges",
+                         (double)command->exported.bytes);
+    } else {
+        xt_report_add(report, "type", "", " in %s, ", xt_amp_name(amps[s->export.type]));
+        xt_report_scaled(report, "bytes", "", 1e-6, "%.1f MB, ", (double)command->exported.bytes);
+        describe_onnx(report, command);
+    }
     if (command->calibration.images)
         xt_report_line(report, "  int8: ranges from %zu of the %s of %s",
                        command->calibration.images,
                        xt_count((long long)command->calibration.all, "image").text,
                        command->calibration.source);
-    describe_check(report, command);
+    if (!is_weights(command->path))
+        describe_check(report, command);
     return xt_result_put(report, err);
 }
 
@@ -250,16 +312,21 @@ enum xt_status xt_cmd_export(struct xt_options *options, struct xt_err *err)
     struct command command = {.options = options, .settings = s, .path = options->arguments[1]};
     enum xt_status status = XT_OK;
     if (options->argument_count > 2)
-        status = xt_err_set(err, XT_ERR_USAGE, "export takes WEIGHTS and MODEL.onnx, no more: %s",
-                            options->arguments[2]);
+        status =
+            xt_err_set(err, XT_ERR_USAGE, "export takes WEIGHTS and the file to write, no more: %s",
+                       options->arguments[2]);
     if (!status)
         status = check_path(command.path, err);
+    if (!status && xt_file_is_same(options->arguments[0], command.path))
+        status = xt_err_set(err, XT_ERR_USAGE,
+                            "%s would be overwritten; name another file to write", command.path);
     if (!status)
-        status = check_type(options, err);
+        status = check_type(&command, err);
     if (!status)
         status = build(&command, err);
     if (!status)
-        status = write_model(&command, err);
+        status =
+            is_weights(command.path) ? write_weights(&command, err) : write_model(&command, err);
     if (!status && s->export.check)
         status =
             xt_export_check(&command.network, s, command.source, command.path, &command.check, err);

@@ -32,7 +32,8 @@ static const struct xt_help_page pages[XT_COMMAND_COUNT] = {
     [XT_COMMAND_COMPARE] = {{"xtrain compare runs/a runs/b"}, ""},
     [XT_COMMAND_VERIFY] = {{"xtrain verify runs/a"}, "replay key kernel-cache-dir json"},
     [XT_COMMAND_EXPORT] =
-        {{"xtrain export runs/a plates.onnx", "xtrain export runs/a plates.onnx --amp fp16",
+        {{"xtrain export runs/a plates.onnx --amp fp16",
+          "xtrain export runs/a plates-int8.safetensors       # then --amp int8 needs no images",
           "xtrain export lprnet.pth plates.onnx --with-preprocess --check plates/val"},
          "model type calibrate with-preprocess fixed-batch check alphabet json"},
     [XT_COMMAND_DIFF] =

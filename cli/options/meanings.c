@@ -11,7 +11,7 @@
 #define CLASSES "the network's classes; 0: as many as it has by itself"
 #define RANGES                                                                                     \
     "int8 quantization: representative images, from which the ranges of the network's tensors "    \
-    "are measured; labels are not needed"
+    "are measured, unless the weights hold them (export); labels are not needed"
 #define SIZE                                                                                       \
     "height and width of the network's input, for networks of any size; 0: the network's own"
 
@@ -105,7 +105,7 @@ static const struct {
     {XT_COMMAND_SERVE, "top", "the number of likeliest classes in a response"},
 
     {XT_COMMAND_EXPORT, "model", NETWORK},
-    {XT_COMMAND_EXPORT, "out", "the ONNX file, instead of as the second argument"},
+    {XT_COMMAND_EXPORT, "out", "the file to write, instead of as the second argument"},
     {XT_COMMAND_EXPORT, "calibrate", RANGES},
     {XT_COMMAND_EXPORT, "threads", THREADS},
     {XT_COMMAND_EXPORT, "alphabet", SYMBOLS},

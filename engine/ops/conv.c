@@ -620,29 +620,22 @@ static int weight_most(const struct xt_conv_op *conv, const struct xt_device *de
     return safe ? 127 : 63;
 }
 
-/* Quantises each output channel's weights with a scale that maps the largest to `most`; the
- * source's zero point is folded into the bias. */
-static void quantise_weights(const struct xt_conv_op *conv, float most, float *weights,
-                             float *own_bias, float *scales)
+/* Quantises an output channel's weights with a scale that maps `largest` to `most`; the source's
+ * zero point, `offset`, is folded into the bias. */
+static void quantise_weights(float *w, size_t count, float largest, float most, float offset,
+                             float *own_bias, float *scale)
 {
-    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
-    size_t row = row_of(conv);
-    float offset = in->offset * in->scale;
-    for (size_t o = 0; o < (size_t)xt_op_out(&conv->op, 0)->c; o++) {
-        float *w = weights + o * row;
-        float largest = 0;
-        for (size_t i = 0; i < row; i++)
-            largest = fmaxf(largest, fabsf(w[i]));
-        /* Weights too small for a finite 1 / scale become zeros. */
-        float step = largest / most >= FLT_MIN ? largest / most : 1;
-        double sum = 0;
-        for (size_t i = 0; i < row; i++) {
-            w[i] = rintf(w[i] / step);
-            sum += (double)w[i];
-        }
-        scales[o] = step;
-        own_bias[o] += (float)(sum * (double)step * (double)offset);
+    /* Adding it leaves no fraction: rintf of the small numbers here, in vectors. */
+    const float whole = 0x1.8p23f;
+    int64_t sum = 0;
+    /* Weights too small for a finite 1 / scale become zeros. */
+    float step = largest / most >= FLT_MIN ? largest / most : 1;
+    for (size_t i = 0; i < count; i++) {
+        w[i] = w[i] / step + whole - whole;
+        sum += (int)w[i];
     }
+    *scale = step;
+    *own_bias += (float)((double)sum * (double)step * (double)offset);
 }
 
 /* The parameter in dense O, I, H, W. */
@@ -679,11 +672,17 @@ enum xt_status xt_conv_weights(const struct xt_conv_op *conv, const struct xt_gr
     if (!status)
         status = stage(conv, graph, weights, err);
     if (!status) {
+        const struct xt_tensor *in = xt_op_in(&conv->op, 0);
         fold_bias(conv, graph->options.params, scale, bias);
-        for (size_t i = 0; i < channels * row; i++)
-            weights[i] *= scale[i / row];
-        if (reads_int8(conv))
-            quantise_weights(conv, (float)most, weights, bias, scales);
+#pragma omp parallel for schedule(static)
+        for (size_t o = 0; o < channels; o++) {
+            for (size_t i = 0; i < row; i++)
+                weights[o * row + i] *= scale[o];
+            if (reads_int8(conv))
+                quantise_weights(weights + o * row, row,
+                                 graph->loops->largest(weights + o * row, row), (float)most,
+                                 in->offset * in->scale, &bias[o], &scales[o]);
+        }
     }
     free(scale);
     return status;

@@ -567,12 +567,17 @@ enum xt_status xt_network_save(struct xt_network *network, const char *path, str
 {
     struct xt_network_meta own;
     struct origin origin;
-    struct xt_file_meta meta[4 + XT_RUN_MARK_META + sizeof own.items / sizeof *own.items] = {
+    struct xt_file_meta meta[5 + XT_RUN_MARK_META + sizeof own.items / sizeof *own.items] = {
         {"format", "pt"}};
     struct xt_params_view view = {network->params.values, network->params.stats};
     struct xt_params_tensors tensors = {0};
+    struct xt_str ranges = {0};
     enum xt_status status = xt_network_meta(network, &own, err);
     size_t count = 1;
+    if (!status && network->ranges.tensors)
+        status = xt_ranges_print(&network->ranges, network->graph, &ranges, err);
+    if (ranges.length)
+        meta[count++] = (struct xt_file_meta){XT_RANGES_KEY, ranges.data};
     for (size_t i = 0; i < own.count; i++)
         meta[count++] = own.items[i];
     describe_origin(network, &origin);
@@ -589,6 +594,7 @@ enum xt_status xt_network_save(struct xt_network *network, const char *path, str
         status = xt_weight_file_write(path, tensors.items, (size_t)tensors.count, meta, count, err);
     xt_params_free_tensors(&tensors);
     xt_network_meta_clear(&own);
+    xt_str_clear(&ranges);
     return status;
 }
 

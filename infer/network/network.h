@@ -61,7 +61,7 @@ struct xt_network {
     struct xt_graph
         *inference; /* of the same parameters and batch; `graph` itself except in training on an
                        XPU, whose kernels are created for one of the two */
-    struct xt_ranges ranges;       /* of an int8 graph (calibrate.h) */
+    struct xt_ranges ranges;       /* of an int8 graph: measured (calibrate.h), or the weights' */
     struct xt_weight_file weights; /* --init, until the network is built */
     bool has_weights;
     const char *weights_name;        /* of the file, for messages; NULL: no file */
@@ -147,7 +147,8 @@ enum xt_status xt_network_meta(const struct xt_network *network, struct xt_netwo
                                struct xt_err *err);
 void xt_network_meta_clear(struct xt_network_meta *meta);
 
-/* Writes the weights with their metadata: temporary name, synced, renamed. */
+/* Writes the weights with their metadata, int8's ranges among it where they are known: temporary
+ * name, synced, renamed. */
 enum xt_status xt_network_save(struct xt_network *network, const char *path, struct xt_err *err);
 
 /* The number of trained parameters, without the padding of formats. */

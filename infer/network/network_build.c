@@ -1,15 +1,18 @@
 #include "infer/network/network_build.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "infer/network/auto_batch.h"
 #include "infer/network/head.h"
 #include "infer/network/network_plan.h"
 #include "infer/network/param_files.h"
 #include "models/recognise.h"
+#include "models/weights/weight_hash.h"
 
 /* XT_ERR_MEMORY with advice: err names what is too large already, else the plan as a whole is. */
 static enum xt_status refuse(struct xt_network *network, const struct xt_network_settings *settings,
@@ -240,6 +243,42 @@ static enum xt_status build_xpu(struct xt_network *network,
     return status ? status : build_within_memory(network, settings, &draft, &evaluation, err);
 }
 
+/* The ranges that the weights' metadata holds for int8. Its hashes, which reading has checked, say
+ * that they were measured with these weights. */
+static enum xt_status take_ranges(struct xt_network *network,
+                                  const struct xt_network_settings *settings, struct xt_err *err)
+{
+    const char *text = xt_weight_file_meta(&network->weights, XT_RANGES_KEY);
+    struct xt_network_settings fused = *settings;
+    struct xt_network_draft draft = {.batch = 1};
+    fused.amp = XT_AMP_INT8;
+    fused.fuse = true;
+    if (!text)
+        return XT_OK;
+    enum xt_status status =
+        xt_weight_file_meta(&network->weights, XT_WEIGHT_HASH_KEY)
+            ? xt_mem_calloc(&draft.params, 1, sizeof *draft.params, "the ranges for int8", err)
+            : xt_err_set(err, XT_ERR_DATA,
+                         "the hashes are gone that say of which weights they are: another program "
+                         "wrote the file");
+    if (!status)
+        status = xt_network_describe(network, &fused, &draft, err);
+    if (!status && draft.graph->err.status)
+        status = xt_err_set(err, draft.graph->err.status, "%s", draft.graph->err.text);
+    if (!status)
+        status = xt_ranges_parse(text, draft.graph, &network->ranges, err);
+    xt_graph_destroy(draft.graph);
+    if (draft.params)
+        xt_params_clear(draft.params);
+    free(draft.params);
+    return status == XT_ERR_DATA
+               ? xt_err_prefix(err,
+                               "%s: its ranges for int8 do not fit (xtrain export measures "
+                               "them again): ",
+                               network->weights_name)
+               : status;
+}
+
 enum xt_status xt_network_build(struct xt_network *network,
                                 const struct xt_network_settings *settings, int batch,
                                 bool training, struct xt_err *err)
@@ -247,6 +286,8 @@ enum xt_status xt_network_build(struct xt_network *network,
     struct xt_span start = xt_span_now();
     network->batch = batch;
     enum xt_status status = xt_network_check_classes(network, err);
+    if (!status && !training)
+        status = take_ranges(network, settings, err);
     if (status)
         return status;
     status = network->device.compiles ? build_xpu(network, settings, training, err)

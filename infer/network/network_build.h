@@ -10,7 +10,8 @@
 #include "infer/network/network.h"
 #include "infer/settings.h"
 
-/* Builds the graph for `batch` and fills it from --init or from `seed`. */
+/* Builds the graph for `batch` and fills it from --init or from `seed`. For inference it takes the
+ * weights' ranges for int8, where they have some. */
 enum xt_status xt_network_build(struct xt_network *network,
                                 const struct xt_network_settings *settings, int batch,
                                 bool training, struct xt_err *err);

@@ -12,24 +12,25 @@
 
 /* A prediction must not depend on the other images of a run, so the ranges cannot come from them.
  */
-static enum xt_status check_int8(const struct xt_infer_settings *s, struct xt_err *err)
+static enum xt_status check_int8(const struct xt_network *network,
+                                 const struct xt_infer_settings *s, struct xt_err *err)
 {
     if (s->network.amp != XT_AMP_INT8)
         return XT_OK;
-    if (s->answer.calibrate)
+    if (s->answer.calibrate || xt_weight_file_meta(&network->weights, XT_RANGES_KEY))
         return xt_calibrate_check(&s->network, err);
     return xt_err_set(err, XT_ERR_USAGE,
                       "--amp int8 needs the ranges of the values in the network: give --calibrate "
-                      "DIR with images like those to be predicted, best those it was trained on");
+                      "DIR with images like those to be predicted, best those it was trained on; "
+                      "or weights that hold them: xtrain export WEIGHTS INT8.safetensors");
 }
 
 enum xt_status xt_session_open(struct xt_session *session, const struct xt_infer_settings *settings,
                                struct xt_err *err)
 {
-    enum xt_status status = check_int8(settings, err);
-    if (!status)
-        status = xt_network_open(&session->network, &settings->network, &settings->device, err);
-    return status;
+    enum xt_status status =
+        xt_network_open(&session->network, &settings->network, &settings->device, err);
+    return status ? status : check_int8(&session->network, settings, err);
 }
 
 size_t xt_session_image_bytes(const struct xt_session *session)
@@ -50,7 +51,7 @@ static enum xt_status build_network(struct xt_session *session,
             xt_auto_batch_take(network, &settings->network, false, plan->images, NULL, &batch, err);
     if (!status)
         status = xt_network_build(network, &settings->network, batch, false, err);
-    if (status || settings->network.amp != XT_AMP_INT8)
+    if (status || settings->network.amp != XT_AMP_INT8 || !settings->answer.calibrate)
         return status;
     status =
         xt_calibrate_int8(network, settings, settings->answer.calibrate, batch, &calibration, err);

@@ -59,7 +59,8 @@ struct xtrain_answer;
 struct xtrain_options {
     const char *device;    /* "cpu", "xpu", "xpu:N", "auto"; NULL: cpu */
     const char *type;      /* "f32", "bf16", "fp16", "int8"; NULL: f32 */
-    const char *calibrate; /* int8: a folder of images like those to be read */
+    const char *calibrate; /* int8: a folder of images like those to be read; NULL: the ranges that
+                              `xtrain export` wrote into the weights */
     const char *model;     /* for weights that do not name their network */
     const char *alphabet;  /* a file of the symbols, for weights that do not name them */
     int batch;             /* most pictures in one pass; 0: 16 */

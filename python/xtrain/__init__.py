@@ -237,7 +237,7 @@ class Network:
     """Weights (a .safetensors or .pth file, or a run's folder) on a device, ready for inference.
 
     device: "cpu", "xpu", "xpu:N", "auto". type: "f32", "bf16", "fp16", "int8" (which wants calibrate, a folder of images
-    like those to be read). model, alphabet: for weights that do not name theirs. batch: most pictures in one pass (16).
+    like those to be read, or weights that `xtrain export` wrote for int8). model, alphabet: for weights that do not name theirs. batch: most pictures in one pass (16).
     threads: computing threads, 0 for all. top: likeliest classes in an answer (5). beam: decode plates by beam search.
     wait: seconds that a picture may wait for others to share its pass. reject: answers of less confidence are rejected;
     "none": none is; without it, those that the rule in the weights rejects.

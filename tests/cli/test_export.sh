@@ -34,8 +34,8 @@ expect 1 'returned a different number of logits' env XTRAIN_PYTHON=./silent "${e
 # What cannot be; nothing is written.
 rm model.onnx bytes.onnx
 expect 2 'ovc model.onnx --compress_to_fp16=False (pip install openvino)' "${export[@]}" model.xml
-expect 2 'model.pt: the model'\''s file must end in .onnx' "${export[@]}" model.pt
-expect 2 'needs WEIGHTS MODEL.onnx' "${export[@]}"
+expect 2 'model.pt: the model'\''s file must end in .onnx, or in .safetensors' "${export[@]}" model.pt
+expect 2 'needs WEIGHTS MODEL.onnx|INT8.safetensors' "${export[@]}"
 expect 2 'no more: other.onnx' "${export[@]}" model.onnx other.onnx
 expect 2 'give --calibrate DIR' "${export[@]}" model.onnx --type int8
 expect 2 'with --amp fp16 leave it out' "${export[@]}" model.onnx --type fp16 --calibrate "$images"

@@ -59,6 +59,40 @@ expect 0 'int8: ranges from 3 of the 3 images of photos' "${predict[@]}" photos
 "${predict[@]}" photos/0.png --quiet >one
 diff all one || fail 'an answer depends on the images read with it'
 
+# Ranges that were exported once: the same answers, and the same file again. The file alone is enough.
+expect 0 'int8.safetensors: lprnet for int8, 1.8 MB of weights with the ranges' \
+  "$xtrain" export "$weights" int8.safetensors --calibrate photos --threads 1
+line '  int8: ranges from 3 of the 3 images of photos'
+stored=("$xtrain" predict int8.safetensors --amp int8 --threads 1 --quiet)
+"${predict[@]}" photos --json --quiet | grep -o '"predictions":.*"images"' >measured
+"${stored[@]}" photos --json | grep -o '"predictions":.*"images"' | diff measured - || fail 'exported ranges give other answers'
+"$xtrain" export int8.safetensors again.safetensors --threads 1 --quiet && cmp int8.safetensors again.safetensors ||
+  fail 'ranges change when they are exported again'
+"$xtrain" export int8.safetensors model.onnx --amp int8 --threads 1 --quiet || fail 'ONNX without the images'
+expect 0 '' "$xtrain" eval --init int8.safetensors --data "$some" --threads 1 --quiet --compare f32,int8
+[[ $said != *'int8: ranges from'* ]] || fail 'ranges are measured though the weights have them' "$said"
+expect 0 "int8: ranges from 40 of the 40 images of $others" \
+  "$xtrain" eval --init int8.safetensors --data "$some" --threads 1 --quiet --amp int8 --calibrate "$others"
+# Ranges that do not fit: changed, of unknown weights, of another network.
+python3 - <<'CHANGE' || exit 77
+import json
+data = open('int8.safetensors', 'rb').read()
+size = int.from_bytes(data[:8], 'little')
+def write(name, change):
+    header = json.loads(data[8:8 + size])
+    change(header['__metadata__'])
+    text = json.dumps(header).encode()
+    open(name, 'wb').write(len(text).to_bytes(8, 'little') + text + data[8 + size:])
+write('changed.safetensors', lambda meta: meta.update(int8_ranges=meta['int8_ranges'].replace('1', '2', 1)))
+write('unknown.safetensors', lambda meta: [meta.pop(key) for key in list(meta) if key.startswith('xtrain_sha256')])
+CHANGE
+expect 3 'it is damaged' "$xtrain" predict changed.safetensors --amp int8 photos
+expect 3 'unknown.safetensors: its ranges for int8 do not fit (xtrain export measures them again): the hashes are gone' \
+  "$xtrain" predict unknown.safetensors --amp int8 photos
+expect 2 '--check is for a model that ends in .onnx' "$xtrain" export int8.safetensors b.safetensors --check photos
+expect 2 '--amp fp16 is chosen where they are used' "$xtrain" export int8.safetensors b.safetensors --amp fp16
+expect 2 'int8.safetensors would be overwritten' "$xtrain" export int8.safetensors int8.safetensors
+
 # What cannot be.
 expect 2 'give --calibrate DIR with images like those to be predicted' "$xtrain" predict "$weights" --amp int8 photos
 expect 2 'int8 needs the batch norms folded into the convolutions; leave --no-fuse out' \

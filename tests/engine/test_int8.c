@@ -403,6 +403,31 @@ static void ranges_of_another_network_are_refused(void **state)
     net_clear(&net);
 }
 
+static void ranges_as_text_are_of_one_network(void **state)
+{
+    (void)state;
+    static const char *const others[][2] = {
+        {"", "they have no range of conv where the network has it"},
+        {"nan conv\n", "they have no range of conv"},
+        {"-1 conv\n", "they have no range of conv"},
+        {"1 conv2\n", "they have no range of conv"},
+        {"1 conv\n1 head\n1 more\n", "they are of more convolutions than the network has"},
+    };
+    struct xt_ranges ranges;
+    struct xt_ranges again;
+    struct xt_str text = {0};
+    struct net net;
+    open_int8(&net, one_conv, &ranges);
+    net_ok(&net, xt_ranges_print(&ranges, net.graph, &text, &net.err));
+    net_ok(&net, xt_ranges_parse(xt_str_get(&text), net.graph, &again, &net.err));
+    assert_memory_equal(&ranges, &again, sizeof ranges);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        support_assert_error((xt_ranges_parse(others[i][0], net.graph, &again, &net.err), &net.err),
+                             XT_ERR_DATA, others[i][1]);
+    xt_str_clear(&text);
+    net_clear(&net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -419,6 +444,7 @@ int main(void)
         cmocka_unit_test(one_value_that_is_no_number_is_seen),
         cmocka_unit_test(training_and_unfused_graphs_are_refused),
         cmocka_unit_test(ranges_of_another_network_are_refused),
+        cmocka_unit_test(ranges_as_text_are_of_one_network),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,8 +109,7 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
     [XT_COMMAND_EXPORT] =
         {
             .name = "export",
-            .summary = "write trained weights as an ONNX model, which other programs run, or with "
-                       "int8's ranges",
+            .summary = "write trained weights as an ONNX model, or with the ranges of int8",
             .arguments = "WEIGHTS MODEL.onnx|INT8.safetensors",
             .least_arguments = 2,
             .takes_weights = XT_WEIGHTS_FIRST,

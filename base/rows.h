@@ -16,6 +16,16 @@ struct xt_rows {
     bool in_pairs;
 };
 
+/* The share of `count` rows, or pairs, from number `first` on. */
+static inline struct xt_rows xt_rows_cut(int of, int first, int count, bool in_pairs)
+{
+    int middle = in_pairs && first + count == of / 2 ? of % 2 : 0;
+    return (struct xt_rows){.first = first,
+                            .count = in_pairs ? 2 * count + middle : count,
+                            .of = of,
+                            .in_pairs = in_pairs};
+}
+
 /* The share of process `rank` of `ranks`; shares differ by one row or pair at most, but for the
  * middle row. At least two rows each if the batch has 2 * ranks. */
 static inline struct xt_rows xt_rows_share(int of, int rank, int ranks, bool in_pairs)
@@ -23,12 +33,7 @@ static inline struct xt_rows xt_rows_share(int of, int rank, int ranks, bool in_
     int units = in_pairs ? of / 2 : of;
     int more = units % ranks; /* the first processes have one more */
     int first = units / ranks * rank + (rank < more ? rank : more);
-    int count = units / ranks + (rank < more);
-    int middle = in_pairs && rank == ranks - 1 ? of % 2 : 0;
-    return (struct xt_rows){.first = first,
-                            .count = in_pairs ? 2 * count + middle : count,
-                            .of = of,
-                            .in_pairs = in_pairs};
+    return xt_rows_cut(of, first, units / ranks + (rank < more), in_pairs);
 }
 
 /* The batch row of the share's row i. */

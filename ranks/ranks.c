@@ -370,7 +370,7 @@ static void watch_waits(struct xt_ranks *ranks, double *waited, double *norms)
 {
     enum { FIRST = 4 };
     const struct xt_ranks_time *time = &ranks->time;
-    double all = time->gradients + time->norms + time->other;
+    double all = xt_ranks_waited(ranks);
     double seconds = xt_thread_seconds() - ranks->watch.since;
     *waited = (all - ranks->watch.waited) / seconds;
     *norms = (time->norms - ranks->watch.norms) / seconds;
@@ -395,8 +395,9 @@ static void advise(const struct xt_ranks *ranks, const double *waited, const dou
         "rank %d on %s waits %.0f %% of the time for others, %s", most, ranks->all[most].host,
         100 * waited[most],
         norms[most] > waited[most] / 2
-            ? "most of it in batch norms, where ranks that are not equally fast meet: "
-              "--no-sync-bn lets them meet once a step, which is another run"
+            ? "most of it in batch norms, where ranks that are not equally fast meet: --balance "
+              "cuts their shares by speed, --no-sync-bn lets them meet once a step, which is "
+              "another run"
             : "most of it for gradients: a larger --batch, --accumulate, --reduce-type bf16 "
               "or fewer ranks help");
 }

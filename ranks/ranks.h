@@ -89,6 +89,12 @@ static inline bool xt_ranks_is_first(const struct xt_ranks *ranks)
 enum xt_status xt_ranks_introduce(struct xt_ranks *ranks, const struct xt_rank *own,
                                   struct xt_err *err);
 
+/* Seconds that this rank has waited for others so far. */
+static inline double xt_ranks_waited(const struct xt_ranks *ranks)
+{
+    return ranks ? ranks->time.gradients + ranks->time.norms + ranks->time.other : 0;
+}
+
 /* Sums over all ranks, in place: of any numbers, and of batch norm statistics. `what` names the
  * wait in errors ("the losses"). */
 enum xt_status xt_ranks_sum(struct xt_ranks *ranks, double *values, size_t count, const char *what,

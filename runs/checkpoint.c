@@ -201,7 +201,7 @@ static uint64_t hash_all(const struct xt_file_tensor *tensors, size_t count,
     return hash;
 }
 
-enum { TEXTS = 48 + XT_RUN_OPTIONS_MAX };
+enum { TEXTS = 56 + XT_RUN_OPTIONS_MAX };
 
 /* Key and value pairs of the metadata; `values` owns those that are not borrowed. */
 struct texts {
@@ -273,6 +273,8 @@ static void describe(struct texts *texts, const struct xt_checkpoint *c,
     add_numbers(texts, fields, sizeof fields / sizeof *fields, c);
     add_numbers(texts, extra->fields, extra->field_count, extra->numbers);
     describe_machine(texts, network);
+    if (extra->text.key)
+        texts->meta[texts->count++] = extra->text;
     texts->count += xt_run_mark_meta(&network->mark, texts->meta + texts->count);
     if (network->loaded)
         texts->meta[texts->count++] =

@@ -50,6 +50,7 @@ struct xt_checkpoint_extra {
     const struct xt_number_field *fields; /* of `numbers` */
     size_t field_count;
     const void *numbers;
+    struct xt_file_meta text; /* key NULL: none */
 };
 
 /* A checkpoint that was read and verified. Zeroed: no file. */

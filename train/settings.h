@@ -70,6 +70,7 @@ struct xt_rank_settings {
     bool sync_bn;                    /* batch norm statistics over the images of all ranks */
     int bucket;                      /* MiB of gradients per all-reduce */
     enum xt_reduce_type reduce_type; /* in which they are reduced */
+    bool balance;                    /* cut the shares of a batch by measured speed */
     enum xt_bind bind;
     double timeout; /* seconds to wait for the other ranks; 0: no limit */
 };

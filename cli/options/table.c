@@ -399,6 +399,10 @@ static const struct xt_option table[] = {
      "traffic",
      XT_GROUP_MACHINE, TRAIN | SCALE, CHOICE(rank.reduce_type, reduce_names, "f32"),
      .value = "TYPE", .resume = XT_RESUME_SAYS},
+    {"balance",
+     "with several processes: cut the shares of a batch anew by measured speed, where some are "
+     "slower; the same images in the same steps, sums in another order",
+     XT_GROUP_MACHINE, TRAIN, FLAG(rank.balance, "false"), .resume = XT_RESUME_SAYS},
     {"alone",
      "with several tasks of one job (mpirun, srun): this one has work of its own, and is none of "
      "the ranks of a run",

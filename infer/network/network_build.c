@@ -300,16 +300,23 @@ enum xt_status xt_network_build(struct xt_network *network,
     return status;
 }
 
-enum xt_status xt_network_build_beside(struct xt_network *network,
-                                       const struct xt_network_settings *settings, int batch,
-                                       struct xt_graph **out, struct xt_err *err)
+static enum xt_status build_beside(struct xt_network *network,
+                                   const struct xt_network_settings *settings, int batch,
+                                   bool training, struct xt_graph **out, struct xt_err *err)
 {
-    struct xt_network_draft draft = {&network->params, batch, false, NULL, NULL};
+    struct xt_network_draft draft = {&network->params, batch, training, NULL, NULL};
     enum xt_status status = xt_network_describe(network, settings, &draft, err);
     *out = draft.graph;
     return status ? status
                   : build_within_memory(network, settings, &draft,
                                         &(struct xt_network_draft){.graph = NULL}, err);
+}
+
+enum xt_status xt_network_build_beside(struct xt_network *network,
+                                       const struct xt_network_settings *settings, int batch,
+                                       struct xt_graph **out, struct xt_err *err)
+{
+    return build_beside(network, settings, batch, false, out, err);
 }
 
 enum xt_status xt_network_rebuild(struct xt_network *network,
@@ -319,10 +326,13 @@ enum xt_status xt_network_rebuild(struct xt_network *network,
     enum xt_status status = xt_network_check_amp(network, settings, err);
     if (status)
         return status;
+    bool training = network->graph && network->graph->options.training;
     xt_graph_destroy(network->graph);
     network->graph = network->inference = NULL;
     network->batch = batch;
-    status = xt_network_build_beside(network, settings, batch, &network->graph, err);
+    status = build_beside(network, settings, batch, training, &network->graph, err);
+    if (!status)
+        network->graph->options.bn_frozen = training && network->bn_frozen;
     network->inference = network->graph;
     return status;
 }

@@ -20,8 +20,9 @@ enum xt_status xt_network_build(struct xt_network *network,
 enum xt_status xt_network_build_beside(struct xt_network *network,
                                        const struct xt_network_settings *settings, int batch,
                                        struct xt_graph **out, struct xt_err *err);
-/* Replaces the graph by another for inference, over the same parameters and with settings->amp as
- * its type: int8 where the network's ranges are known, float32 until then. */
+/* Replaces the graph by another of the same purpose, over the same parameters and with
+ * settings->amp as its type: int8 where the network's ranges are known, float32 until then. On an
+ * XPU for inference only. */
 enum xt_status xt_network_rebuild(struct xt_network *network,
                                   const struct xt_network_settings *settings, int batch,
                                   struct xt_err *err);

@@ -7,6 +7,7 @@
 #include "base/rows.h"
 #include "ranks/launch.h"
 #include "ranks/place.h"
+#include "ranks/shares.h"
 
 static const char *const *environment; /* name, value, name, value, NULL */
 
@@ -169,6 +170,45 @@ static void shares_of_a_batch_are_even_and_whole(void **state)
         assert_int_equal(xt_rows_share(10, rank, 4, false).count, of_ten[rank]);
 }
 
+/* The slowest rank computes as briefly as it can, within what each may have. */
+static void shares_follow_the_speeds(void **state)
+{
+    (void)state;
+    static const struct {
+        struct xt_share_speed speeds[3];
+        int images, least, shares[3];
+    } cases[] = {
+        {{{1, 99}, {1, 99}, {1, 99}}, 10, 2, {4, 3, 3}},
+        {{{1, 99}, {3, 99}, {1, 99}}, 14, 2, {6, 2, 6}},
+        {{{1, 5}, {3, 99}, {1, 99}}, 14, 2, {5, 2, 7}},
+        {{{1, 99}, {1000, 99}, {1, 99}}, 14, 2, {6, 2, 6}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int shares[3] = {0};
+        xt_shares_cut(cases[i].speeds, 3, cases[i].images, cases[i].least, shares);
+        assert_memory_equal(shares, cases[i].shares, sizeof shares);
+    }
+    assert_true(xt_shares_seconds(cases[1].speeds, cases[1].shares, 3) == 6);
+}
+
+/* Any cut covers the batch once, the middle row of an odd one too. */
+static void rows_of_any_cut_are_whole(void **state)
+{
+    (void)state;
+    static const int shares[] = {1, 4, 2};
+    for (int in_pairs = 0; in_pairs < 2; in_pairs++) {
+        int seen[15] = {0};
+        int batch = in_pairs ? 15 : 7;
+        for (int rank = 0, first = 0; rank < 3; first += shares[rank++]) {
+            const struct xt_rows rows = xt_rows_cut(batch, first, shares[rank], in_pairs);
+            for (int i = 0; i < rows.count; i++)
+                seen[xt_rows_at(&rows, i)]++;
+        }
+        for (int row = 0; row < batch; row++)
+            assert_int_equal(seen[row], 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +218,8 @@ int main(void)
         cmocka_unit_test(open_mpi_announces_its_end_unless_it_forwards_job_control),
         cmocka_unit_test(ranks_share_the_cores_within_numa_nodes),
         cmocka_unit_test(shares_of_a_batch_are_even_and_whole),
+        cmocka_unit_test(shares_follow_the_speeds),
+        cmocka_unit_test(rows_of_any_cut_are_whole),
     };
     return cmocka_run_group_tests_name("ranks", tests, NULL, NULL);
 }

@@ -195,6 +195,9 @@ static enum xt_status go_on(struct xt_trainer *trainer, struct xt_err *err)
         status = xt_train_state_share(trainer, &state, err);
     if (!status && state.run.step >= 0)
         xt_train_state_take(trainer, &state);
+    if (!status)
+        status = xt_trainer_resume_shares(
+            trainer, xt_weight_file_meta(&trainer->resume.from.file, XT_TRAIN_SHARES_KEY), err);
     xt_resume_clear(&trainer->resume);
     return status;
 }
@@ -215,7 +218,7 @@ enum xt_status xt_trainer_open_run(struct xt_trainer *trainer, struct xt_err *er
                                        trainer->network.model->name, err);
     if (!status)
         status = go_on(trainer, err);
-    trainer->start_step = trainer->step;
+    trainer->start_step = trainer->built_step = trainer->step;
     if (!status && first)
         status = open_record(trainer, err);
     if (!status)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "base/str.h"
 #include "infer/evaluate.h"
 
 struct xt_trainer;
@@ -86,6 +87,30 @@ enum xt_status xt_trainer_calibrate(struct xt_trainer *trainer, struct xt_err *e
  * the rate: XT_OK; it fails after several rollbacks without progress. */
 enum xt_status xt_trainer_recover(struct xt_trainer *trainer, enum xt_status status,
                                   struct xt_err *err);
+
+/* ---- balance.c ---- */
+
+/* With --balance: even shares, and the most images that this rank has memory for. */
+enum xt_status xt_trainer_open_balance(struct xt_trainer *trainer, struct xt_err *err);
+void xt_trainer_close_balance(struct xt_trainer *trainer);
+/* The shares as "2,6" with `between` as the comma; nothing without --balance. */
+enum xt_status xt_trainer_print_shares(const struct xt_trainer *trainer, const char *between,
+                                       struct xt_str *out, struct xt_err *err);
+/* Takes those of a checkpoint, as printed, on rank 0 (NULL: none) where they are of this batch and
+ * as many ranks. */
+enum xt_status xt_trainer_resume_shares(struct xt_trainer *trainer, const char *text,
+                                        struct xt_err *err);
+/* After a step, in which this rank waited so many seconds for others. */
+void xt_trainer_measure_share(struct xt_trainer *trainer, double waited);
+/* Between steps: after enough of them cuts the shares anew, if that gains something. */
+enum xt_status xt_trainer_balance(struct xt_trainer *trainer, struct xt_err *err);
+
+/* ---- setup.c ---- */
+
+/* What depends on this process's share of a batch, beside the graph: batch slots, loss, reduction
+ * of the gradients. Closed with the feed. */
+enum xt_status xt_trainer_open_share(struct xt_trainer *trainer, struct xt_err *err);
+void xt_trainer_close_share(struct xt_trainer *trainer);
 
 /* ---- agreement.c ---- */
 

@@ -84,6 +84,16 @@ static void begin_line(struct xt_trainer *trainer, const struct xt_train_progres
     xt_log_writer_number(&trainer->log, "time", round(1000 * xt_trainer_seconds(trainer)) / 1000);
 }
 
+static enum xt_status log_shares(struct xt_trainer *trainer, struct xt_err *err)
+{
+    struct xt_str shares = {0};
+    enum xt_status status = xt_trainer_print_shares(trainer, ",", &shares, err);
+    if (shares.length)
+        xt_log_writer_word(&trainer->log, "rank_shares", xt_str_get(&shares));
+    xt_str_clear(&shares);
+    return status;
+}
+
 static enum xt_status log_step(struct xt_trainer *trainer, const struct xt_train_progress *p,
                                struct xt_err *err)
 {
@@ -107,7 +117,8 @@ static enum xt_status log_step(struct xt_trainer *trainer, const struct xt_train
         log_device(log, p->device);
     else
         log_host(trainer);
-    return xt_trainer_end_line(trainer, err);
+    enum xt_status status = log_shares(trainer, err);
+    return status ? status : xt_trainer_end_line(trainer, err);
 }
 
 static void log_average(struct xt_log_writer *log, const struct xt_evaluation *evaluation)

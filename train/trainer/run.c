@@ -34,7 +34,7 @@ enum { PROFILE_FROM = 4, PROFILE_TO = 8 };
 
 static void profile_some(struct xt_trainer *trainer)
 {
-    int64_t own = xt_train_step_count(trainer) - trainer->start_step;
+    int64_t own = xt_train_step_count(trainer) - trainer->built_step;
     trainer->network.graph->profile = own >= PROFILE_FROM && own < PROFILE_TO;
     trainer->profiled += trainer->network.graph->profile;
 }
@@ -137,12 +137,14 @@ static enum xt_status run_step(struct xt_trainer *trainer, struct xt_err *err)
     const struct xt_guard_counts asked_before = xt_guard_counts();
     profile_some(trainer);
     xt_slow_watch_step(&trainer->slow, trainer->costs.loading);
+    const double waited = xt_ranks_waited(trainer->settings->ranks);
     enum xt_status status = run_batches(trainer, &loss, err);
     trainer->network.graph->profile = false;
     if (status)
         return status;
+    xt_trainer_measure_share(trainer, xt_ranks_waited(trainer->settings->ranks) - waited);
     const struct xt_step_seconds *took = &trainer->step_seconds;
-    if (xt_train_step_count(trainer) - trainer->start_step > PROFILE_TO)
+    if (xt_train_step_count(trainer) - trainer->built_step > PROFILE_TO)
         xt_slow_watch_end_step(&trainer->slow, trainer->costs.loading, took->loss,
                                &trainer->device_figures);
     if (xt_slow_watch_judge(&trainer->slow, false))
@@ -167,6 +169,8 @@ static enum xt_status train_step(struct xt_trainer *trainer, struct xt_err *err)
         status = after_step(trainer, err);
     if (!status && xt_train_step_count(trainer) == trainer->steps)
         status = xt_train_step_judge(trainer, NULL, err);
+    else if (!status)
+        status = xt_trainer_balance(trainer, err);
     return xt_trainer_recover(trainer, status, err);
 }
 

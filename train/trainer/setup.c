@@ -18,6 +18,7 @@
 #include "ranks/place.h"
 #include "train/ranks/compare.h"
 #include "train/ranks/state.h"
+#include "train/trainer/parts.h"
 #include "train/trainer/step.h"
 #include "train/trainer/trainer_internal.h"
 
@@ -175,6 +176,7 @@ static enum xt_status open_upload(struct xt_trainer *trainer, struct xt_err *err
     trainer->loader_config = xt_feed_config(&s->data, &size, true);
     trainer->loader_config.group = s->recipe.accumulate;
     trainer->loader_config.source = trainer->source;
+    trainer->loader_config.cache = trainer->cache;
     trainer->loader_config.negatives = trainer->negatives;
     trainer->loader_config.negatives_part = s->data.negatives_part;
     trainer->loader_config.batch = trainer->batch;
@@ -438,17 +440,35 @@ static enum xt_status join_ranks(struct xt_trainer *trainer, struct xt_err *err)
     return status ? status : introduce(trainer, err);
 }
 
+enum xt_status xt_trainer_open_share(struct xt_trainer *trainer, struct xt_err *err)
+{
+    const struct xt_train_settings *s = trainer->settings;
+    enum xt_status status = open_upload(trainer, err);
+    if (!status)
+        status = xt_loss_create(&trainer->loss, &trainer->network, s->recipe.label_smoothing, err);
+    return status || !s->ranks ? status : join_ranks(trainer, err);
+}
+
+void xt_trainer_close_share(struct xt_trainer *trainer)
+{
+    xt_feed_destroy(trainer->feed);
+    trainer->feed = NULL;
+    xt_upload_clear(&trainer->upload);
+    xt_loss_destroy(trainer->loss);
+    trainer->loss = NULL;
+    xt_gradient_reduction_destroy(trainer->reduction);
+    trainer->reduction = NULL;
+}
+
 /* Prepares what a step needs beside the network. */
 static enum xt_status prepare(struct xt_trainer *trainer, struct xt_err *err)
 {
     struct xt_span start = xt_span_now();
-    enum xt_status status = open_upload(trainer, err);
-    if (!status)
-        status = open_optimizer(trainer, err);
+    enum xt_status status = open_optimizer(trainer, err);
     if (!status)
         status = xt_train_step_open(trainer, err);
-    if (!status && trainer->settings->ranks)
-        status = join_ranks(trainer, err);
+    if (!status)
+        status = xt_trainer_open_share(trainer, err);
     trainer->prepare_span = xt_span_since(&start);
     return status;
 }
@@ -501,6 +521,8 @@ enum xt_status xt_trainer_prepare(struct xt_trainer *trainer, struct xt_err *err
         trainer->rows = xt_rows_share(trainer->batch, settings->ranks->rank, settings->ranks->size,
                                       settings->data.mixup > 0);
     if (!status)
+        status = xt_trainer_open_balance(trainer, err);
+    if (!status)
         status =
             xt_network_build(network, &settings->network,
                              settings->ranks ? trainer->rows.count : trainer->batch, true, err);
@@ -510,8 +532,6 @@ enum xt_status xt_trainer_prepare(struct xt_trainer *trainer, struct xt_err *err
         status = prepare(trainer, err);
     if (!status)
         status = xt_predictor_create(&trainer->predictor, network, &answer, err);
-    if (!status)
-        status = xt_loss_create(&trainer->loss, network, settings->recipe.label_smoothing, err);
     if (status)
         return status;
     xt_scaler_init(&trainer->scaler, settings->network.amp == XT_AMP_FP16);
@@ -548,17 +568,15 @@ struct xt_memory_plan xt_trainer_memory_plan(const struct xt_trainer *trainer)
 void xt_trainer_clear(struct xt_trainer *trainer)
 {
     xt_monitor_destroy(trainer->monitor);
-    xt_feed_destroy(trainer->feed);
+    xt_trainer_close_share(trainer);
+    xt_trainer_close_balance(trainer);
     xt_cache_destroy(trainer->cache);
-    xt_upload_clear(&trainer->upload);
     xt_source_destroy(trainer->source);
     xt_source_destroy(trainer->val);
     xt_source_destroy(trainer->negatives_held);
     xt_source_destroy(trainer->negatives);
     xt_predictor_destroy(trainer->predictor);
-    xt_loss_destroy(trainer->loss);
     xt_train_step_close(trainer);
-    xt_gradient_reduction_destroy(trainer->reduction);
     xt_xpu_optim_destroy(trainer->xpu_optim);
     for (int i = 0; i < 2; i++)
         free(trainer->optim.state[i]);

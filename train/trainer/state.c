@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "train/ranks/state.h"
+#include "train/trainer/parts.h"
 #include "train/trainer/trainer_internal.h"
 
 /* Optional fields were added in later versions. */
@@ -134,8 +135,15 @@ enum xt_status xt_train_state_save(struct xt_trainer *trainer, const struct xt_t
 {
     struct xt_checkpoint_extra extra = {
         .fields = fields, .field_count = FIELDS, .numbers = &state->own};
+    struct xt_str shares = {0};
     extra.array_count = xt_train_state_arrays(trainer, extra.arrays);
-    return save_with_average(trainer, state, &extra, err);
+    enum xt_status status = xt_trainer_print_shares(trainer, ",", &shares, err);
+    if (shares.length)
+        extra.text = (struct xt_file_meta){XT_TRAIN_SHARES_KEY, xt_str_get(&shares)};
+    if (!status)
+        status = save_with_average(trainer, state, &extra, err);
+    xt_str_clear(&shares);
+    return status;
 }
 
 enum xt_status xt_train_state_read(const struct xt_checkpoint_file *from,

@@ -31,6 +31,9 @@ struct xt_train_state {
     struct xt_train_numbers own;
 };
 
+/* The checkpoint's text of --balance (xt_trainer_print_shares). */
+#define XT_TRAIN_SHARES_KEY "rank_shares"
+
 struct xt_train_state xt_train_state_of(const struct xt_trainer *trainer);
 /* Writes the state, with the optimizer's arrays, to the run's folder. */
 enum xt_status xt_train_state_save(struct xt_trainer *trainer, const struct xt_train_state *state,

@@ -37,11 +37,21 @@ struct xt_step_parts {
     int64_t batches_tracked;
 };
 
+/* --balance: the shares of all ranks, and the window in which they are measured. */
+struct xt_balance {
+    int *shares; /* [ranks] images, or pairs with mixup; NULL: not given */
+    int most;    /* that this rank has memory for */
+    int steps;   /* since they were cut, or last compared */
+    int window;  /* steps that are measured */
+    double busy; /* seconds that this rank computed in them */
+};
+
 struct xt_trainer {
     const struct xt_train_settings *settings;
     struct xt_network network;
     int batch;           /* images a step, of all ranks; the network's is this process's share */
     struct xt_rows rows; /* that share, of several ranks */
+    struct xt_balance balance;
     struct xt_gradient_reduction *reduction; /* NULL: a single process */
     struct xt_step_agreement agreement;      /* of the ranks in the last step */
     size_t bad_judged;                       /* bad images of all ranks, when last judged */
@@ -80,6 +90,7 @@ struct xt_trainer {
     int64_t step;       /* judged, and applied or skipped */
     bool in_flight;     /* one more is on the device, not judged yet: see step.h */
     int64_t start_step; /* where this process began */
+    int64_t built_step; /* since which the graph is this one */
     int64_t best_step;  /* -1: none; 0: the given weights */
     struct xt_selection_metric best;
     bool best_is_average;   /* of the weights' moving average */
@@ -88,7 +99,7 @@ struct xt_trainer {
     double start_time;
     struct xt_run_costs costs; /* energy: of processes before this one */
     struct xt_energy energy;   /* of this one */
-    int profiled;              /* steps of this process whose ops were timed */
+    int profiled;              /* steps of this graph whose ops were timed */
     int64_t evaluated_step;    /* -1: none */
     int64_t saved_step;        /* -1: none */
     struct xt_bad_images bad;

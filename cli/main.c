@@ -290,6 +290,8 @@ int main(int argc, char **argv)
 {
     struct xt_err err = {.status = XT_OK};
     open_standard_streams();
+    /* A log of both streams has their lines in order, and a pipe's reader each line at once. */
+    setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     xt_stop_watch();
     xt_stop_on_end(end_at_once);
     xt_dnnl_on_no_memory(end_without_memory);

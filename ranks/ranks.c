@@ -528,7 +528,6 @@ static bool meet(struct xt_ranks *ranks, bool failed, double most, struct xt_err
 static void end_all(struct xt_ranks *ranks, const struct xt_err *err, bool speaks)
 {
     enum { SECONDS = 10 };
-    fflush(stdout);
     xt_log_clear_line();
     if (speaks)
         xt_log_error("%s", err->text);

@@ -62,7 +62,6 @@ static void show_start(struct view *view)
     xt_start_read(&run, &start);
     xt_progress_clear(&view->progress);
     xt_start_print(&start, view->settings->output.verbose ? -1 : 1, stdout);
-    fflush(stdout);
 }
 
 /* A line of --jsonl, as often as a line of a log. */
@@ -86,7 +85,6 @@ static void put_progress(struct view *view, const struct xt_train_progress *p)
     xt_report_add(line, "wait", NULL, "%f", p->wait);
     if (xt_result_line(line, XT_SCHEMA_PROGRESS, &err))
         xt_log_warn("%s", err.text);
-    fflush(stdout);
 }
 
 static void put_evaluation(const struct xt_train_progress *p, const struct xt_evaluation *e,
@@ -103,7 +101,6 @@ static void put_evaluation(const struct xt_train_progress *p, const struct xt_ev
     xt_report_flag(line, "best", NULL, best, "", "");
     if (xt_result_line(line, XT_SCHEMA_EVALUATION, &err))
         xt_log_warn("%s", err.text);
-    fflush(stdout);
 }
 
 static void show_progress(void *context, const struct xt_train_progress *p)
@@ -146,7 +143,6 @@ static void show_evaluation(void *context, const struct xt_train_progress *p,
                       evaluation->bad_images == 1 ? "es" : "");
     if (!p->of_average)
         view->bad_images = evaluation->bad_images;
-    fflush(stdout);
 }
 
 /* Where the weights come from. */

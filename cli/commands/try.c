@@ -73,7 +73,6 @@ static void print(const char *name, const char *text)
 {
     if (!xt_result_is_json())
         xt_log_result(stdout, "%-9s %s", name, text);
-    fflush(stdout);
 }
 
 /* Ends a stage with a sentence on it. */

@@ -140,7 +140,6 @@ static enum xt_status report(const struct xt_settings *settings, const struct wa
     xt_report_add(line, "seconds", "", ", %8.2f s", warmed->span.wall);
     xt_report_add(line, "cpu_seconds", "", ", %8.2f s of CPU time", warmed->span.cpu);
     enum xt_status status = xt_result_put_one(line, "runs", XT_SCHEMA_COUNT, err);
-    fflush(stdout);
     return status;
 }
 

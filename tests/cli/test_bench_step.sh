@@ -56,6 +56,11 @@ bench --batch 2 --beside 2 --json >"$folder/beside.json" || fail "--beside 2 fai
 [ "$(number "$folder/beside.json" beside)" = 2 ] || fail "$(cat "$folder/beside.json")"
 awk -v x="$(number "$folder/beside.json" others_cpu_share)" 'BEGIN { exit !(x > 0) }' || fail "nobody was beside it"
 ! grep -q 'other processes used' "$folder/said" || fail 'the requested load is warned of'
+# In a file of both streams each message stands on a line of its own, however much was printed before it.
+yes >/dev/null & busy=$!
+"$xtrain" bench step --model resnet50 --batch 1 --image-size 32 --steps 2 --oversubscribe --threads 1 --profile >"$folder/both" 2>&1
+kill "$busy"
+grep -q '^warning: other processes used' "$folder/both" || fail "a message within a line: $(grep warning: "$folder/both")"
 bench --batch 2 --beside 0,1 >"$folder/both" || fail "--beside 0,1 failed"
 [ "$(awk '$2 == "f32" { print $5 }' "$folder/both" | tr '\n' ' ')" = '0 1 ' ] || fail "not a row each: $(cat "$folder/both")"
 [ "$(pgrep -cf -- "bench step .*--batch 2 --beside 2")" = 0 ] || fail "busy processes were left"

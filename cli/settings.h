@@ -126,6 +126,7 @@ struct xt_settings {
     const char *page;        /* report: output file; NULL: the default */
     bool merge;              /* doctor: compare the reports of several machines */
     bool small_shapes;       /* selftest: small shapes only */
+    const char *step;        /* selftest: one training step of these weights */
 };
 
 #endif

@@ -74,11 +74,12 @@ static void add_op(struct xt_sha256 *hash, const struct xt_graph *graph, const s
 }
 
 /* The name of the file that tells of a graph's check. */
-static void name_graph(const struct xt_graph *graph, char *out, size_t size)
+static void name_check(const struct xt_graph *graph, const char *what, char *out, size_t size)
 {
     struct xt_sha256 hash;
     xt_sha256_begin(&hash);
     add_text(&hash, XT_VERSION);
+    add_text(&hash, what);
     add_number(&hash, graph->options.batch);
     add_number(&hash, graph->options.training);
     add_number(&hash, graph->options.bn_frozen);
@@ -90,24 +91,33 @@ static void name_graph(const struct xt_graph *graph, char *out, size_t size)
     snprintf(out, size, "checked-%.16s.txt", xt_sha256_format(&digest).text);
 }
 
-static enum xt_status check(struct xt_graph *graph, struct xt_device_verdict *out,
-                            struct xt_err *err)
+enum xt_status xt_device_check_ops(struct xt_graph *graph, struct xt_device_verdict *out,
+                                   struct xt_err *err)
 {
     const struct xt_device *device = graph->options.device;
     struct xt_selftest result = {.row_count = 0};
-    double start = xt_thread_seconds();
     enum xt_status status = xt_selftest_graph(&result, graph, err);
     if (!status)
         status = xt_selftest_refuse(&result, device->name, "xtrain selftest --xpu", err);
     for (int i = 0; i < result.row_count; i++)
         out->passes += result.rows[i].ops;
-    out->seconds += xt_thread_seconds() - start;
     out->when = status ? 0 : (int64_t)time(NULL);
     return status;
 }
 
-enum xt_status xt_device_check(struct xt_graph *graph, bool afresh, struct xt_device_verdict *out,
-                               struct xt_err *err)
+static enum xt_status check(struct xt_graph *graph, const struct xt_device_checker *checker,
+                            struct xt_device_verdict *out, struct xt_err *err)
+{
+    double start = xt_thread_seconds();
+    out->when = 0;
+    enum xt_status status = checker ? checker->check(checker->context, graph, out, err)
+                                    : xt_device_check_ops(graph, out, err);
+    out->seconds += xt_thread_seconds() - start;
+    return status;
+}
+
+enum xt_status xt_device_check(struct xt_graph *graph, const struct xt_device_checker *checker,
+                               bool afresh, struct xt_device_verdict *out, struct xt_err *err)
 {
     const struct xt_device *device = graph->options.device;
     const struct xt_kernel_cache *cache = &device->cache;
@@ -117,21 +127,58 @@ enum xt_status xt_device_check(struct xt_graph *graph, bool afresh, struct xt_de
     if (!device->own_memory)
         return XT_OK;
     if (!cache->folder || afresh)
-        return check(graph, out, err);
-    name_graph(graph, name, sizeof name);
+        return check(graph, checker, out, err);
+    name_check(graph, checker ? checker->what : "", name, sizeof name);
     enum xt_status status = xt_device_about(device, &about, err);
     if (!status)
         status = xt_file_join(&path, cache->folder, name, err);
     if (!status && !says_lately(path, &about, &out->when)) {
-        status = check(graph, out, err);
+        status = check(graph, checker, out, err);
         /* Without the file the next run only repeats the check. */
         struct xt_err own;
-        if (!status && cache->writable)
+        if (!status && out->when && cache->writable)
             xt_file_save(path, about.data, about.length, &own);
     }
     free(path);
     xt_str_clear(&about);
     return status;
+}
+
+/* ---- the host's memory ---- */
+
+/* Of double-precision arrays while an op is compared (selftest.c): of each input the values, the
+ * gradient and its reference, of each output two of each and a reader's gradients; and copies of
+ * one of them on its way to the device. */
+static double op_bytes(const struct xt_op *op)
+{
+    double all = 0;
+    double largest = 0;
+    for (int i = 0; i < op->input_count; i++) {
+        double count = (double)xt_tensor_count(xt_op_in(op, i));
+        all += 3 * count;
+        largest = fmax(largest, count);
+    }
+    for (int i = 0; i < op->output_count; i++) {
+        double count = op->outputs[i] ? (double)xt_tensor_count(op->outputs[i]) : 0;
+        all += (4 + (op->outputs[i] ? op->outputs[i]->readers : 0)) * count;
+        largest = fmax(largest, count);
+    }
+    return (all + 3 * largest) * sizeof(double);
+}
+
+int xt_device_check_batch(const struct xt_graph *graph, double available)
+{
+    const double part = 0.8;
+    const double copies = 8; /* of the parameters */
+    const struct xt_graph_options *o = &graph->options;
+    double fixed = copies * (double)o->params->value_floats * sizeof(float);
+    double most = o->training
+                      ? (double)graph->plan.bytes * sizeof(float) / (double)xt_dtype_size(o->dtype)
+                      : 0;
+    for (int i = 0; i < graph->op_count; i++)
+        most = fmax(most, op_bytes(graph->ops[i]));
+    double fits = o->batch * (part * available - fixed) / most;
+    return fits >= o->batch ? o->batch : fits > 0 ? (int)fits : 0;
 }
 
 /* ---- in a child process ---- */

@@ -22,16 +22,33 @@
 
 /* What checks of a run's graphs found. */
 struct xt_device_verdict {
-    int64_t when;   /* the last one's time, seconds since 1970; 0: none */
-    double seconds; /* that they took; 0: all are cached */
-    int passes;     /* of ops */
+    int64_t when;        /* the last one's time, seconds since 1970; 0: none */
+    double seconds;      /* that they took; 0: all are cached */
+    double step_seconds; /* of them for a whole step; 0: none was compared */
+    int passes;          /* of ops */
+    int batch;           /* of a smaller graph that was checked; 0: the run's own */
 };
 
-/* XT_ERR_DEVICE where the device computes wrong results. Adds to *out. `afresh`: whatever the cache
- * says. The CPU is not checked, since the tests cover its kernels. The graph is built, and its
- * weights are afterwards as before. */
-enum xt_status xt_device_check(struct xt_graph *graph, bool afresh, struct xt_device_verdict *out,
-                               struct xt_err *err);
+/* A check of a graph whose passing is cached. */
+struct xt_device_checker {
+    /* XT_ERR_DEVICE where the device computes wrong results; adds to *out. */
+    enum xt_status (*check)(void *context, struct xt_graph *graph, struct xt_device_verdict *out,
+                            struct xt_err *err);
+    void *context;
+    const char *what; /* what decides the result beside the graph */
+};
+
+/* Compares the ops of a built graph, whose weights are afterwards as before. */
+enum xt_status xt_device_check_ops(struct xt_graph *graph, struct xt_device_verdict *out,
+                                   struct xt_err *err);
+/* Runs the checker (NULL: of the ops), unless a pass is cached. `afresh`: whatever the cache says.
+ * The CPU is not checked, since the tests cover its kernels. */
+enum xt_status xt_device_check(struct xt_graph *graph, const struct xt_device_checker *checker,
+                               bool afresh, struct xt_device_verdict *out, struct xt_err *err);
+
+/* The largest batch, at most the graph's, whose references and whose step on the CPU fit in so much
+ * of the host's memory, by estimate; 0: none. */
+int xt_device_check_batch(const struct xt_graph *graph, double available);
 
 /* Whether a device works: opens what `spec` names and checks it in float32, in a child process,
  * which may crash or hang. Call it before threads start. */

@@ -159,6 +159,11 @@ void xt_trainer_destroy(struct xt_trainer *trainer);
  * only the summary and destroy may be called. */
 enum xt_status xt_trainer_prepare(struct xt_trainer *trainer, struct xt_err *err);
 
+/* Of a prepared trainer: checks the device as --check-device says (xt_network_check_device), and
+ * one whole step on made pictures: its loss and gradients beside the CPU's, its update beside the
+ * host's. `afresh`: whatever the cache says. */
+enum xt_status xt_trainer_check_device(struct xt_trainer *trainer, bool afresh, struct xt_err *err);
+
 /* Memory that a prepared trainer uses, and will use. */
 struct xt_memory_plan xt_trainer_memory_plan(const struct xt_trainer *trainer);
 

@@ -4,25 +4,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-
-enum { LABEL_LENGTH = 7 };
-
-static void fill_labels(struct xt_random_batch *random, const struct xt_network *network)
-{
-    int classes = network->graph->logits->c;
-    int time_steps = network->model->time_steps;
-    /* CTC: with a blank between equal neighbours a label needs up to twice its length. */
-    int length = time_steps == 0                 ? 1
-                 : time_steps / 2 < LABEL_LENGTH ? time_steps / 2
-                                                 : LABEL_LENGTH;
-    int symbols = time_steps ? classes - 1 : classes;
-    for (int n = 0; n < network->batch; n++) {
-        int *label = random->labels + (size_t)n * XT_LABEL_MAX;
-        random->label_lengths[n] = length;
-        for (int i = 0; i < length; i++)
-            label[i] = (int)(xt_rng_at(0, (uint64_t)n + 1, (uint64_t)i) % (unsigned)symbols);
-    }
-}
+#include "train/made_step.h"
 
 enum xt_status xt_random_batch_init(struct xt_random_batch *random, struct xt_trainer *trainer,
                                     struct xt_err *err)
@@ -39,7 +21,7 @@ enum xt_status xt_random_batch_init(struct xt_random_batch *random, struct xt_tr
             xt_mem_calloc(&random->label_lengths, batch, sizeof *random->label_lengths, what, err);
     if (status)
         return status;
-    fill_labels(random, network);
+    xt_made_labels(network, network->batch, random->labels, random->label_lengths);
     for (size_t i = 0; i < upload->bytes; i++)
         upload->pixels[0][i] = (uint8_t)xt_rng_at(0, 0, i);
     random->batch.host = (struct xt_batch){

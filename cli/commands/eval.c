@@ -458,7 +458,8 @@ static enum xt_status evaluate(struct command *command, int index, struct xt_err
         status =
             xt_network_rebuild(command->network, &settings.network, command->network->batch, err);
     if (!status && (index > 0 || run->amp == XT_AMP_INT8))
-        status = xt_network_check_device(command->network, &s->device, false, err);
+        status = xt_network_check_device(command->network, &settings.network, &s->device, NULL,
+                                         false, err);
     if (status)
         return status;
     const struct xt_evaluate_config config = {
@@ -518,7 +519,7 @@ static enum xt_status open_network(struct command *command, struct xt_err *err)
     if (!status)
         status = xt_network_build(network, &settings, batch, false, err);
     if (!status)
-        status = xt_network_check_device(network, &s->device, false, err);
+        status = xt_network_check_device(network, &settings, &s->device, NULL, false, err);
     return status ? status : xt_rank_state_check_initial(s->ranks, &network->params, err);
 }
 

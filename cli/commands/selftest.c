@@ -14,7 +14,9 @@
 #include "device/types.h"
 #include "engine/selftest/selftest.h"
 #include "infer/network/network.h"
+#include "infer/network/network_build.h"
 #include "models/loaded.h"
+#include "train/made_step.h"
 
 enum { BATCH = 2, CLASSES = 10, NETWORKS_MAX = 8 };
 
@@ -277,9 +279,57 @@ static enum xt_status open_device(struct command *command, struct xt_err *err)
     return status;
 }
 
+/* ---- --step ---- */
+
+/* Lines of text, which train/trainer/check_device.c reads. */
+static enum xt_status print_step(const struct xt_made_step *step, struct xt_err *err)
+{
+    struct xt_report *report = xt_report_create();
+    xt_report_add(report, "device", "device", "%s", step->network->device.name);
+    xt_report_add(report, "op_count", NULL, "%d", 0);
+    xt_report_add(report, "wrong", NULL, "%d", 0);
+    xt_report_list(report, "networks");
+    xt_report_line(report, "loss %.9g", step->mean);
+    for (size_t i = 0; i < step->count; i++) {
+        const struct xt_gradient_sums *p = &step->params[i];
+        xt_report_line(report, "gradient %s %.9g %.9g %.9g %.9g %.9g", p->name, p->norm, p->sums[0],
+                       p->sums[1], p->sums[2], p->sums[3]);
+    }
+    return xt_result_put(report, err);
+}
+
+static enum xt_status run_step(const struct xt_options *options, struct xt_err *err)
+{
+    const struct xt_settings *s = &options->values;
+    struct xt_network_settings settings = s->network;
+    struct xt_made_step step = {.network = NULL};
+    struct xt_network *network = NULL;
+    bool has_batch = xt_options_source(options, "batch") >= XT_SOURCE_CONFIG;
+    settings.model = NULL;
+    settings.init = s->step;
+    enum xt_status status = xt_mem_calloc(&network, 1, sizeof *network, "the network", err);
+    if (status)
+        return status;
+    status = xt_network_init(network, &settings, &s->device, has_batch ? settings.batch : BATCH,
+                             true, err);
+    if (!status)
+        status = xt_made_step_init(&step, network, network->graph, err);
+    if (!status)
+        status = xt_made_step_sum(&step, err);
+    if (!status)
+        status = print_step(&step, err);
+    if (step.network)
+        xt_made_step_clear(&step);
+    xt_network_clear(network);
+    free(network);
+    return status;
+}
+
 enum xt_status xt_cmd_selftest(struct xt_options *options, struct xt_err *err)
 {
     const struct xt_settings *s = &options->values;
+    if (s->step)
+        return run_step(options, err);
     struct command command = {.options = options};
     xt_progress_init(&command.progress, s->output.quiet, true);
     enum xt_status status = open_device(&command, err);

@@ -643,8 +643,7 @@ static enum xt_status run(struct xt_options *options, struct xt_trainer *trainer
         .loss = NAN,
     };
     xt_progress_init(&view.progress, s->output.quiet, xt_result_is_json());
-    enum xt_status status =
-        xt_network_check_device(xt_trainer_network(trainer), &s->device, false, err);
+    enum xt_status status = xt_trainer_check_device(trainer, false, err);
     if (!status)
         status = xt_trainer_open_run(trainer, err);
     summary = xt_trainer_summary(trainer);

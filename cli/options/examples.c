@@ -71,7 +71,7 @@ static const struct xt_help_page pages[XT_COMMAND_COUNT] = {
     [XT_COMMAND_DATA_GET] = {{"xtrain data get cifar10 data"}, "json quiet"},
     [XT_COMMAND_DOCTOR] = {{"xtrain doctor", "xtrain doctor --merge a.json b.json"}, ""},
     [XT_COMMAND_SELFTEST] = {{"xtrain selftest --small", "xtrain selftest --xpu --model lprnet"},
-                             "small model amp batch image-size threads xpu json"},
+                             "small model amp batch image-size step threads xpu json"},
     [XT_COMMAND_CACHE] = {{"xtrain cache info", "xtrain cache prune --max-size 500 --max-age 720h"},
                           "kernel-cache-dir max-size max-age sign key json"},
 };

@@ -199,6 +199,8 @@ static const struct {
     {XT_COMMAND_SELFTEST, "amp", "check this type only; all unless given"},
     {XT_COMMAND_SELFTEST, "batch", "images per pass; 2 unless given"},
     {XT_COMMAND_SELFTEST, "classes", CLASSES},
+    {XT_COMMAND_SELFTEST, "bn", "of --step"},
+    {XT_COMMAND_SELFTEST, "freeze-until", "of --step"},
     {XT_COMMAND_SELFTEST, "threads", THREADS},
     {XT_COMMAND_SELFTEST, "image-size", SIZE},
     {XT_COMMAND_SELFTEST, "alphabet", LABELS},

@@ -297,8 +297,8 @@ static const struct xt_option table[] = {
      XT_GROUP_RECIPE, TRAIN | LOADER, REAL(data.mixup, 0, 1000, "0"), .value = "ALPHA",
      .resume = XT_RESUME_SAYS, .by_model = true},
     {"freeze-until", "the layers before this one (layer3, fc) keep their weights and statistics",
-     XT_GROUP_RECIPE, TRAIN | BENCH | WARM, FIELD(text, network.freeze_until), .value = "LAYER",
-     .resume = XT_RESUME_SAYS},
+     XT_GROUP_RECIPE, TRAIN | BENCH | WARM | SELFTEST, FIELD(text, network.freeze_until),
+     .value = "LAYER", .resume = XT_RESUME_SAYS},
     {"head-lr-factor",
      "multiplies the learning rate of the last layer, which starts from random weights",
      XT_GROUP_RECIPE, TRAIN | BENCH | WARM, REAL(recipe.head_lr_factor, 0, 1000, "1"),
@@ -306,7 +306,7 @@ static const struct xt_option table[] = {
     {"bn",
      "batch normalisation: statistics of the batch, or the stored ones, frozen; auto: depends on "
      "the weights",
-     XT_GROUP_RECIPE, TRAIN | BENCH | WARM, CHOICE(network.bn, bn_names, "auto"),
+     XT_GROUP_RECIPE, TRAIN | BENCH | WARM | SELFTEST, CHOICE(network.bn, bn_names, "auto"),
      .resume = XT_RESUME_SAYS},
     {"lprnet-norm",
      "lprnet's global context: mean over the plate (sample), or over the batch as published, where "
@@ -325,9 +325,9 @@ static const struct xt_option table[] = {
      XT_GROUP_MACHINE, TRY | NETWORK | BENCH | INFER | LOADER | SELFTEST | WARM,
      FLAG(device.xpu, "false")},
     {"check-device",
-     "on an XPU, compare every op of this run's network with references in double precision: "
-     "first, "
-     "before the run begins, with a pass cached for a day; every, again at each checkpoint; never",
+     "on an XPU, compare every op of this run's network with references in double precision, and a "
+     "whole training step with the CPU's: first, before the run begins, with a pass cached for a "
+     "day; every, again at each checkpoint; never",
      XT_GROUP_MACHINE, NETWORK, CHOICE(device.check, check_names, "first")},
     {"deterministic",
      "on an XPU, fail where oneDNN cannot promise the same bits in each run; without this option "
@@ -587,6 +587,10 @@ static const struct xt_option table[] = {
      XT_GROUP_RUN, DOCTOR, FLAG(merge, "false"), .not_in_config = true},
     {"small", "check ops only at small shapes, which takes a second on a CPU", XT_GROUP_RUN,
      SELFTEST, FLAG(small_shapes, "false"), .not_in_config = true},
+    {"step",
+     "one training step of these weights on made pictures, without dropout: the loss, and of each "
+     "gradient the norm and sums with random signs, for a comparison of devices",
+     XT_GROUP_RUN, SELFTEST, FIELD(path, step), .value = "FILE", .not_in_config = true},
 
     {"json",
      "results as one JSON object, and nothing else, on standard output, however the command ends "

@@ -100,8 +100,7 @@ static enum xt_status run(struct xt_trainer *trainer, const struct xt_options *o
 {
     enum xt_status status = xt_trainer_prepare(trainer, err);
     if (!status)
-        status = xt_network_check_device(xt_trainer_network(trainer), &options->values.device,
-                                         false, err);
+        status = xt_trainer_check_device(trainer, false, err);
     if (!status)
         status = xt_trainer_open_run(trainer, err);
     if (!status)

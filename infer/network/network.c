@@ -8,8 +8,6 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "data/sources/registry.h"
-#include "device/faults/guard.h"
-#include "infer/device_check.h"
 #include "infer/network/param_files.h"
 #include "models/recognise.h"
 
@@ -214,36 +212,6 @@ struct xt_device_options xt_network_device_options(const struct xt_device_settin
         .for_gpu = settings->for_gpu,
         .driver = settings->driver,
     };
-}
-
-static void note_check(const struct xt_network *network, const struct xt_device_verdict *verdict)
-{
-    if (verdict->passes)
-        xt_log_note("%s computes this network's ops as references in double precision do: %d "
-                    "passes of ops in %.1f s (--check-device)",
-                    network->device.name, verdict->passes, verdict->seconds);
-    else
-        xt_log_detail("the device check of this network is cached: 0 s");
-}
-
-enum xt_status xt_network_check_device(struct xt_network *network,
-                                       const struct xt_device_settings *settings, bool afresh,
-                                       struct xt_err *err)
-{
-    struct xt_device_verdict verdict = {.when = 0};
-    if (settings->check == XT_CHECK_NEVER || !network->device.own_memory)
-        return XT_OK;
-    xt_guard_set_phase(afresh ? "in the device check at a checkpoint" : "in the device check");
-    enum xt_status status = xt_device_check(network->graph, afresh, &verdict, err);
-    if (!status && network->inference != network->graph)
-        status = xt_device_check(network->inference, afresh, &verdict, err);
-    xt_guard_set_phase(NULL);
-    if (status && xt_guard_is_lost())
-        xt_err_prefix(err, "the device was lost while it was checked: %s: ", network->device.name);
-    network->device_checked = status ? 0 : verdict.when;
-    if (!status)
-        note_check(network, &verdict);
-    return status;
 }
 
 /* An ONNX file, which holds a network and its weights; --init accepts it too. */

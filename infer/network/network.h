@@ -96,11 +96,6 @@ enum xt_status xt_network_check_amp(const struct xt_network *network,
 enum xt_status xt_network_open(struct xt_network *network,
                                const struct xt_network_settings *settings,
                                const struct xt_device_settings *device, struct xt_err *err);
-/* By --check-device, checks that the device computes the built graphs correctly (device_check.h);
- * `afresh`: whatever the cache says. */
-enum xt_status xt_network_check_device(struct xt_network *network,
-                                       const struct xt_device_settings *settings, bool afresh,
-                                       struct xt_err *err);
 /* Takes the classes of the images (for plates nothing), unless --classes gives more. */
 enum xt_status xt_network_take_classes(struct xt_network *network,
                                        const struct xt_network_settings *settings,

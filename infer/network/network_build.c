@@ -7,6 +7,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/system/thread.h"
+#include "device/faults/guard.h"
 #include "infer/network/auto_batch.h"
 #include "infer/network/head.h"
 #include "infer/network/network_plan.h"
@@ -300,9 +302,9 @@ enum xt_status xt_network_build(struct xt_network *network,
     return status;
 }
 
-static enum xt_status build_beside(struct xt_network *network,
-                                   const struct xt_network_settings *settings, int batch,
-                                   bool training, struct xt_graph **out, struct xt_err *err)
+enum xt_status xt_network_build_beside(struct xt_network *network,
+                                       const struct xt_network_settings *settings, int batch,
+                                       bool training, struct xt_graph **out, struct xt_err *err)
 {
     struct xt_network_draft draft = {&network->params, batch, training, NULL, NULL};
     enum xt_status status = xt_network_describe(network, settings, &draft, err);
@@ -310,13 +312,6 @@ static enum xt_status build_beside(struct xt_network *network,
     return status ? status
                   : build_within_memory(network, settings, &draft,
                                         &(struct xt_network_draft){.graph = NULL}, err);
-}
-
-enum xt_status xt_network_build_beside(struct xt_network *network,
-                                       const struct xt_network_settings *settings, int batch,
-                                       struct xt_graph **out, struct xt_err *err)
-{
-    return build_beside(network, settings, batch, false, out, err);
 }
 
 enum xt_status xt_network_rebuild(struct xt_network *network,
@@ -330,10 +325,110 @@ enum xt_status xt_network_rebuild(struct xt_network *network,
     xt_graph_destroy(network->graph);
     network->graph = network->inference = NULL;
     network->batch = batch;
-    status = build_beside(network, settings, batch, training, &network->graph, err);
+    status = xt_network_build_beside(network, settings, batch, training, &network->graph, err);
     if (!status)
         network->graph->options.bn_frozen = training && network->bn_frozen;
     network->inference = network->graph;
+    return status;
+}
+
+/* ---- the device check ---- */
+
+struct check {
+    struct xt_network *network;
+    const struct xt_network_settings *settings;
+    const struct xt_device_checker *more;
+};
+
+static enum xt_status check_graph(const struct check *check, struct xt_graph *graph,
+                                  struct xt_device_verdict *out, struct xt_err *err)
+{
+    const struct xt_device_checker *more = graph->options.training ? check->more : NULL;
+    enum xt_status status = xt_device_check_ops(graph, out, err);
+    double start = xt_thread_seconds();
+    if (!status && more)
+        status = more->check(more->context, graph, out, err);
+    if (more)
+        out->step_seconds += xt_thread_seconds() - start;
+    return status;
+}
+
+/* Its graph is destroyed before the run begins. */
+static enum xt_status check_smaller(const struct check *check, const struct xt_graph *graph,
+                                    int batch, struct xt_device_verdict *out, struct xt_err *err)
+{
+    struct xt_graph *smaller = NULL;
+    struct xt_err why = {0};
+    enum xt_status status = batch ? xt_network_build_beside(check->network, check->settings, batch,
+                                                            graph->options.training, &smaller, &why)
+                                  : XT_ERR_MEMORY;
+    if (!status)
+        status = check_graph(check, smaller, out, err);
+    else if (status != XT_ERR_MEMORY)
+        xt_err_set(err, status, "%s", why.text);
+    xt_graph_destroy(smaller);
+    out->batch = batch;
+    if (status != XT_ERR_MEMORY)
+        return status;
+    xt_log_warn("%s is not checked (--check-device): this machine has %.1f GB of memory left, too "
+                "little for the references of --batch %d%s%s",
+                check->network->device.name, (double)xt_thread_memory_available() / 1e9,
+                graph->options.batch, *why.text ? ", and of fewer images: " : "", why.text);
+    out->when = 0;
+    return XT_OK;
+}
+
+static enum xt_status check_within_memory(void *context, struct xt_graph *graph,
+                                          struct xt_device_verdict *out, struct xt_err *err)
+{
+    const struct check *check = context;
+    int processes = check->network->processes > 1 ? check->network->processes : 1;
+    int batch =
+        xt_device_check_batch(graph, (double)xt_thread_memory_available() / (double)processes);
+    return batch == graph->options.batch ? check_graph(check, graph, out, err)
+                                         : check_smaller(check, graph, batch, out, err);
+}
+
+static void note_check(const struct xt_network *network, const struct xt_device_verdict *verdict)
+{
+    char step[64] = "";
+    char batch[96] = "";
+    if (verdict->step_seconds > 0)
+        snprintf(step, sizeof step, ", %.1f of them for a whole step beside the CPU's",
+                 verdict->step_seconds);
+    if (verdict->batch)
+        snprintf(batch, sizeof batch,
+                 "; at batch %d, since there is no memory for references of %d", verdict->batch,
+                 network->batch);
+    if (verdict->passes)
+        xt_log_note("%s computes this network's ops as references in double precision do: %d "
+                    "passes of ops in %.1f s%s (--check-device)%s",
+                    network->device.name, verdict->passes, verdict->seconds, step, batch);
+    else if (verdict->when)
+        xt_log_detail("the device check of this network is cached: 0 s");
+}
+
+enum xt_status xt_network_check_device(struct xt_network *network,
+                                       const struct xt_network_settings *settings,
+                                       const struct xt_device_settings *device,
+                                       const struct xt_device_checker *more, bool afresh,
+                                       struct xt_err *err)
+{
+    struct xt_device_verdict verdict = {.when = 0};
+    struct check check = {network, settings, more};
+    const struct xt_device_checker checker = {check_within_memory, &check, more ? more->what : ""};
+    if (device->check == XT_CHECK_NEVER || !network->device.own_memory)
+        return XT_OK;
+    xt_guard_set_phase(afresh ? "in the device check at a checkpoint" : "in the device check");
+    enum xt_status status = xt_device_check(network->graph, &checker, afresh, &verdict, err);
+    if (!status && verdict.when && network->inference != network->graph)
+        status = xt_device_check(network->inference, &checker, afresh, &verdict, err);
+    xt_guard_set_phase(NULL);
+    if (status && xt_guard_is_lost())
+        xt_err_prefix(err, "the device was lost while it was checked: %s: ", network->device.name);
+    network->device_checked = status ? 0 : verdict.when;
+    if (!status)
+        note_check(network, &verdict);
     return status;
 }
 

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "infer/device_check.h"
 #include "infer/network/network.h"
 #include "infer/settings.h"
 
@@ -15,11 +16,19 @@
 enum xt_status xt_network_build(struct xt_network *network,
                                 const struct xt_network_settings *settings, int batch,
                                 bool training, struct xt_err *err);
-/* Builds an additional graph for inference, over the same parameters; *out is the caller's to
- * destroy, also after a failure, before the network is cleared. */
+/* Builds an additional graph over the same parameters; *out is the caller's to destroy, also after
+ * a failure, before the network is cleared. */
 enum xt_status xt_network_build_beside(struct xt_network *network,
                                        const struct xt_network_settings *settings, int batch,
-                                       struct xt_graph **out, struct xt_err *err);
+                                       bool training, struct xt_graph **out, struct xt_err *err);
+/* By --check-device, checks that the device computes the built graphs correctly (device_check.h),
+ * or graphs of a smaller batch where the host has not the memory for their references. `afresh`:
+ * whatever the cache says. `more`: of the graph for training, after its ops; NULL: nothing. */
+enum xt_status xt_network_check_device(struct xt_network *network,
+                                       const struct xt_network_settings *settings,
+                                       const struct xt_device_settings *device,
+                                       const struct xt_device_checker *more, bool afresh,
+                                       struct xt_err *err);
 /* Replaces the graph by another of the same purpose, over the same parameters and with
  * settings->amp as its type: int8 where the network's ranges are known, float32 until then. On an
  * XPU for inference only. */

@@ -73,10 +73,11 @@ static enum xt_status build_smaller(struct xt_session *session,
         int less = (batch + 3) / 4;
         status = build_smaller(session, settings, less, err);
         if (!status)
-            status = xt_network_build_beside(&session->network, &settings->network, less,
+            status = xt_network_build_beside(&session->network, &settings->network, less, false,
                                              &session->graphs[session->graph_count], err);
         if (!status && settings->device.check != XT_CHECK_NEVER)
-            status = xt_device_check(session->graphs[session->graph_count], false, &verdict, err);
+            status =
+                xt_device_check(session->graphs[session->graph_count], NULL, false, &verdict, err);
         session->graph_count += session->graphs[session->graph_count] != NULL;
     }
     return status;
@@ -99,7 +100,8 @@ enum xt_status xt_session_build(struct xt_session *session,
     if (!status && plan->any_count)
         status = build_smaller(session, settings, network->batch, err);
     if (!status)
-        status = xt_network_check_device(network, &settings->device, false, err);
+        status = xt_network_check_device(network, &settings->network, &settings->device, NULL,
+                                         false, err);
     if (!status)
         status = xt_predictor_create(&session->predictor, network, &settings->answer, err);
     if (!status)

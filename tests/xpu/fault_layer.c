@@ -12,13 +12,15 @@
  *             creation of a context, the build of a program, a launch, a copy never ends
  *   slow      no failure: each launch takes N milliseconds of the host
  *   nothing   a kernel's launch is taken and does nothing; with XT_FAULT_KERNEL=TEXT only of
- *             kernels with that in their names; so also the following, which spoil float32 results:
+ *             kernels with that in their names, with XT_FAULT_BYTES=N only of those with a pointer
+ *             into an allocation of that size; so also the following, which spoil float32 results:
  *   turn      every number with the other sign
  *   hole      a part of 32 is 0
  *   swap      neighbours are exchanged
  *   group     one number in a thousand is 0, as a work-group that writes nothing leaves it
  *   flush     NaN becomes 0
  *   stale     what was launched before with the same pointers does nothing
+ *   deep      a queue that overflows: launches beyond the N-th since the last wait do nothing
  * XT_FAULT_ONCE=FILE: not where there is such a file, which the first failure makes.
  */
 #include "layer.h"
@@ -174,12 +176,37 @@ static void spoil(const struct memory *memory)
     }
 }
 
+/* Since the last wait. */
+static atomic_int waiting;
+
+static bool overflows(void)
+{
+    int before = atomic_fetch_add(&waiting, 1);
+    return wanted_kind && strcmp(wanted_kind, "deep") == 0 && before >= wanted_number;
+}
+
+/* Whether one of its pointers is to an allocation of that size. */
+static bool reaches(cl_kernel handle, size_t bytes)
+{
+    const struct kernel *kernel = kernel_of(handle);
+    bool found = false;
+    for (int i = 0; i < ARGUMENTS_MAX && !found; i++) {
+        size_t size = 0;
+        if (kernel->pointers[i] && alloc_info && last_context)
+            alloc_info(last_context, kernel->pointers[i], CL_MEM_ALLOC_SIZE_INTEL, sizeof size,
+                       &size, NULL);
+        found = size == bytes;
+    }
+    return found;
+}
+
 static bool is_meant(cl_kernel kernel)
 {
     char name[128] = "";
     const char *part = getenv("XT_FAULT_KERNEL");
+    const char *bytes = getenv("XT_FAULT_BYTES");
     real->clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name, name, NULL);
-    return !part || strstr(name, part);
+    return (!part || strstr(name, part)) && (!bytes || reaches(kernel, strtoul(bytes, NULL, 10)));
 }
 
 static void hang_at(const char *kind)
@@ -229,7 +256,8 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
         abort();
     if (wanted_kind && strcmp(wanted_kind, "slow") == 0)
         usleep(1000U * (useconds_t)wanted_number);
-    if (is_meant(kernel) && (fails("nothing") || (fails("stale") && is_repeated(kernel))))
+    if (overflows() ||
+        (is_meant(kernel) && (fails("nothing") || (fails("stale") && is_repeated(kernel)))))
         return real->clEnqueueMarkerWithWaitList(queue, waits, wait, event);
     bool spoils = is_meant(kernel) && (fails("turn") || fails("hole") || fails("swap") ||
                                        fails("group") || fails("flush"));
@@ -251,12 +279,14 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
 static cl_int CL_API_CALL finish(cl_command_queue queue)
 {
     hang_at("hang");
+    atomic_store(&waiting, 0);
     return fails("finish") ? CL_OUT_OF_RESOURCES : real->clFinish(queue);
 }
 
 static cl_int CL_API_CALL wait_for_events(cl_uint count, const cl_event *events)
 {
     hang_at("hang");
+    atomic_store(&waiting, 0);
     return fails("finish") ? CL_OUT_OF_RESOURCES : real->clWaitForEvents(count, events);
 }
 

@@ -41,7 +41,7 @@ static bool checks(struct fixture *f, bool afresh)
 {
     struct xt_err err = {0};
     struct xt_device_verdict verdict = {.when = 0};
-    if (xt_device_check(f->graph, afresh, &verdict, &err))
+    if (xt_device_check(f->graph, NULL, afresh, &verdict, &err))
         fail_msg("%s", err.text);
     assert_true(verdict.when > 0);
     assert_true((verdict.passes > 0) == (verdict.seconds > 0));

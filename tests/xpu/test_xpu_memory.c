@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "base/system/thread.h"
 #include "device/pinned.h"
 #include "support.h"
 #include "infer/network/auto_batch.h"
@@ -159,6 +160,38 @@ static void auto_is_refused_where_the_memory_cannot_be_read(void **state)
     xt_network_clear(&network);
 }
 
+/* The host's memory, in which references of the run's batch have no room. */
+static void a_smaller_graph_is_checked_where_the_host_has_little_memory(void **state)
+{
+    (void)state;
+    struct xt_network network;
+    struct xt_err err = {0};
+    double room = 1e5;
+    open_network(&network, 0, 0);
+    if (xt_network_build(&network, &settings.network, BATCH, true, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(xt_device_check_batch(network.graph, 1e12), BATCH);
+    assert_int_equal(xt_device_check_batch(network.graph, room), 0);
+    while (xt_device_check_batch(network.graph, room) < 1)
+        room *= 1.1;
+    assert_in_range(xt_device_check_batch(network.graph, room), 1, BATCH - 1);
+    /* Not even one: a warning, and no verdict. */
+    network.processes = (int)(100 * (double)xt_thread_memory_available() / room);
+    if (xt_network_check_device(&network, &settings.network, &settings.device, NULL, true, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(network.device_checked, 0);
+    network.processes = 0;
+    /* The smaller graph trains with the network's parameters. */
+    struct xt_device_verdict verdict = {.when = 0};
+    struct xt_graph *smaller = NULL;
+    if (xt_network_build_beside(&network, &settings.network, 1, true, &smaller, &err) ||
+        xt_device_check_ops(smaller, &verdict, &err))
+        fail_msg("%s", err.text);
+    assert_true(verdict.passes > 0);
+    xt_graph_destroy(smaller);
+    xt_network_clear(&network);
+}
+
 /* ---- a network in several allocations ---- */
 
 struct outcome {
@@ -230,6 +263,7 @@ int main(void)
         cmocka_unit_test(auto_keeps_every_tensor_within_one_allocation),
         cmocka_unit_test(a_batch_that_does_not_fit_is_refused_with_one_that_does),
         cmocka_unit_test(auto_is_refused_where_the_memory_cannot_be_read),
+        cmocka_unit_test(a_smaller_graph_is_checked_where_the_host_has_little_memory),
         cmocka_unit_test(a_network_in_small_allocations_gives_the_same_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

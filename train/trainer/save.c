@@ -134,8 +134,7 @@ static enum xt_status check_device(struct xt_trainer *trainer, struct xt_err *er
     struct xt_err why = {0};
     if (trainer->settings->device.check != XT_CHECK_EVERY)
         return XT_OK;
-    enum xt_status status =
-        xt_network_check_device(&trainer->network, &trainer->settings->device, true, &why);
+    enum xt_status status = xt_trainer_check_device(trainer, true, &why);
     if (!status)
         return XT_OK;
     if (trainer->saved_step >= 0)

@@ -1,0 +1,53 @@
+/* One training step's loss and gradients on made pictures, without dropout: what two devices that
+ * have the same weights compare.
+ *
+ * Of each gradient its norm, and sums of its elements with random signs: the root of the mean
+ * square of the sums' differences is, in the mean, the norm of the gradients' difference. Not
+ * thread-safe.
+ */
+#ifndef XT_TRAIN_MADE_STEP_H
+#define XT_TRAIN_MADE_STEP_H
+
+#include "base/err.h"
+#include "infer/network/network.h"
+#include "train/losses/loss.h"
+
+enum { XT_GRADIENT_SUMS = 4 };
+
+struct xt_gradient_sums {
+    const char *name; /* of the parameter; borrowed */
+    double norm;
+    double sums[XT_GRADIENT_SUMS];
+};
+
+struct xt_made_step {
+    struct xt_network *network;
+    struct xt_graph *graph;
+    struct xt_loss *loss;
+    uint8_t *pixels;
+    int *labels, *label_lengths;
+    float *chances;                  /* of the graph's dropouts, by op */
+    struct xt_graph_pass pass;       /* of the graph before */
+    struct xt_graph_watch watch;     /* likewise */
+    float scale;                     /* of the loss, in fp16 */
+    double mean;                     /* the loss */
+    struct xt_gradient_sums *params; /* of those that learn, in their order */
+    size_t count;
+};
+
+/* `graph` is built for training, of the network's parameters. Clear it also after a failure, before
+ * either is cleared: then the graph's pass is as before. */
+enum xt_status xt_made_step_init(struct xt_made_step *step, struct xt_network *network,
+                                 struct xt_graph *graph, struct xt_err *err);
+void xt_made_step_clear(struct xt_made_step *step);
+
+/* Forward, loss and backward; does not wait for the gradients. */
+enum xt_status xt_made_step_run(struct xt_made_step *step, struct xt_err *err);
+/* The same, and the sums; in fp16 with the largest scale whose gradients are finite. The gradients
+ * are in params.grads then, times the scale. */
+enum xt_status xt_made_step_sum(struct xt_made_step *step, struct xt_err *err);
+
+/* Random labels for a network's batch: [batch][XT_LABEL_MAX] and [batch]. */
+void xt_made_labels(const struct xt_network *network, int batch, int *labels, int *lengths);
+
+#endif

@@ -673,16 +673,24 @@ enum xt_status xt_conv_weights(const struct xt_conv_op *conv, const struct xt_gr
         status = stage(conv, graph, weights, err);
     if (!status) {
         const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+        bool finite = true;
         fold_bias(conv, graph->options.params, scale, bias);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) reduction(&& : finite)
         for (size_t o = 0; o < channels; o++) {
+            float *own = weights + o * row;
             for (size_t i = 0; i < row; i++)
-                weights[o * row + i] *= scale[o];
-            if (reads_int8(conv))
-                quantise_weights(weights + o * row, row,
-                                 graph->loops->largest(weights + o * row, row), (float)most,
-                                 in->offset * in->scale, &bias[o], &scales[o]);
+                own[i] *= scale[o];
+            float largest = reads_int8(conv) ? graph->loops->largest(own, row) : 0;
+            finite = finite && !isnan(largest);
+            if (reads_int8(conv) && !isnan(largest))
+                quantise_weights(own, row, largest, (float)most, in->offset * in->scale, &bias[o],
+                                 &scales[o]);
         }
+        if (!finite)
+            status = xt_err_set(err, XT_ERR_DATA,
+                                "%s: its weights, with the batch norm's scale, are not finite: "
+                                "int8 cannot hold them",
+                                conv->op.name);
     }
     free(scale);
     return status;

@@ -360,6 +360,22 @@ static void weights_below_all_steps_are_zeros(void **state)
     net_clear(&net);
 }
 
+static void infinite_weights_are_refused(void **state)
+{
+    (void)state;
+    struct xt_ranges ranges;
+    record(one_conv, &ranges);
+    struct net net = {.fuse = true, .int8 = &ranges};
+    net_open(&net, XT_F32, false);
+    net_build(&net, one_conv(&net));
+    net_find(&net, "conv", "weight")->value[0] = (double)INFINITY;
+    net_put(&net);
+    assert_int_equal(xt_graph_forward(net.graph, &net.err), XT_ERR_DATA);
+    assert_string_equal(net.err.text, "conv: its weights, with the batch norm's scale, are not "
+                                      "finite: int8 cannot hold them");
+    net_clear(&net);
+}
+
 static void one_value_that_is_no_number_is_seen(void **state)
 {
     (void)state;
@@ -441,6 +457,7 @@ int main(void)
         cmocka_unit_test(a_range_that_is_no_number_is_refused),
         cmocka_unit_test(ranges_of_any_size_are_finite),
         cmocka_unit_test(weights_below_all_steps_are_zeros),
+        cmocka_unit_test(infinite_weights_are_refused),
         cmocka_unit_test(one_value_that_is_no_number_is_seen),
         cmocka_unit_test(training_and_unfused_graphs_are_refused),
         cmocka_unit_test(ranges_of_another_network_are_refused),

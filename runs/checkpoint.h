@@ -19,7 +19,7 @@
 #include "runs/run_options.h"
 
 /* The format that is written, and the first that is read. */
-enum { XT_CHECKPOINT_FORMAT = 2, XT_CHECKPOINT_FIRST = 1, XT_CHECKPOINT_ARRAYS = 3 };
+enum { XT_CHECKPOINT_FORMAT = 2, XT_CHECKPOINT_FIRST = 1, XT_CHECKPOINT_ARRAYS = 4 };
 
 struct xt_checkpoint {
     int64_t step;    /* batches trained on */

@@ -169,14 +169,27 @@ static enum xt_status make_stages(struct xt_gradient_reduction *reduction, struc
 
 /* ---- reduction of a bucket ---- */
 
+/* Error feedback: what is rounded off is not lost, but late. */
+static void round_run(const struct xt_gradient_reduction *reduction, const struct run *run,
+                      uint16_t *to)
+{
+    float *residual = reduction->config.residual + (run->data - params_of(reduction)->grads);
+    for (size_t i = 0; i < run->count; i++)
+        run->data[i] += residual[i];
+    reduction->config.graph->loops->convert(XT_BF16, run->data, run->count, to);
+    for (size_t i = 0; i < run->count; i++) {
+        float error = run->data[i] - xt_bf16_to_float(to[i]);
+        residual[i] = error - error == 0 ? error : 0; /* of a gradient that is not finite: none */
+    }
+}
+
 static void pack(const struct xt_gradient_reduction *reduction, struct bucket *bucket)
 {
     size_t at = 0;
     for (size_t i = bucket->first; i < bucket->first + bucket->count && bucket->stage; i++) {
         const struct run *run = &reduction->runs[i];
         if (is_bf16(reduction, bucket))
-            reduction->config.graph->loops->convert(XT_BF16, run->data, run->count,
-                                                    (uint16_t *)bucket->stage + at);
+            round_run(reduction, run, (uint16_t *)bucket->stage + at);
         else
             memcpy((float *)bucket->stage + at, run->data, run->count * sizeof *run->data);
         at += run->count;
@@ -305,6 +318,18 @@ void xt_gradient_reduction_weigh(const struct xt_gradient_reduction *reduction, 
     float weight = (float)xt_gradient_reduction_weight(reduction);
     for (size_t i = 0; i < count; i++)
         grad[i] *= weight;
+}
+
+enum xt_status xt_gradient_residual_level(struct xt_ranks *ranks, float *residual, size_t count,
+                                          struct xt_err *err)
+{
+    struct xt_ranks_sum sum = {NULL, 0};
+    enum xt_status status = xt_ranks_start(ranks, residual, count, XT_MPI_F32, &sum, err);
+    if (!status)
+        status = xt_ranks_finish(ranks, &sum, err);
+    for (size_t i = 0; i < count; i++)
+        residual[i] /= (float)ranks->size;
+    return status;
 }
 
 int xt_gradient_reduction_buckets(const struct xt_gradient_reduction *reduction)

@@ -20,6 +20,9 @@ struct xt_gradient_reduction_config {
     bool sync_bn;
     size_t bucket; /* bytes of gradients; holds at least one op's */
     bool bf16;     /* what is sent is rounded to bf16 */
+    /* With bf16: what rounding took off this rank's gradients, which the next step adds; in their
+     * layout, borrowed. */
+    float *residual;
     bool at_once; /* gradients are complete only at xt_gradient_reduction_finish: sums of batches */
 };
 
@@ -39,6 +42,11 @@ void xt_gradient_reduction_weigh(const struct xt_gradient_reduction *reduction, 
  * buckets. */
 enum xt_status xt_gradient_reduction_finish(struct xt_gradient_reduction *reduction,
                                             struct xt_err *err);
+
+/* Gives each rank the mean of all residuals, so that a checkpoint needs one and any number of ranks
+ * can resume from it. */
+enum xt_status xt_gradient_residual_level(struct xt_ranks *ranks, float *residual, size_t count,
+                                          struct xt_err *err);
 
 int xt_gradient_reduction_buckets(const struct xt_gradient_reduction *reduction);
 /* Bytes that a rank sends of its gradients in a step. */

@@ -20,7 +20,7 @@ struct array {
     bool of_statistics; /* laid out as they are, not as the values */
 };
 
-enum { ARRAYS_MOST = 6 };
+enum { ARRAYS_MOST = 7 };
 
 struct arrays {
     struct array items[ARRAYS_MOST];
@@ -41,6 +41,9 @@ static enum xt_status open_arrays(const struct xt_rank_state *state, struct arra
         if (state->optim->state[i])
             out->items[out->count++] = (struct array){"optimizer's state", state->optim->state[i],
                                                       params->value_floats, false};
+    if (state->residual)
+        out->items[out->count++] =
+            (struct array){"gradients' residual", state->residual, params->value_floats, false};
     if (!state->ema)
         return XT_OK;
     struct xt_params_view view;

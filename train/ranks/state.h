@@ -1,6 +1,6 @@
 /* The state of a run that is replicated on every rank: weights, statistics, their moving average,
- * the optimizer's arrays; and the bad images of each, which rank 0 lists. Collective; a no-op for a
- * single process.
+ * the optimizer's arrays, the gradients' residual; and the bad images of each, which rank 0 lists.
+ * Collective; a no-op for a single process.
  */
 #ifndef XT_TRAIN_RANKS_STATE_H
 #define XT_TRAIN_RANKS_STATE_H
@@ -15,6 +15,7 @@ struct xt_rank_state {
     struct xt_params *params;
     struct xt_optim *optim;
     struct xt_ema *ema; /* NULL: none */
+    float *residual;    /* of the gradients (gradients.h), levelled; NULL: none */
 };
 
 /* Broadcasts rank 0's state. XT_ERR_DEVICE if a rank's CPU or library uses another weight

@@ -188,7 +188,7 @@ static enum xt_status go_on(struct xt_trainer *trainer, struct xt_err *err)
     enum xt_status status =
         xt_ranks_is_first(trainer->settings->ranks) ? load(trainer, &state, err) : XT_OK;
     if (!status)
-        status = xt_train_state_begin_average(trainer, &trainer->resume.from, &state, err);
+        status = xt_train_state_begin_arrays(trainer, &trainer->resume.from, &state, err);
     if (!status)
         status = share_folder(trainer, err);
     if (!status)

@@ -28,7 +28,7 @@ static enum xt_status load_newest(struct xt_trainer *trainer, const struct xt_er
         status = xt_checkpoint_load(&from, &trainer->settings->lister, &trainer->network, arrays,
                                     count, err);
     if (!status)
-        status = xt_train_state_begin_average(trainer, &from, state, err);
+        status = xt_train_state_begin_arrays(trainer, &from, state, err);
     if (!status)
         trainer->optim.step = state->own.optim_step;
     xt_checkpoint_close(&from);

@@ -154,8 +154,12 @@ enum xt_status xt_trainer_save(struct xt_trainer *trainer, struct xt_err *err)
         return status;
     const struct xt_train_state state = xt_train_state_of(trainer);
     struct xt_ranks *ranks = trainer->settings->ranks;
-    const struct xt_rank_state all = {&trainer->network.params, &trainer->optim, trainer->ema};
+    const struct xt_rank_state all = {&trainer->network.params, &trainer->optim, trainer->ema,
+                                      trainer->residual};
     status = xt_trainer_list_bad(trainer, err);
+    if (!status && trainer->residual)
+        status = xt_gradient_residual_level(ranks, trainer->residual,
+                                            trainer->network.params.value_floats, err);
     if (!status && !trainer->xpu_optim)
         status = xt_rank_state_check(ranks, &all, err);
     /* On all ranks, so that with --on-nan rollback they return to the same checkpoint. */

@@ -337,7 +337,7 @@ static enum xt_status open_network(struct xt_trainer *trainer, struct xt_err *er
     trainer->network.training = (struct xt_training_arrays){
         .states = xt_optim_states(settings.recipe.optim, settings.recipe.momentum),
         .averages = settings.recipe.ema > 0,
-        .sums = settings.recipe.accumulate > 1,
+        .sums = (settings.recipe.accumulate > 1) + xt_train_step_has_residual(&settings),
         .slots = xt_feed_slots(&settings.data),
     };
     trainer->network.processes = settings.data.processes;
@@ -433,7 +433,8 @@ static enum xt_status join_ranks(struct xt_trainer *trainer, struct xt_err *err)
         .rows = trainer->rows,
         .sync_bn = s->rank.sync_bn,
         .bucket = (size_t)s->rank.bucket << 20,
-        .bf16 = s->rank.reduce_type == XT_REDUCE_BF16,
+        .bf16 = trainer->residual != NULL,
+        .residual = trainer->residual,
         .at_once = trainer->sum != NULL,
     };
     enum xt_status status = xt_gradient_reduction_create(&trainer->reduction, &config, err);
@@ -550,7 +551,7 @@ struct xt_memory_plan xt_trainer_memory_plan(const struct xt_trainer *trainer)
     const struct xt_memory_use now = {
         .states = xt_optim_states(trainer->optim.kind, trainer->optim.momentum),
         .averages = trainer->ema != NULL,
-        .sums = trainer->sum != NULL,
+        .sums = (trainer->sum != NULL) + (trainer->residual != NULL),
         .slot_bytes = trainer->upload.bytes,
         .slots = trainer->upload.count,
         .pinned = !trainer->upload.pageable,

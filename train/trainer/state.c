@@ -16,6 +16,8 @@ static const struct xt_number_field fields[] = {
     {"loss_scale_fine_steps", offsetof(struct xt_train_numbers, loss_scale_fine), XT_NUMBER_COUNT,
      0, false},
     {"skipped_steps", offsetof(struct xt_train_numbers, skipped), XT_NUMBER_COUNT, 0, false},
+    {"residual_ranks", offsetof(struct xt_train_numbers, residual_ranks), XT_NUMBER_COUNT, 0,
+     false},
     {"patience_since", offsetof(struct xt_train_numbers, patience_since), XT_NUMBER_COUNT, -1,
      false},
     {"patience_accuracy", offsetof(struct xt_train_numbers, patience.accuracy), XT_NUMBER_REAL, 0,
@@ -61,6 +63,7 @@ struct xt_train_state xt_train_state_of(const struct xt_trainer *trainer)
                 .loss_scale = scaler->on ? (double)scaler->scale : 0,
                 .loss_scale_fine = scaler->fine,
                 .skipped = scaler->skipped,
+                .residual_ranks = trainer->residual ? trainer->settings->ranks->size : 0,
                 .patience_since = trainer->patience.begun ? trainer->patience.since : -1,
                 .patience = trainer->patience.last,
                 .spikes = trainer->spikes,
@@ -110,6 +113,7 @@ int xt_train_state_arrays(const struct xt_trainer *trainer,
 }
 
 static const char average_name[] = "ema";
+static const char residual_name[] = "gradient_residual";
 
 static enum xt_status save_with_average(struct xt_trainer *trainer,
                                         const struct xt_train_state *state,
@@ -137,6 +141,9 @@ enum xt_status xt_train_state_save(struct xt_trainer *trainer, const struct xt_t
         .fields = fields, .field_count = FIELDS, .numbers = &state->own};
     struct xt_str shares = {0};
     extra.array_count = xt_train_state_arrays(trainer, extra.arrays);
+    if (trainer->residual)
+        extra.arrays[extra.array_count++] = (struct xt_checkpoint_array){
+            .name = residual_name, .view = {.values = trainer->residual}};
     enum xt_status status = xt_trainer_print_shares(trainer, ",", &shares, err);
     if (shares.length)
         extra.text = (struct xt_file_meta){XT_TRAIN_SHARES_KEY, xt_str_get(&shares)};
@@ -161,9 +168,28 @@ enum xt_status xt_train_state_read(const struct xt_checkpoint_file *from,
     return status;
 }
 
-enum xt_status xt_train_state_begin_average(struct xt_trainer *trainer,
-                                            const struct xt_checkpoint_file *from,
-                                            const struct xt_train_state *state, struct xt_err *err)
+/* The ranks of today have together what those of the checkpoint had. */
+static enum xt_status begin_residual(struct xt_trainer *trainer,
+                                     const struct xt_checkpoint_file *from,
+                                     const struct xt_train_state *state, struct xt_err *err)
+{
+    size_t count = trainer->residual ? trainer->network.params.value_floats : 0;
+    const struct xt_checkpoint_array residual = {.name = residual_name,
+                                                 .view = {.values = trainer->residual}};
+    for (size_t i = 0; i < count; i++)
+        trainer->residual[i] = 0;
+    if (!count || !from->path || !state->own.residual_ranks)
+        return XT_OK;
+    enum xt_status status = xt_checkpoint_load_array(from, &trainer->network, &residual, err);
+    float factor = (float)state->own.residual_ranks / (float)trainer->settings->ranks->size;
+    for (size_t i = 0; i < count; i++)
+        trainer->residual[i] *= factor;
+    return status;
+}
+
+static enum xt_status begin_average(struct xt_trainer *trainer,
+                                    const struct xt_checkpoint_file *from,
+                                    const struct xt_train_state *state, struct xt_err *err)
 {
     struct xt_checkpoint_array average = {.name = average_name};
     struct xt_err own;
@@ -180,11 +206,20 @@ enum xt_status xt_train_state_begin_average(struct xt_trainer *trainer,
     return status ? status : unmapped;
 }
 
+enum xt_status xt_train_state_begin_arrays(struct xt_trainer *trainer,
+                                           const struct xt_checkpoint_file *from,
+                                           const struct xt_train_state *state, struct xt_err *err)
+{
+    enum xt_status status = begin_average(trainer, from, state, err);
+    return status ? status : begin_residual(trainer, from, state, err);
+}
+
 enum xt_status xt_train_state_share(struct xt_trainer *trainer, struct xt_train_state *state,
                                     struct xt_err *err)
 {
     struct xt_ranks *ranks = trainer->settings->ranks;
-    const struct xt_rank_state all = {&trainer->network.params, &trainer->optim, trainer->ema};
+    const struct xt_rank_state all = {&trainer->network.params, &trainer->optim, trainer->ema,
+                                      trainer->residual};
     if (!ranks)
         return XT_OK;
     enum xt_status status = xt_ranks_copy(ranks, state, sizeof *state, 0, "the checkpoint", err);

@@ -21,6 +21,7 @@ struct xt_train_numbers {
     double loss_scale;   /* 0: none */
     int64_t loss_scale_fine;
     int64_t skipped;
+    int64_t residual_ranks; /* the mean of whose residuals the checkpoint has; 0: it has none */
     int64_t patience_since; /* -1: nothing was evaluated yet */
     struct xt_selection_metric patience;
     struct xt_spikes spikes;
@@ -44,10 +45,11 @@ int xt_train_state_arrays(const struct xt_trainer *trainer,
                           struct xt_checkpoint_array out[XT_CHECKPOINT_ARRAYS]);
 enum xt_status xt_train_state_read(const struct xt_checkpoint_file *from,
                                    struct xt_train_state *out, struct xt_err *err);
-/* Restores the moving average from the checkpoint; without one it begins with the weights. */
-enum xt_status xt_train_state_begin_average(struct xt_trainer *trainer,
-                                            const struct xt_checkpoint_file *from,
-                                            const struct xt_train_state *state, struct xt_err *err);
+/* Restores the moving average and the gradients' residual from the checkpoint; without one they
+ * begin with the weights, and 0. */
+enum xt_status xt_train_state_begin_arrays(struct xt_trainer *trainer,
+                                           const struct xt_checkpoint_file *from,
+                                           const struct xt_train_state *state, struct xt_err *err);
 /* Broadcasts what rank 0 has read: *state, weights, their average, the optimizer. */
 enum xt_status xt_train_state_share(struct xt_trainer *trainer, struct xt_train_state *state,
                                     struct xt_err *err);

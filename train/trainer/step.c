@@ -19,6 +19,11 @@ int xt_train_step_batches(const struct xt_train_settings *settings)
     return settings->recipe.accumulate > 1 ? settings->recipe.accumulate : 1;
 }
 
+bool xt_train_step_has_residual(const struct xt_train_settings *settings)
+{
+    return settings->ranks && settings->rank.reduce_type == XT_REDUCE_BF16;
+}
+
 int xt_train_step_images(const struct xt_trainer *trainer)
 {
     return trainer->batch * xt_train_step_batches(trainer->settings);
@@ -39,6 +44,9 @@ enum xt_status xt_train_step_open(struct xt_trainer *trainer, struct xt_err *err
     if (!status && s->recipe.ema > 0)
         status =
             xt_ema_create(&trainer->ema, &network->device, &network->params, s->recipe.ema, err);
+    if (!status && xt_train_step_has_residual(s))
+        status = xt_mem_aligned(&trainer->residual, network->params.value_floats, sizeof(float),
+                                "the gradients' residual", err);
     if (!status && skips(trainer))
         status = xt_mem_aligned(&trainer->parts.stats, network->params.stat_floats, sizeof(float),
                                 "running statistics", err);
@@ -49,8 +57,9 @@ void xt_train_step_close(struct xt_trainer *trainer)
 {
     xt_gradient_sum_destroy(trainer->sum);
     xt_ema_destroy(trainer->ema);
+    free(trainer->residual);
     free(trainer->parts.stats);
-    trainer->parts.stats = NULL;
+    trainer->parts.stats = trainer->residual = NULL;
 }
 
 int64_t xt_train_step_count(const struct xt_trainer *trainer)
@@ -387,6 +396,14 @@ static void undo(struct xt_trainer *trainer)
     trainer->nan_skips++;
 }
 
+/* What is left of gradients with one loss scale belongs to gradients with another. */
+static void scale_residual(struct xt_trainer *trainer, float factor)
+{
+    size_t count = trainer->residual && factor != 1 ? trainer->network.params.value_floats : 0;
+    for (size_t i = 0; i < count; i++)
+        trainer->residual[i] *= factor;
+}
+
 /* A batch's gradient is reported with that batch; this reports the sum. */
 static enum xt_status use_gradients(struct xt_trainer *trainer, struct xt_err *err)
 {
@@ -397,9 +414,13 @@ static enum xt_status use_gradients(struct xt_trainer *trainer, struct xt_err *e
     if (status)
         return status;
     bool finite = !parts->overflows && isfinite(parts->norm);
-    switch (xt_scaler_judge(&trainer->scaler, finite)) {
+    const float scale = trainer->scaler.scale;
+    const float factor = factor_of(trainer);
+    enum xt_scaler_verdict verdict = xt_scaler_judge(&trainer->scaler, finite);
+    scale_residual(trainer, trainer->scaler.scale / scale);
+    switch (verdict) {
     case XT_SCALER_USE:
-        return update(trainer, factor_of(trainer), err);
+        return update(trainer, factor, err);
     case XT_SCALER_SKIP:
         return XT_OK;
     case XT_SCALER_FAIL:

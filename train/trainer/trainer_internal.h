@@ -53,8 +53,9 @@ struct xt_trainer {
     struct xt_rows rows; /* that share, of several ranks */
     struct xt_balance balance;
     struct xt_gradient_reduction *reduction; /* NULL: a single process */
-    struct xt_step_agreement agreement;      /* of the ranks in the last step */
-    size_t bad_judged;                       /* bad images of all ranks, when last judged */
+    float *residual;                    /* of its gradients in bf16 (gradients.h); NULL: none */
+    struct xt_step_agreement agreement; /* of the ranks in the last step */
+    size_t bad_judged;                  /* bad images of all ranks, when last judged */
     struct xt_source *source;
     struct xt_source *val;                        /* NULL: none */
     struct xt_source *negatives, *negatives_held; /* to train with, to measure on; NULL: none */

@@ -14,6 +14,8 @@
 
 /* Data type of an exported network. */
 enum xt_export_type { XT_EXPORT_F32, XT_EXPORT_FP16, XT_EXPORT_INT8 };
+/* The runtime that int8 is laid for. */
+enum xt_export_for { XT_FOR_ANY, XT_FOR_ONNXRUNTIME, XT_FOR_OPENVINO };
 enum xt_warm_for { XT_WARM_TRAIN, XT_WARM_EVAL, XT_WARM_PREDICT };
 enum xt_pack_choice { XT_PACK_SHARDS, XT_PACK_PIXELS };
 enum xt_stdin_kind { XT_STDIN_NONE, XT_STDIN_PATHS, XT_STDIN_IMAGES, XT_STDIN_FRAMES };
@@ -44,6 +46,7 @@ struct xt_service_settings {
 
 struct xt_export_settings {
     enum xt_export_type type;
+    enum xt_export_for runtime;
     int fixed_batch;      /* batch size of the exported model; 0: any */
     bool with_preprocess; /* the model takes bytes */
     const char *check;    /* images to compare it on */

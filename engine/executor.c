@@ -545,7 +545,7 @@ static enum xt_status run(struct xt_graph *graph, struct xt_op *op, bool backwar
         status = (backward ? override->backward : override->forward)(op, graph, err);
     else
         status = run_program(graph, op, backward, err);
-    if (!status && !backward && graph->recording && op->kind->ranged &&
+    if (!status && !backward && graph->recording && xt_ranged_by(op) &&
         xt_op_out(op, 0)->dtype == XT_F32)
         status = record(graph, op, err);
     if (!status && graph->profile)

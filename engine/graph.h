@@ -124,6 +124,14 @@ struct xt_graph_communicator {
     enum xt_status (*learned)(void *context, const struct xt_op *op, struct xt_err *err);
 };
 
+/* What is quantised beside the outputs of convolutions. Only XT_INT8_OWN runs in int8; the others
+ * are for calibration and export. */
+enum xt_int8_layout {
+    XT_INT8_OWN,
+    XT_INT8_SUMS,     /* residuals are added by ops of their own, to int8 */
+    XT_INT8_AVERAGES, /* that, and average pools' outputs */
+};
+
 struct xt_graph_options {
     struct xt_device *device;
     struct xt_params *params; /* empty: the graph's ops define and allocate it */
@@ -135,6 +143,7 @@ struct xt_graph_options {
     /* Fused inference: convolutions run in int8, with these ranges (ranges.h); dtype is that of the
      * other ops. NULL: no int8. Outlives the building. */
     const struct xt_ranges *int8;
+    enum xt_int8_layout int8_layout;
     struct xt_graph_observer observer; /* zeroed: none */
     /* xt_graph_convolutions_alone will be called; inference does not run by slices then. */
     bool lower_bound;

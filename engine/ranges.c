@@ -192,9 +192,10 @@ enum xt_status xt_recording_ranges(const struct xt_recording *recording,
     return XT_OK;
 }
 
-static const struct xt_tensor *ranged_by(const struct xt_op *op)
+const struct xt_tensor *xt_ranged_by(const struct xt_op *op)
 {
-    return op->kind->ranged ? xt_op_out(op, 0) : NULL;
+    const struct xt_tensor *out = xt_op_out(op, 0);
+    return out && out->ranged ? out : NULL;
 }
 
 enum xt_status xt_ranges_print(const struct xt_ranges *ranges, const struct xt_graph *graph,
@@ -202,7 +203,7 @@ enum xt_status xt_ranges_print(const struct xt_ranges *ranges, const struct xt_g
 {
     enum xt_status status = XT_OK;
     for (int i = 0; i < graph->op_count && !status; i++) {
-        const struct xt_tensor *tensor = ranged_by(graph->ops[i]);
+        const struct xt_tensor *tensor = xt_ranged_by(graph->ops[i]);
         if (tensor)
             status = xt_str_printf(out, err, "%.9g %s\n", (double)ranges->limit[tensor->index],
                                    tensor->name);
@@ -226,7 +227,7 @@ enum xt_status xt_ranges_parse(const char *text, const struct xt_graph *graph,
 {
     *out = (struct xt_ranges){.tensors = graph->tensor_count};
     for (int i = 0; i < graph->op_count; i++) {
-        const struct xt_tensor *tensor = ranged_by(graph->ops[i]);
+        const struct xt_tensor *tensor = xt_ranged_by(graph->ops[i]);
         text = tensor ? parse_line(text, tensor, &out->limit[tensor->index]) : text;
         if (!text)
             return xt_err_set(err, XT_ERR_DATA, "they have no range of %s where the network has it",

@@ -26,6 +26,9 @@ struct xt_ranges {
 
 struct xt_recording;
 
+/* The op's output whose range calibration records; NULL: none. */
+const struct xt_tensor *xt_ranged_by(const struct xt_op *op);
+
 enum xt_status xt_recording_create(struct xt_recording **out, struct xt_err *err);
 void xt_recording_destroy(struct xt_recording *recording);
 
@@ -41,8 +44,8 @@ enum xt_status xt_recording_ranges(const struct xt_recording *recording,
                                    const struct xt_graph *graph, struct xt_ranges *out,
                                    struct xt_err *err);
 
-/* Their text in weights' metadata: a line for each convolution of the graph, in its order, with the
- * limit and the tensor's name; and back. XT_ERR_DATA where they are of another network. */
+/* Their text in weights' metadata: a line for each recorded tensor of the graph, in its order, with
+ * the limit and the tensor's name; and back. XT_ERR_DATA where they are of another network. */
 #define XT_RANGES_KEY "int8_ranges"
 enum xt_status xt_ranges_print(const struct xt_ranges *ranges, const struct xt_graph *graph,
                                struct xt_str *out, struct xt_err *err);

@@ -43,6 +43,7 @@ struct xt_tensor {
     float offset; /* 0 except for the image's bytes */
     int index;    /* in the graph */
     bool above_0; /* non-negative after a ReLU: int8 is unsigned */
+    bool ranged;  /* int8 calibration records its range */
     bool wants_grad;
     bool one_reader;  /* its op's backward accepts one gradient: a second reader is an error */
     bool fanned_out;  /* its op's backward accepts any number */

@@ -75,7 +75,7 @@ enum xt_status xt_calibrate_int8(struct xt_network *network,
     struct xt_network_settings int8 = settings->network;
     int8.amp = XT_AMP_INT8;
     enum xt_status status = calibrate(network, settings, spec, out, err);
-    return status ? status : xt_network_rebuild(network, &int8, batch, err);
+    return status || int8.int8_layout ? status : xt_network_rebuild(network, &int8, batch, err);
 }
 
 enum xt_status xt_calibrate_blank(struct xt_network *network,

@@ -20,7 +20,8 @@ struct xt_calibration {
 /* Refuses settings that exclude int8. */
 enum xt_status xt_calibrate_check(const struct xt_network_settings *settings, struct xt_err *err);
 
-/* Calibrates, then builds the int8 graph for `batch`. */
+/* Calibrates, then builds the int8 graph for `batch`; only calibrates where the settings'
+ * layout is not the program's own. */
 enum xt_status xt_calibrate_int8(struct xt_network *network,
                                  const struct xt_infer_settings *settings, const char *spec,
                                  int batch, struct xt_calibration *out, struct xt_err *err);

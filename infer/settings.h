@@ -10,6 +10,7 @@
 #include "base/dtype.h"
 #include "data/alphabet.h"
 #include "device/gpu/capture.h"
+#include "engine/graph.h"
 
 enum xt_bn_mode { XT_BN_AUTO, XT_BN_BATCH, XT_BN_FROZEN };
 enum xt_context_norm { XT_CONTEXT_AUTO, XT_CONTEXT_SAMPLE, XT_CONTEXT_BATCH };
@@ -90,7 +91,8 @@ struct xt_network_settings {
     const char *freeze_until; /* the first layer that learns; NULL: all do */
     int batch;                /* 0: the largest that fits */
     enum xt_amp amp;
-    bool recompute;   /* activations that are cheap to recompute are not stored */
+    bool recompute;                  /* activations that are cheap to recompute are not stored */
+    enum xt_int8_layout int8_layout; /* no option: XT_INT8_OWN but for export */
     bool fuse;        /* inference folds batch norms into the convolutions before them */
     bool lower_bound; /* the convolutions are timed: inference does not run by slices */
     /* told of each XPU kernel that is compiled; may be NULL */

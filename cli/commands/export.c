@@ -26,6 +26,13 @@ static const enum xt_amp amps[] = {
     [XT_EXPORT_INT8] = XT_AMP_INT8,
 };
 
+/* Each is the fastest in its runtime: ONNX Runtime averages float32 faster than int8. */
+static const enum xt_int8_layout layouts[] = {
+    [XT_FOR_ANY] = XT_INT8_OWN,
+    [XT_FOR_ONNXRUNTIME] = XT_INT8_SUMS,
+    [XT_FOR_OPENVINO] = XT_INT8_AVERAGES,
+};
+
 struct command {
     const struct xt_options *options;
     const struct xt_settings *settings;
@@ -52,7 +59,7 @@ static bool is_int8(const struct command *command)
 
 static enum xt_status check_weights(const struct xt_options *options, struct xt_err *err)
 {
-    static const char *const of_onnx[] = {"fixed-batch", "with-preprocess", "check"};
+    static const char *const of_onnx[] = {"fixed-batch", "with-preprocess", "check", "for"};
     const char *path = options->arguments[1];
     for (size_t i = 0; i < sizeof of_onnx / sizeof *of_onnx; i++)
         if (xt_options_source(options, of_onnx[i]) == XT_SOURCE_COMMAND_LINE)
@@ -102,6 +109,15 @@ static enum xt_status check_type(const struct command *command, struct xt_err *e
                           "--amp %s needs the batch norms folded into the convolutions; leave "
                           "--no-fuse out",
                           xt_amp_name(amp));
+    if (amp != XT_AMP_INT8 && s->export.runtime)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--for lays the quantization of int8 for a runtime; with --amp %s leave "
+                          "it out",
+                          xt_amp_name(amp));
+    if (s->export.runtime && !s->answer.calibrate)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--for needs more ranges than weights hold: give --calibrate DIR with "
+                          "images like those to be predicted");
     if (amp != XT_AMP_INT8 && gives_ranges)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--calibrate gives the ranges of int8; with --amp %s "
@@ -158,6 +174,7 @@ static enum xt_status write_graph(struct command *command, const struct xt_netwo
             .logits = draft->logits,
             .batch = s->export.fixed_batch,
             .with_preprocess = s->export.with_preprocess,
+            .for_onnxruntime = s->export.runtime == XT_FOR_ONNXRUNTIME,
             .meta = all,
             .meta_count = meta.count + count,
         };
@@ -173,6 +190,7 @@ static enum xt_status write_model(struct command *command, struct xt_err *err)
     struct xt_network_settings settings = command->settings->network;
     struct xt_network_draft draft = {&command->network.params, 1, false, NULL, NULL};
     settings.amp = amps[command->settings->export.type];
+    settings.int8_layout = layouts[command->settings->export.runtime];
     enum xt_status status = xt_network_describe(&command->network, &settings, &draft, err);
     if (!status && draft.graph->err.status) {
         *err = draft.graph->err;
@@ -195,17 +213,30 @@ static enum xt_status write_weights(struct command *command, struct xt_err *err)
     return status;
 }
 
+static int batch_of(const struct xt_settings *settings)
+{
+    return settings->export.fixed_batch ? settings->export.fixed_batch : BATCH;
+}
+
+static enum xt_status calibrate(struct command *command, enum xt_int8_layout layout,
+                                struct xt_err *err)
+{
+    const struct xt_settings *s = command->settings;
+    struct xt_infer_settings infer = xt_options_infer(s);
+    infer.network.int8_layout = layout;
+    return xt_calibrate_int8(&command->network, &infer, s->answer.calibrate, batch_of(s),
+                             &command->calibration, err);
+}
+
 static enum xt_status build(struct command *command, struct xt_err *err)
 {
     const struct xt_settings *s = command->settings;
-    const struct xt_infer_settings infer = xt_options_infer(s);
     struct xt_network *network = &command->network;
-    int batch = s->export.fixed_batch ? s->export.fixed_batch : BATCH;
     enum xt_status status = xt_network_open(network, &s->network, &s->device, err);
     if (!status)
         status = check_ranges(command, err);
     if (!status)
-        status = xt_network_build(network, &s->network, batch, false, err);
+        status = xt_network_build(network, &s->network, batch_of(s), false, err);
     if (!status && s->export.check)
         status = xt_export_check_open(network, s, &command->source, err);
     if (!status && network->over_batch)
@@ -214,8 +245,7 @@ static enum xt_status build(struct command *command, struct xt_err *err)
             "the others of its batch; --lprnet-norm sample exports one whose answers do "
             "not");
     if (!status && is_int8(command) && s->answer.calibrate)
-        status = xt_calibrate_int8(network, &infer, s->answer.calibrate, batch,
-                                   &command->calibration, err);
+        status = calibrate(command, layouts[s->export.runtime], err);
     return status;
 }
 
@@ -327,6 +357,8 @@ enum xt_status xt_cmd_export(struct xt_options *options, struct xt_err *err)
     if (!status)
         status =
             is_weights(command.path) ? write_weights(&command, err) : write_model(&command, err);
+    if (!status && s->export.check && s->export.runtime != XT_FOR_ANY)
+        status = calibrate(&command, XT_INT8_OWN, err); /* as this program runs int8 */
     if (!status && s->export.check)
         status =
             xt_export_check(&command.network, s, command.source, command.path, &command.check, err);

@@ -62,6 +62,7 @@ static const char *const blank_names[] = {"auto", "first", "last", "none", NULL}
 static const char *const norm_names[] = {"auto", "sample", "batch", NULL};
 static const char *const type_names[] = {"f32", "bf16", "fp16", "int8", NULL};
 static const char *const export_names[] = {"f32", "fp16", "int8", NULL};
+static const char *const runtime_names[] = {"any", "onnxruntime", "openvino", NULL};
 static const char *const purpose_names[] = {"train", "eval", "predict", NULL};
 static const char *const cache_names[] = {"off", "files", "ram", "disk", NULL};
 static const char *const pack_names[] = {"shards", "pixels", NULL};
@@ -544,6 +545,11 @@ static const struct xt_option table[] = {
     {"type", "what the model computes in; int8 needs --calibrate, or weights with ranges",
      XT_GROUP_OUTPUT, EXPORT, CHOICE(export.type, export_names, "f32"), .value = "TYPE",
      .not_in_config = true, .spelt = "amp"},
+    {"for",
+     "int8: the runtime whose kernels the model is laid for; sums and averages are then int8 too, "
+     "which `any` computes in float32 as eval --amp int8 does",
+     XT_GROUP_OUTPUT, EXPORT, CHOICE(export.runtime, runtime_names, "any"), .value = "RUNTIME",
+     .not_in_config = true},
     {"fixed-batch", "the model takes exactly N images at a time; 0: any number", XT_GROUP_OUTPUT,
      EXPORT, INTEGER(export.fixed_batch, 0, 65536, "0"), .value = "N", .not_in_config = true},
     {"with-preprocess",

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/ops/ops.h"
+#include "engine/ranges.h"
 
 enum { PARTS = 2 };
 
@@ -247,7 +248,8 @@ static void find_pools(struct lowering *l, struct group *group)
 static void find_residual(const struct lowering *l, struct group *group)
 {
     const struct xt_node *add = followed_by(l, group->y, XT_NODE_ADD);
-    if (!add || l->lead[add->index] != add->index || l->groups[add->index].norm)
+    if (l->graph->options.int8_layout || !add || l->lead[add->index] != add->index ||
+        l->groups[add->index].norm)
         return; /* no sum, or fused into the other summand's norm */
     const struct xt_value *other = add->inputs[add->inputs[0] == group->y];
     /* Inference adds in place, so the sum must be the summand's last reader. */
@@ -459,6 +461,19 @@ static struct xt_tensor *take_f32(struct lowering *l, const struct xt_value *val
     return xt_graph_cast(l->graph, held->tensor, XT_F32, name);
 }
 
+/* What is computed of `from`, where that is int8 and the graph's layout is `least` or more. */
+static void quantise(const struct lowering *l, struct xt_tensor *tensor,
+                     const struct xt_tensor *from, enum xt_int8_layout least)
+{
+    const struct xt_graph_options *options = &l->graph->options;
+    if (!tensor || options->int8_layout < least ||
+        (options->int8 && !xt_dtype_is_int8(from->dtype)))
+        return;
+    tensor->ranged = true;
+    if (options->int8)
+        xt_ranges_quantise(options->int8, tensor);
+}
+
 /* ---- ops ---- */
 
 static struct xt_norm_params norm_params(const struct lowering *l, const struct xt_node *norm,
@@ -564,6 +579,8 @@ static void lower_norm(struct lowering *l, const struct group *group)
     if (group->max)
         hold(l, group->max->output, out.max);
     if (group->average)
+        quantise(l, out.average, take(l, group->norm->inputs[0]), XT_INT8_AVERAGES);
+    if (group->average)
         hold_average(l, group->average->output, out.average);
     else
         l->held[group->y->index].f32 = out.average;
@@ -582,7 +599,9 @@ static struct xt_norm_outputs lower_part(struct lowering *l, const struct group 
     if (part)
         norm.max = (struct xt_window){0};
     struct xt_tensor *z = xt_graph_conv(l->graph, take(l, group->conv->inputs[0]), &conv);
-    return xt_graph_norm(l->graph, z, &norm);
+    struct xt_norm_outputs out = xt_graph_norm(l->graph, z, &norm);
+    quantise(l, out.average, z, XT_INT8_AVERAGES);
+    return out;
 }
 
 static void lower_split(struct lowering *l, const struct group *group)
@@ -746,6 +765,21 @@ static struct xt_tensor *lower_node(struct lowering *l, const struct xt_node *no
     }
 }
 
+/* An average; a sum of two in int8, after its ReLU. */
+static void quantise_node(const struct lowering *l, const struct xt_node *node,
+                          struct xt_tensor *out)
+{
+    const struct xt_node *add =
+        node->kind == XT_NODE_ACTIVATION && is_relu(node) ? node->inputs[0]->of : node;
+    if (node->kind == XT_NODE_AVG_POOL)
+        quantise(l, out, take(l, node->inputs[0]), XT_INT8_AVERAGES);
+    if (add->kind != XT_NODE_ADD || (add == node && followed_by_relu(l, node->output)))
+        return;
+    const struct xt_tensor *a = take(l, add->inputs[0]);
+    const struct xt_tensor *b = take(l, add->inputs[1]);
+    quantise(l, out, xt_dtype_is_int8(a->dtype) ? b : a, XT_INT8_SUMS);
+}
+
 /* ---- the listing of --dry-run ---- */
 
 static void append(struct xt_op *op, const char *what)
@@ -817,8 +851,12 @@ static void lower_group(struct lowering *l, const struct xt_node *node)
         lower_norm(l, group);
     else if (group->conv)
         lower_conv(l, group);
-    else
-        hold(l, node->output, lower_node(l, node));
+    else {
+        struct xt_tensor *out = lower_node(l, node);
+        if (out)
+            quantise_node(l, node, out);
+        hold(l, node->output, out);
+    }
     if (!xt_graph_fails(l->graph))
         note(l, group, node, first);
 }

@@ -402,7 +402,7 @@ const struct xt_op_kind xt_kind_context = {
 static bool check_tap(struct xt_graph *graph, const struct xt_tensor *tap,
                       const struct xt_tensor *first)
 {
-    if (tap->dtype != XT_F32)
+    if (tap->dtype != XT_F32 && !graph->options.int8_layout)
         return xt_graph_refuse(graph, XT_ERR_RUN,
                                "the context reads %s, which is in %s: taps are "
                                "float32",

@@ -985,7 +985,6 @@ const struct xt_op_kind xt_kind_conv = {
                   .bound = bound,
                   .passes_nan = passes_nan,
                   .grads_pass_nan = true},
-    .ranged = true,
     .destroy = destroy,
 };
 
@@ -1154,6 +1153,7 @@ struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
         return NULL;
     out->above_0 = spec->relu;
     out->one_reader = !spec->relu; /* two gradients are summed before the ReLU's */
+    out->ranged = true;
     conv->op.why_f32 = spec->why_f32;
     if (!spec->why_f32 && reads_int8(conv))
         write_int8(graph, conv);

@@ -35,7 +35,6 @@ struct xt_op_kind {
     const char *what[2]; /* its steps in the placement table, forward and backward; NULL backward:
                             no backward pass */
     struct xt_reference_op_kind reference;
-    bool ranged; /* int8 calibration records its outputs' ranges */
     void (*destroy)(struct xt_op *op);
 };
 

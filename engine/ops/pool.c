@@ -239,7 +239,9 @@ struct xt_tensor *xt_graph_pool(struct xt_graph *graph, struct xt_tensor *in,
     enum xt_dtype dtype = average ? XT_F32 : in->dtype;
     struct xt_tensor *out =
         xt_op_write(&pool->op, graph, name, in->n, window->out_h, window->out_w, in->c, dtype);
-    if (out && !average)
-        out->scale = in->scale;
+    if (!out)
+        return NULL;
+    out->scale = average ? 1 : in->scale;
+    out->above_0 = in->above_0;
     return out;
 }

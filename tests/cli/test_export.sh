@@ -39,6 +39,8 @@ expect 2 'needs WEIGHTS MODEL.onnx|INT8.safetensors' "${export[@]}"
 expect 2 'no more: other.onnx' "${export[@]}" model.onnx other.onnx
 expect 2 'give --calibrate DIR' "${export[@]}" model.onnx --type int8
 expect 2 'with --amp fp16 leave it out' "${export[@]}" model.onnx --type fp16 --calibrate "$images"
+expect 2 'with --amp f32 leave it out' "${export[@]}" model.onnx --for openvino
+expect 2 'needs more ranges than weights hold: give --calibrate' "${export[@]}" model.onnx --type int8 --for openvino
 expect 2 'leave --no-fuse out' "${export[@]}" model.onnx --type fp16 --no-fuse
 expect 2 '--amp takes f32, fp16 or int8' "${export[@]}" model.onnx --type bf16
 expect 1 'there is no folder nowhere' "${export[@]}" nowhere/model.onnx

@@ -33,6 +33,9 @@ export_plates 150 batch.onnx --lprnet-norm batch
 grep -qF 'prediction for an image depends on the others of its batch' <<<"$said" || fail 'no warning of the batch' "$said"
 export_plates 148 fp16.onnx --type fp16
 export_plates 148 int8.onnx --type int8 --with-preprocess --calibrate "$shared/plates/train" --calibrate-images 64
+for runtime in onnxruntime openvino; do
+  export_plates 145 $runtime.onnx --type int8 --calibrate "$shared/plates/train" --calibrate-images 64 --for $runtime
+done
 answers "$weights" "$plates" --model lprnet >plates.txt
 "$python" "$here/tests/cli/onnx_models.py" plates.txt 97 f32.onnx unfused.onnx fp16.onnx int8.onnx || fail 'plates'
 
@@ -129,6 +132,27 @@ answers resnet.safetensors classes >classes.txt
 [ "$(cut -f 3 classes.txt | sort -u | wc -l)" -gt 2 ] || fail 'the made network tells nothing apart' "$(cut -f 3 classes.txt)"
 # Its classes are too similar for int8, whose logits alone are compared.
 "$python" "$here/tests/cli/onnx_models.py" classes.txt 0 f32.onnx int8.onnx || fail 'classes'
+
+# Laid for a runtime: all convolutions but the last are int8 there, ResNet-50's sums too.
+for runtime in onnxruntime openvino; do
+  "$xtrain" export resnet.safetensors resnet_$runtime.onnx --threads 1 --type int8 --calibrate classes --for $runtime --quiet >said
+done
+"$python" - <<'PY' || fail 'the convolutions are not int8'
+import collections, onnx, onnxruntime, openvino
+options = onnxruntime.SessionOptions()
+options.log_severity_level, options.optimized_model_filepath = 3, "optimised.onnx"
+def kinds(path):
+    onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return collections.Counter(node.op_type for node in onnx.load("optimised.onnx").graph.node)
+lprnet, resnet = kinds("onnxruntime.onnx"), kinds("resnet_onnxruntime.onnx")
+assert (lprnet["QLinearConv"], lprnet["Conv"] + lprnet["FusedConv"]) == (17, 1), lprnet
+assert (resnet["QLinearConv"], resnet["QLinearAdd"], resnet["Conv"] + resnet["FusedConv"]) == (53, 16, 1), resnet
+for path, count in (("openvino.onnx", 17), ("resnet_openvino.onnx", 53)):
+    compiled = openvino.compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    ran = [op.get_rt_info() for op in compiled.get_runtime_model().get_ordered_ops()]
+    convs = [info["runtimePrecision"].astype(str) for info in ran if info["layerType"].astype(str) == "Convolution"]
+    assert sum(precision in ("u8", "i8") for precision in convs) >= count, (path, convs)
+PY
 
 # Modules of these names in the current folder are somebody else's: they must not run.
 mkdir planted && cd planted

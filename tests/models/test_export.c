@@ -2,12 +2,16 @@
  * such files in tests/cli/test_export_models.sh. */
 #include <onnx.pb-c.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "support.h"
 #include "base/file.h"
+#include "base/str.h"
 #include "models/onnx/write/export.h"
 #include "engine/executor.h"
+#include "engine/net/fuse.h"
 #include "engine/ops/ops.h"
+#include "engine/ranges.h"
 
 static const struct xt_normalise centred = {{127.5F, 127.5F, 127.5F}, {0.25F, 0.25F, 0.25F}};
 
@@ -167,6 +171,116 @@ static void a_number_that_fp16_does_not_have_is_named(void **state)
     close_bench(&b);
 }
 
+/* A residual block and an average over the image, in int8. */
+static struct xt_tensor *describe_block(struct bench *b, enum xt_int8_layout layout,
+                                        const struct xt_ranges *ranges)
+{
+    struct xt_graph_options options = {.device = &b->device,
+                                       .params = &b->params,
+                                       .batch = 1,
+                                       .fuse = true,
+                                       .dtype = XT_F32,
+                                       .int8 = ranges,
+                                       .int8_layout = layout};
+    struct xt_net *net = xt_net_create(&b->err);
+    struct xt_value *x = xt_net_input(net, 6, 8, 3);
+    struct xt_value *first = NULL;
+    for (int i = 0; i < 3; i++) {
+        char name[8] = "conv0";
+        char norm[8] = "norm0";
+        name[4] = norm[4] = (char)('0' + i);
+        struct xt_value *y = xt_net_conv(
+            net, x, &(struct xt_net_conv){.name = name, .channels = 3, .kernel = {1, 1}});
+        y = xt_net_batch_norm(net, y, &(struct xt_net_norm){.name = norm});
+        x = xt_net_relu(net, i == 2 ? xt_net_add(net, y, first, "sum") : y);
+        first = i ? first : x;
+    }
+    x = xt_net_avg_pool(net, x, &(struct xt_net_pool){.kernel = {6, 8}, .stride = {6, 8}});
+    x = xt_net_conv(net, x, &(struct xt_net_conv){.name = "head", .channels = 5, .kernel = {1, 1}});
+    assert_int_equal(xt_net_finish(net, x, &b->err), XT_OK);
+    assert_int_equal(xt_graph_create(&b->graph, &options, &b->err), XT_OK);
+    struct xt_tensor *logits = xt_net_lower(net, b->graph, &centred);
+    xt_net_destroy(net);
+    if (!logits)
+        fail_msg("%s", b->graph->err.text);
+    return logits;
+}
+
+/* The types of the nodes in order, separated by blanks; dequantisations are skipped. */
+static void list_types(const Onnx__GraphProto *graph, size_t size, char *out)
+{
+    for (size_t i = 0; i < graph->n_node; i++)
+        if (strcmp(graph->node[i]->op_type, "DequantizeLinear"))
+            xt_str_append_to(out, size, "%s%s", *out ? " " : "", graph->node[i]->op_type);
+}
+
+static const Onnx__TensorProto *constant(const Onnx__GraphProto *graph, const char *name)
+{
+    for (size_t i = 0; i < graph->n_initializer; i++)
+        if (!strcmp(graph->initializer[i]->name, name))
+            return graph->initializer[i];
+    fail_msg("no constant %s", name);
+    return NULL;
+}
+
+/* onnxruntime fuses a convolution and a sum whose inputs and output are quantised, all as u8;
+ * OpenVINO the same with s8 where there is a sign, and averages in int8. The program's own layout
+ * adds the residual in float32. */
+static void int8_is_laid_for_the_runtime(void **state)
+{
+    static const struct {
+        enum xt_int8_layout layout;
+        bool for_onnxruntime;
+        const char *types;
+        int type_of_input, zero_of_input;
+    } cases[] = {
+        {XT_INT8_OWN, false,
+         "Sub QuantizeLinear Conv Relu QuantizeLinear Conv Relu QuantizeLinear Conv Add Relu "
+         "QuantizeLinear Max AveragePool "
+         "Conv Flatten",
+         ONNX__TENSOR_PROTO__DATA_TYPE__INT8, 0},
+        {XT_INT8_SUMS, true,
+         "Sub QuantizeLinear Conv Relu QuantizeLinear Conv Relu QuantizeLinear Conv QuantizeLinear "
+         "Add Relu QuantizeLinear "
+         "AveragePool Conv Flatten",
+         ONNX__TENSOR_PROTO__DATA_TYPE__UINT8, 128},
+        {XT_INT8_AVERAGES, false,
+         "Sub QuantizeLinear Conv Relu QuantizeLinear Conv Relu QuantizeLinear Conv QuantizeLinear "
+         "Add Relu QuantizeLinear "
+         "AveragePool QuantizeLinear Conv Flatten",
+         ONNX__TENSOR_PROTO__DATA_TYPE__INT8, 0},
+    };
+    const char *path = support_path(*state, "small.onnx");
+    struct xt_ranges ranges = {.tensors = 1};
+    struct xt_exported exported;
+    struct bench b;
+    make_params(&b);
+    xt_params_clear(&b.params);
+    b.params = (struct xt_params){0};
+    describe_block(&b, XT_INT8_OWN, NULL);
+    assert_int_equal(xt_params_allocate(&b.params, false, &b.err), XT_OK);
+    assert_int_equal(xt_params_initialise(&b.params, &b.device, 1, 0.5F, &b.err), XT_OK);
+    for (int i = 0; i < XT_TENSORS_MAX; i++)
+        ranges.limit[i] = 1;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char types[256] = "";
+        xt_graph_destroy(b.graph);
+        const struct xt_export_options options = {.name = "small",
+                                                  .logits =
+                                                      describe_block(&b, cases[i].layout, &ranges),
+                                                  .for_onnxruntime = cases[i].for_onnxruntime};
+        assert_int_equal(xt_export_onnx(b.graph, &options, path, &exported, &b.err), XT_OK);
+        Onnx__ModelProto *model = read_model(path);
+        list_types(model->graph, sizeof types, types);
+        assert_string_equal(types, cases[i].types);
+        const Onnx__TensorProto *zero = constant(model->graph, "input/zero");
+        assert_int_equal(zero->data_type, cases[i].type_of_input);
+        assert_int_equal(zero->raw_data.data[0], cases[i].zero_of_input);
+        onnx__model_proto__free_unpacked(model, NULL);
+    }
+    close_bench(&b);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, support_make_folder, support_remove_folder)
 
 int main(void)
@@ -176,6 +290,7 @@ int main(void)
         TEST(preparation_and_batch_are_in_the_graph_where_asked_for),
         TEST(an_op_without_a_counterpart_is_refused_by_name),
         TEST(a_number_that_fp16_does_not_have_is_named),
+        TEST(int8_is_laid_for_the_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,6 +79,7 @@ enum xt_status xt_export_onnx(const struct xt_graph *graph, const struct xt_expo
         exporter->graph = graph;
         exporter->batch = options->batch;
         exporter->with_preprocess = options->with_preprocess;
+        exporter->for_onnxruntime = options->for_onnxruntime;
         for (int i = 0; i < graph->op_count && !xt_onnx_fails(exporter->onnx); i++)
             write_op(exporter, graph->ops[i]);
         if (!xt_onnx_fails(exporter->onnx))

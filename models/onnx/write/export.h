@@ -16,8 +16,10 @@
 struct xt_export_options {
     const char *name; /* of the network */
     const struct xt_tensor *logits;
-    int batch;                       /* 0: any */
-    bool with_preprocess;            /* the model takes bytes and normalises them */
+    int batch;            /* 0: any */
+    bool with_preprocess; /* the model takes bytes and normalises them */
+    bool for_onnxruntime; /* int8: all activations are u8, with a zero point where they have a sign
+                           */
     const struct xt_file_meta *meta; /* metadata_props */
     size_t meta_count;
 };

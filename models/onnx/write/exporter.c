@@ -39,18 +39,21 @@ const char *xt_export_in(struct xt_exporter *exporter, const struct xt_tensor *t
     return cast(exporter, name, value, exporter->values[tensor->index].dtype, dtype);
 }
 
-/* Quantises by the tensor's scale with zero point 0, and dequantises. */
+/* Quantises by the tensor's scale, and dequantises. */
 static const char *quantise(struct xt_exporter *exporter, const struct xt_tensor *tensor,
                             const char *value)
 {
     struct xt_onnx *onnx = exporter->onnx;
     char name[96];
-    void *zero = NULL;
+    uint8_t *zero = NULL;
+    bool shifted = exporter->for_onnxruntime && tensor->dtype == XT_S8;
     snprintf(name, sizeof name, "%s/scale", tensor->name);
     const char *scale = xt_onnx_number(onnx, name, tensor->scale);
     snprintf(name, sizeof name, "%s/zero", tensor->name);
-    const char *zero_point =
-        xt_onnx_constant(onnx, name, &(struct xt_onnx_shape){.dtype = tensor->dtype}, &zero);
+    const char *zero_point = xt_onnx_constant(
+        onnx, name, &(struct xt_onnx_shape){.dtype = shifted ? XT_U8 : tensor->dtype}, &zero);
+    if (zero && shifted)
+        *zero = 128;
     snprintf(name, sizeof name, "%s/QuantizeLinear", tensor->name);
     const char *held = xt_onnx_add(
         onnx, name,

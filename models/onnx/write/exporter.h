@@ -16,6 +16,7 @@ struct xt_exporter {
     struct xt_onnx *onnx;
     int64_t batch;        /* 0: any */
     bool with_preprocess; /* the model takes bytes */
+    bool for_onnxruntime; /* int8 activations are u8, with a zero point where they have a sign */
     struct {
         const char *name;
         enum xt_dtype dtype;

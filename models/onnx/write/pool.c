@@ -6,6 +6,11 @@
 #include "base/mem.h"
 #include "models/onnx/write/exporter.h"
 
+static bool is_copy(const struct xt_window *w)
+{
+    return w->kernel_h == 1 && w->kernel_w == 1 && w->stride_h == 1 && w->stride_w == 1;
+}
+
 const char *xt_export_pool(struct xt_exporter *exporter, const struct xt_op *op, const char *value,
                            const struct xt_window *window, bool average)
 {
@@ -14,8 +19,7 @@ const char *xt_export_pool(struct xt_exporter *exporter, const struct xt_op *op,
     const struct xt_tensor *in = xt_op_in(op, 0);
     struct xt_window_ends ends = xt_window_ends(window, in->h, in->w);
     const int64_t pads[] = {window->pad_h, window->pad_w, ends.h, ends.w};
-    bool is_copy = kernel[0] == 1 && kernel[1] == 1 && strides[0] == 1 && strides[1] == 1;
-    if (is_copy)
+    if (is_copy(window))
         return value;
     /* Padding is not counted in either, ONNX's default. */
     return xt_export_node(
@@ -35,7 +39,8 @@ void xt_export_pool_op(struct xt_exporter *exporter, const struct xt_op *op)
     const char *in = xt_export_in(exporter, xt_op_in(op, 0), dtype);
     /* The mean of int8 values is not an int8 value. OpenVINO would compute it in int8, rounding
      * down; this op, an identity that it leaves in float32, prevents that. */
-    if (pool->average && xt_dtype_is_int8(xt_op_in(op, 0)->dtype))
+    if (pool->average && xt_dtype_is_int8(xt_op_in(op, 0)->dtype) && out->dtype == XT_F32 &&
+        !is_copy(&pool->window) && !exporter->for_onnxruntime)
         in = xt_export_with_number(exporter, op, "Max", in, dtype, -FLT_MAX);
     xt_export_out(exporter, out, xt_export_pool(exporter, op, in, &pool->window, pool->average),
                   dtype);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Training on the double that computes: 20 steps of LPRNet follow the CPU's losses (float32, the same seed; without dropout,
-# whose masks are the device's own); the golden numbers of both networks, XTRAIN_TEST_ALL=1: LPRNet's in bf16; a warm start
-# compiles nothing. Run through double.sh.
+# whose masks are the device's own); LPRNet's golden numbers, XTRAIN_TEST_ALL=1: ResNet-50's, and LPRNet's in bf16; a warm
+# start compiles nothing. Run through double.sh.
 . tests/xpu/common.sh
 needs_double
 export XT_LAYER_LOG=$work/log
@@ -48,7 +48,7 @@ grep -q 'on-nan skip is for the CPU' "$work/said" || fail 'an XPU refuses --on-n
 
 golden=${XTRAIN_SHARED:-../shared}/golden
 if [ -d "$golden" ]; then
-  for of in 'f32' ${XTRAIN_TEST_ALL:+'bf16 --model lprnet'}; do
+  for of in 'f32 --model lprnet' ${XTRAIN_TEST_ALL:+'f32 --model resnet50' 'bf16 --model lprnet'}; do
     # shellcheck disable=SC2086 # a type and options
     "$build/tests/golden" --device xpu --amp $of "$golden" >"$work/said" 2>&1 ||
       fail "golden numbers in $of"

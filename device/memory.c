@@ -229,7 +229,9 @@ void xt_device_memory_destroy(struct xt_device_memory *memory)
         return;
     bool mapped = memory->host && !memory->backing && needs_transfer(memory->device);
     bool pinned = mapped && memory->place == XT_ON_HOST;
-    if (mapped && !pinned)
+    if (mapped && !pinned && xt_pinned_is_there())
+        free(memory->host);
+    else if (mapped && !pinned)
         xt_dnnl.memory_unmap_data(memory->memory, memory->host);
     if (memory->memory)
         xt_dnnl.memory_destroy(memory->memory);
@@ -250,56 +252,6 @@ void xt_device_memory_destroy(struct xt_device_memory *memory)
 static bool is_reachable(const struct xt_device_memory *memory)
 {
     return memory->place == XT_ON_HOST || !needs_transfer(memory->device);
-}
-
-enum xt_status xt_device_memory_map(struct xt_device_memory *memory, enum xt_cause cause,
-                                    void **data, struct xt_err *err)
-{
-    struct xt_device *device = memory->device;
-    enum xt_status status =
-        xt_dnnl_check(xt_dnnl.stream_wait(device->stream), "the work before a mapping", err);
-    if (!status && !is_reachable(memory)) {
-        status = xt_dnnl_check(xt_dnnl.memory_map_data(memory->memory, &memory->host),
-                               "the mapping of device memory", err);
-        if (!status)
-            count_down(device, cause, memory->bytes);
-    }
-    *data = memory->host;
-    return status;
-}
-
-enum xt_status xt_device_memory_unmap(struct xt_device_memory *memory, enum xt_cause cause,
-                                      struct xt_err *err)
-{
-    if (is_reachable(memory) || !memory->host)
-        return XT_OK;
-    void *mapped = memory->host;
-    memory->host = NULL;
-    count_up(memory->device, cause, memory->bytes);
-    return xt_dnnl_check(xt_dnnl.memory_unmap_data(memory->memory, mapped),
-                         "the end of a mapping of device memory", err);
-}
-
-enum xt_status xt_device_memory_write(struct xt_device_memory *memory, const void *from,
-                                      size_t bytes, enum xt_cause cause, struct xt_err *err)
-{
-    void *data = NULL;
-    enum xt_status status = xt_device_memory_map(memory, cause, &data, err);
-    if (status)
-        return status;
-    memcpy(data, from, bytes);
-    return xt_device_memory_unmap(memory, cause, err);
-}
-
-enum xt_status xt_device_memory_read(struct xt_device_memory *memory, void *to, size_t bytes,
-                                     enum xt_cause cause, struct xt_err *err)
-{
-    void *data = NULL;
-    enum xt_status status = xt_device_memory_map(memory, cause, &data, err);
-    if (status)
-        return status;
-    memcpy(to, data, bytes);
-    return xt_device_memory_unmap(memory, cause, err);
 }
 
 /* --- transfers
@@ -355,4 +307,135 @@ enum xt_status xt_transfer_run(const struct xt_transfer *transfer, dnnl_stream_t
     return xt_dnnl_check(
         xt_dnnl.primitive_execute(transfer->primitive, stream ? stream : device->stream, 2, args),
         "a transfer", err);
+}
+
+/* ---- whole contents, one way ---- */
+
+/* The host's side of a copy is pinned memory of at most this size. */
+enum { STAGING_MOST = 32 << 20 };
+
+/* A view of pinned host memory. */
+static enum xt_status view_host(struct xt_device *device, void *address, size_t bytes,
+                                struct xt_device_memory *out, struct xt_err *err)
+{
+    enum xt_status status = xt_device_memory_view(device, address, bytes, out, err);
+    out->place = XT_ON_HOST;
+    return status;
+}
+
+/* `bytes` of the device's memory at `there`, through `staging`. */
+static enum xt_status copy_piece(struct xt_device_memory *staging, uint8_t *there, uint8_t *here,
+                                 size_t bytes, bool up, enum xt_cause cause, struct xt_err *err)
+{
+    struct xt_device *device = staging->device;
+    struct xt_device_memory inside = {0};
+    struct xt_device_memory outside = {0};
+    struct xt_transfer transfer = {0};
+    if (up)
+        memcpy(staging->host, here, bytes);
+    enum xt_status status = xt_device_memory_view(device, there, bytes, &inside, err);
+    if (!status)
+        status = view_host(device, staging->host, bytes, &outside, err);
+    if (!status)
+        status = xt_transfer_create(device, up ? &outside : &inside, up ? &inside : &outside, cause,
+                                    &transfer, err);
+    if (!status)
+        status = xt_transfer_run(&transfer, NULL, err);
+    if (!status)
+        status = xt_dnnl_check(xt_dnnl.stream_wait(device->stream), "a copy", err);
+    if (!status && !up)
+        memcpy(here, staging->host, bytes);
+    xt_transfer_destroy(&transfer);
+    xt_device_memory_destroy(&inside);
+    xt_device_memory_destroy(&outside);
+    return status;
+}
+
+static enum xt_status copy_pieces(struct xt_device_memory *memory, uint8_t *here, size_t bytes,
+                                  bool up, enum xt_cause cause, struct xt_err *err)
+{
+    struct xt_device_memory staging;
+    void *there = NULL;
+    size_t most = bytes < STAGING_MOST ? bytes : STAGING_MOST;
+    enum xt_status status =
+        xt_dnnl_check(xt_dnnl.memory_get_data_handle(memory->memory, &there), "a copy", err);
+    if (!status)
+        status = xt_device_memory_create_bytes(memory->device, most, XT_ON_HOST,
+                                               "the pinned memory of a copy", &staging, err);
+    if (status)
+        return status;
+    for (size_t at = 0; at < bytes && !status; at += most)
+        status = copy_piece(&staging, (uint8_t *)there + at, here + at,
+                            bytes - at < most ? bytes - at : most, up, cause, err);
+    xt_device_memory_destroy(&staging);
+    return status;
+}
+
+enum xt_status xt_device_memory_map(struct xt_device_memory *memory, enum xt_cause cause,
+                                    void **data, struct xt_err *err)
+{
+    struct xt_device *device = memory->device;
+    enum xt_status status =
+        xt_dnnl_check(xt_dnnl.stream_wait(device->stream), "the work before a mapping", err);
+    if (!status && !is_reachable(memory) && xt_pinned_is_there()) {
+        status = xt_mem_aligned(&memory->host, memory->bytes, 1, "a copy of device memory", err);
+        if (!status)
+            status = copy_pieces(memory, memory->host, memory->bytes, false, cause, err);
+    } else if (!status && !is_reachable(memory)) {
+        status = xt_dnnl_check(xt_dnnl.memory_map_data(memory->memory, &memory->host),
+                               "the mapping of device memory", err);
+        if (!status)
+            count_down(device, cause, memory->bytes);
+    }
+    *data = memory->host;
+    return status;
+}
+
+enum xt_status xt_device_memory_unmap(struct xt_device_memory *memory, bool changed,
+                                      enum xt_cause cause, struct xt_err *err)
+{
+    if (is_reachable(memory) || !memory->host)
+        return XT_OK;
+    void *mapped = memory->host;
+    memory->host = NULL;
+    if (xt_pinned_is_there()) {
+        enum xt_status status =
+            changed ? copy_pieces(memory, mapped, memory->bytes, true, cause, err) : XT_OK;
+        free(mapped);
+        return status;
+    }
+    count_up(memory->device, cause, memory->bytes);
+    return xt_dnnl_check(xt_dnnl.memory_unmap_data(memory->memory, mapped),
+                         "the end of a mapping of device memory", err);
+}
+
+/* oneDNN's mapping, where the runtime has no pinned memory of the host's own, copies both ways. */
+static enum xt_status copy(struct xt_device_memory *memory, uint8_t *here, size_t bytes, bool up,
+                           enum xt_cause cause, struct xt_err *err)
+{
+    void *data = NULL;
+    if (!is_reachable(memory) && xt_pinned_is_there())
+        return copy_pieces(memory, here, bytes, up, cause, err);
+    enum xt_status status = xt_device_memory_map(memory, cause, &data, err);
+    if (status)
+        return status;
+    memcpy(up ? data : here, up ? here : data, bytes);
+    return xt_device_memory_unmap(memory, up, cause, err);
+}
+
+enum xt_status xt_device_memory_write(struct xt_device_memory *memory, const void *from,
+                                      size_t bytes, enum xt_cause cause, struct xt_err *err)
+{
+    /* It is only read. */
+    union {
+        const void *in;
+        uint8_t *out;
+    } handle = {.in = from};
+    return copy(memory, handle.out, bytes, true, cause, err);
+}
+
+enum xt_status xt_device_memory_read(struct xt_device_memory *memory, void *to, size_t bytes,
+                                     enum xt_cause cause, struct xt_err *err)
+{
+    return copy(memory, to, bytes, false, cause, err);
 }

@@ -80,13 +80,13 @@ enum xt_status xt_device_memory_view(struct xt_device *device, void *address, si
 void xt_device_memory_destroy(struct xt_device_memory *memory);
 
 /* Makes the contents accessible at *data until unmap, which writes changes back. On an XPU's own
- * memory both copy all of it: down with map, up with unmap. */
+ * memory map copies all of it down, and unmap up if it has changed. */
 enum xt_status xt_device_memory_map(struct xt_device_memory *memory, enum xt_cause cause,
                                     void **data, struct xt_err *err);
-enum xt_status xt_device_memory_unmap(struct xt_device_memory *memory, enum xt_cause cause,
-                                      struct xt_err *err);
+enum xt_status xt_device_memory_unmap(struct xt_device_memory *memory, bool changed,
+                                      enum xt_cause cause, struct xt_err *err);
 
-/* Map, copy, unmap: not for use in every step. `bytes` is at most the memory's. */
+/* Copies its first `bytes` bytes, in that direction alone, and waits: not for use in every step. */
 enum xt_status xt_device_memory_write(struct xt_device_memory *memory, const void *from,
                                       size_t bytes, enum xt_cause cause, struct xt_err *err);
 enum xt_status xt_device_memory_read(struct xt_device_memory *memory, void *to, size_t bytes,

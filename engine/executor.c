@@ -507,22 +507,33 @@ static enum xt_status refresh(struct xt_graph *graph, struct xt_err *err)
     return XT_OK;
 }
 
+/* Reads `bytes` of a buffer to the host, or writes them. */
+static enum xt_status copy_buffer(struct xt_graph *graph, const struct xt_buffer *buffer,
+                                  void *host, size_t bytes, bool write, struct xt_err *err)
+{
+    struct xt_device_memory view;
+    enum xt_status status =
+        xt_device_memory_view(graph->options.device, buffer->data, buffer->bytes, &view, err);
+    if (!status)
+        status = write ? xt_device_memory_write(&view, host, bytes, XT_CAUSE_OTHER, err)
+                       : xt_device_memory_read(&view, host, bytes, XT_CAUSE_OTHER, err);
+    xt_device_memory_destroy(&view);
+    return status;
+}
+
 /* Records the output for int8's ranges. */
 static enum xt_status record(struct xt_graph *graph, const struct xt_op *op, struct xt_err *err)
 {
     const struct xt_tensor *out = xt_op_out(op, 0);
-    struct xt_device_memory view;
     void *values = NULL;
-    enum xt_status status = xt_device_memory_view(graph->options.device, out->value->data,
-                                                  xt_tensor_bytes(out), &view, err);
+    size_t bytes = xt_tensor_bytes(out);
+    enum xt_status status = xt_mem_aligned(&values, bytes, 1, out->name, err);
     if (!status)
-        status = xt_device_memory_map(&view, XT_CAUSE_OTHER, &values, err);
-    if (status)
-        return status;
-    status = xt_recording_see(graph->recording, graph, out, values, err);
-    enum xt_status unmapped = xt_device_memory_unmap(&view, XT_CAUSE_OTHER, err);
-    xt_device_memory_destroy(&view);
-    return status ? status : unmapped;
+        status = copy_buffer(graph, out->value, values, bytes, false, err);
+    if (!status)
+        status = xt_recording_see(graph->recording, graph, out, values, err);
+    free(values);
+    return status;
 }
 
 static enum xt_status run_program(struct xt_graph *graph, struct xt_op *op, bool backward,
@@ -680,46 +691,40 @@ enum xt_status xt_graph_run_op(struct xt_graph *graph, int index, bool backward,
     return status ? status : wait(graph, err);
 }
 
-static enum xt_status open_buffer(struct xt_graph *graph, const struct xt_buffer *buffer,
-                                  enum xt_dtype dtype, size_t count, struct xt_device_memory *out,
-                                  void **data, struct xt_err *err)
+/* Numbers of the buffer's type, on the host. */
+static enum xt_status take_numbers(const struct xt_buffer *buffer, enum xt_dtype dtype,
+                                   size_t count, void **out, struct xt_err *err)
 {
-    if (count * xt_dtype_size(dtype) > buffer->bytes)
+    size_t bytes = count * xt_dtype_size(dtype);
+    if (bytes > buffer->bytes)
         return xt_err_set(err, XT_ERR_RUN, "%s holds %zu bytes, not %zu numbers", buffer->tensor,
                           buffer->bytes, count);
-    enum xt_status status =
-        xt_device_memory_view(graph->options.device, buffer->data, buffer->bytes, out, err);
-    return status ? status : xt_device_memory_map(out, XT_CAUSE_OTHER, data, err);
-}
-
-static enum xt_status close_buffer(struct xt_device_memory *memory, struct xt_err *err)
-{
-    enum xt_status status = xt_device_memory_unmap(memory, XT_CAUSE_OTHER, err);
-    xt_device_memory_destroy(memory);
-    return status;
+    return xt_mem_aligned(out, bytes, 1, buffer->tensor, err);
 }
 
 enum xt_status xt_graph_write(struct xt_graph *graph, const struct xt_buffer *buffer,
                               enum xt_dtype dtype, const float *from, size_t count,
                               struct xt_err *err)
 {
-    struct xt_device_memory memory;
     void *data = NULL;
-    enum xt_status status = open_buffer(graph, buffer, dtype, count, &memory, &data, err);
+    enum xt_status status = take_numbers(buffer, dtype, count, &data, err);
     if (status)
         return status;
     xt_number_from_float(dtype, from, count, data);
-    return close_buffer(&memory, err);
+    status = copy_buffer(graph, buffer, data, count * xt_dtype_size(dtype), true, err);
+    free(data);
+    return status;
 }
 
 enum xt_status xt_graph_read_back(struct xt_graph *graph, const struct xt_buffer *buffer,
                                   enum xt_dtype dtype, float *to, size_t count, struct xt_err *err)
 {
-    struct xt_device_memory memory;
     void *data = NULL;
-    enum xt_status status = open_buffer(graph, buffer, dtype, count, &memory, &data, err);
-    if (status)
-        return status;
-    xt_number_to_float(dtype, data, count, to);
-    return close_buffer(&memory, err);
+    enum xt_status status = take_numbers(buffer, dtype, count, &data, err);
+    if (!status)
+        status = copy_buffer(graph, buffer, data, count * xt_dtype_size(dtype), false, err);
+    if (!status)
+        xt_number_to_float(dtype, data, count, to);
+    free(data);
+    return status;
 }

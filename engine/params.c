@@ -146,12 +146,12 @@ static enum xt_status place_array(struct xt_device *device, float *host, size_t 
 /* Padding between parameters and the gradients of frozen ones are never written, but are summed. */
 static enum xt_status clear_array(struct xt_device_memory *memory, struct xt_err *err)
 {
-    void *data = NULL;
-    enum xt_status status = xt_device_memory_map(memory, XT_CAUSE_WEIGHTS, &data, err);
-    if (status)
-        return status;
-    memset(data, 0, memory->bytes);
-    return xt_device_memory_unmap(memory, XT_CAUSE_WEIGHTS, err);
+    void *zeros = NULL;
+    enum xt_status status = xt_mem_calloc(&zeros, memory->bytes, 1, "zeros", err);
+    if (!status)
+        status = xt_device_memory_write(memory, zeros, memory->bytes, XT_CAUSE_WEIGHTS, err);
+    free(zeros);
+    return status;
 }
 
 enum xt_status xt_params_place(struct xt_params *params, struct xt_device *device, bool gradients,

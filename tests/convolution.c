@@ -43,7 +43,7 @@ static enum xt_status fill(struct xt_device_memory *memory, unsigned salt, struc
         return status;
     for (size_t i = 0; i < memory->bytes / sizeof(float); i++)
         ((float *)data)[i] = value_at(i, salt);
-    return xt_device_memory_unmap(memory, XT_CAUSE_OTHER, err);
+    return xt_device_memory_unmap(memory, true, XT_CAUSE_OTHER, err);
 }
 
 static enum xt_status compare(struct xt_device_memory *memory, double *error, struct xt_err *err)
@@ -61,7 +61,7 @@ static enum xt_status compare(struct xt_device_memory *memory, double *error, st
         off = isnan(difference) ? INFINITY : fmax(off, difference);
     }
     *error = off / largest;
-    return xt_device_memory_unmap(memory, XT_CAUSE_OTHER, err);
+    return xt_device_memory_unmap(memory, false, XT_CAUSE_OTHER, err);
 }
 
 /* Source, weights, bias, result. */

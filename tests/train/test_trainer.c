@@ -624,7 +624,7 @@ static void the_average_follows_the_weights(void **state)
                         1e-6 * (1 + fabs(expected[k][i])));
         free(expected[k]);
     }
-    assert_int_equal(xt_ema_unmap(trainer.ema, &err), XT_OK);
+    assert_int_equal(xt_ema_unmap(trainer.ema, false, &err), XT_OK);
     xt_trainer_clear(&trainer);
 }
 

@@ -144,10 +144,23 @@ static void what_is_written_to_device_memory_is_read_back_and_counted(void **sta
     assert_int_equal(
         xt_device_memory_write(&memory, numbers, sizeof numbers, XT_CAUSE_WEIGHTS, NULL), 0);
     assert_int_equal(device.traffic.up[XT_CAUSE_WEIGHTS], sizeof numbers);
-    assert_int_equal(device.traffic.down[XT_CAUSE_WEIGHTS], sizeof numbers);
+    assert_int_equal(device.traffic.down[XT_CAUSE_WEIGHTS], 0);
     assert_int_equal(xt_device_memory_read(&memory, back, sizeof back, XT_CAUSE_LOGITS, NULL), 0);
     assert_memory_equal(back, numbers, sizeof back);
     assert_int_equal(device.traffic.down[XT_CAUSE_LOGITS], sizeof numbers);
+    assert_int_equal(device.traffic.up[XT_CAUSE_LOGITS], 0);
+    void *mapped = NULL;
+    assert_int_equal(xt_device_memory_map(&memory, XT_CAUSE_OTHER, &mapped, NULL), 0);
+    assert_memory_equal(mapped, numbers, sizeof numbers);
+    assert_int_equal(xt_device_memory_unmap(&memory, false, XT_CAUSE_OTHER, NULL), 0);
+    assert_int_equal(device.traffic.up[XT_CAUSE_OTHER], 0);
+    /* A part of it: the rest stays. */
+    numbers[0] = -1;
+    assert_int_equal(
+        xt_device_memory_write(&memory, numbers, sizeof *numbers, XT_CAUSE_WEIGHTS, NULL), 0);
+    assert_int_equal(device.traffic.up[XT_CAUSE_WEIGHTS], sizeof numbers + sizeof *numbers);
+    assert_int_equal(xt_device_memory_read(&memory, back, sizeof back, XT_CAUSE_LOGITS, NULL), 0);
+    assert_memory_equal(back, numbers, sizeof back);
     xt_device_memory_destroy(&memory);
     xt_dnnl.memory_desc_destroy(md);
     xt_device_close(&device);

@@ -161,7 +161,7 @@ static enum xt_status exchange(struct part *part, struct xt_err *err)
         weights[i] = average[i];
         average[i] = weight;
     }
-    return xt_device_memory_unmap(&part->average, XT_CAUSE_WEIGHTS, err);
+    return xt_device_memory_unmap(&part->average, true, XT_CAUSE_WEIGHTS, err);
 }
 
 enum xt_status xt_ema_exchange(struct xt_ema *ema, struct xt_err *err)
@@ -183,11 +183,11 @@ enum xt_status xt_ema_map(struct xt_ema *ema, struct xt_params_view *view, struc
     return status;
 }
 
-enum xt_status xt_ema_unmap(struct xt_ema *ema, struct xt_err *err)
+enum xt_status xt_ema_unmap(struct xt_ema *ema, bool changed, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
     for (int i = 0; i < PARTS && !status; i++)
-        status = xt_device_memory_unmap(&ema->parts[i].average, XT_CAUSE_WEIGHTS, err);
+        status = xt_device_memory_unmap(&ema->parts[i].average, changed, XT_CAUSE_WEIGHTS, err);
     return status;
 }
 

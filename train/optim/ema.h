@@ -8,6 +8,7 @@
 #ifndef XT_TRAIN_OPTIM_EMA_H
 #define XT_TRAIN_OPTIM_EMA_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/params.h"
@@ -27,9 +28,9 @@ enum xt_status xt_ema_update(struct xt_ema *ema, struct xt_err *err);
 enum xt_status xt_ema_exchange(struct xt_ema *ema, struct xt_err *err);
 
 /* Maps the average to the host, in the layout of the parameters' arrays; unmapping writes changes
- * to the device. */
+ * to the device, if there are any. */
 enum xt_status xt_ema_map(struct xt_ema *ema, struct xt_params_view *view, struct xt_err *err);
-enum xt_status xt_ema_unmap(struct xt_ema *ema, struct xt_err *err);
+enum xt_status xt_ema_unmap(struct xt_ema *ema, bool changed, struct xt_err *err);
 
 /* Updates of the average so far. */
 int64_t xt_ema_updates(const struct xt_ema *ema);

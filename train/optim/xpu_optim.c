@@ -131,7 +131,7 @@ static enum xt_status create_memories(struct xt_xpu_optim *own, struct xt_err *e
     for (size_t i = 0; !status && i < chunks(own); i++)
         ((float *)data)[i] = 1;
     if (!status)
-        status = xt_device_memory_unmap(&own->ones, XT_CAUSE_SCALARS, err);
+        status = xt_device_memory_unmap(&own->ones, true, XT_CAUSE_SCALARS, err);
     const float verdict[VERDICTS] = {[FACTOR] = 1, [FINE] = 1, [MOST] = FLT_MAX};
     for (size_t i = 0; i < VERDICTS; i++)
         own->verdict_at[i] = i;

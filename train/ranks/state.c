@@ -61,7 +61,8 @@ static enum xt_status close_arrays(const struct xt_rank_state *state, enum xt_st
                                    struct xt_err *err)
 {
     struct xt_err own;
-    enum xt_status closed = state->ema ? xt_ema_unmap(state->ema, status ? &own : err) : XT_OK;
+    enum xt_status closed =
+        state->ema ? xt_ema_unmap(state->ema, true, status ? &own : err) : XT_OK;
     return status ? status : closed;
 }
 

@@ -130,7 +130,7 @@ static enum xt_status save_with_average(struct xt_trainer *trainer,
     status = xt_checkpoint_save(&state->run, extra, &trainer->settings->lister, &trainer->network,
                                 trainer->folder.path, trainer->settings->record.keep, err);
     enum xt_status unmapped =
-        trainer->ema ? xt_ema_unmap(trainer->ema, status ? &own : err) : XT_OK;
+        trainer->ema ? xt_ema_unmap(trainer->ema, false, status ? &own : err) : XT_OK;
     return status ? status : unmapped;
 }
 
@@ -201,7 +201,7 @@ static enum xt_status begin_average(struct xt_trainer *trainer,
     if (status)
         return status;
     status = xt_checkpoint_load_array(from, &trainer->network, &average, err);
-    enum xt_status unmapped = xt_ema_unmap(trainer->ema, status ? &own : err);
+    enum xt_status unmapped = xt_ema_unmap(trainer->ema, true, status ? &own : err);
     xt_ema_set_updates(trainer->ema, state->own.ema_updates);
     return status ? status : unmapped;
 }

@@ -59,6 +59,8 @@ struct xt_device {
     bool watched;      /* its end ends the watchdog */
     bool chose_opencl; /* by ONEAPI_DEVICE_SELECTOR, for its kernels */
     struct xt_traffic traffic;
+    _Atomic size_t memory_used; /* bytes of its memory that were allocated here */
+    size_t memory_most;         /* that may be; 0: no limit (xt_device_limit_memory) */
     /* Creates memories on oneDNN's OpenCL runtime, if the device has unified shared memory. */
     xt_dnnl_opencl_memory *opencl_memory;
 };

@@ -123,6 +123,30 @@ enum xt_status xt_device_refuse_piece(const struct xt_device *device, const char
                       (double)xt_device_allocation_most(device) / 1e9);
 }
 
+void xt_device_limit_memory(struct xt_device *device, double free)
+{
+    device->memory_most = atomic_load(&device->memory_used) + (size_t)free;
+}
+
+/* In the device's memory, beside the host's part. */
+static enum xt_status allocate(struct xt_device *device, const_dnnl_memory_desc_t md, size_t bytes,
+                               const char *what, dnnl_memory_t *out, struct xt_err *err)
+{
+    size_t used = atomic_fetch_add(&device->memory_used, bytes);
+    enum xt_status status =
+        device->memory_most && used + bytes > device->memory_most
+            ? xt_err_set(
+                  err, XT_ERR_MEMORY,
+                  "%s: %.2f GB, beside the %.2f GB of %s that this process has already, are "
+                  "more than the %.2f GB that were free for it; a smaller --batch needs less",
+                  what, (double)bytes / 1e9, (double)used / 1e9, device->name,
+                  (double)device->memory_most / 1e9)
+            : xt_memory_create(device, md, DNNL_MEMORY_ALLOCATE, what, out, err);
+    if (status)
+        atomic_fetch_sub(&device->memory_used, bytes);
+    return status;
+}
+
 /* Pinned host memory on an XPU, as a memory of the engine. If the runtime cannot allocate it alone
  * it is a device memory that stays mapped. */
 static enum xt_status create_shared(struct xt_device *device, const_dnnl_memory_desc_t md,
@@ -133,7 +157,7 @@ static enum xt_status create_shared(struct xt_device *device, const_dnnl_memory_
     out->host = xt_pinned_alloc(device, out->bytes ? out->bytes : 1);
     if (out->host)
         return xt_memory_create(device, md, out->host, what, &out->memory, err);
-    status = xt_memory_create(device, md, DNNL_MEMORY_ALLOCATE, what, &out->backing, err);
+    status = allocate(device, md, out->bytes, what, &out->backing, err);
     /* The host part is allocated here, and the runtime does not report why that failed. */
     if (!status && xt_dnnl.memory_map_data(out->backing, &out->host) != dnnl_success) {
         out->host = NULL;
@@ -178,7 +202,7 @@ enum xt_status xt_device_memory_create(struct xt_device *device, const_dnnl_memo
     else if (place == XT_ON_HOST)
         status = create_shared(device, md, what, out, err);
     else
-        status = xt_memory_create(device, md, DNNL_MEMORY_ALLOCATE, what, &out->memory, err);
+        status = allocate(device, md, out->bytes, what, &out->memory, err);
     if (status)
         xt_device_memory_destroy(out);
     return status;
@@ -227,6 +251,9 @@ void xt_device_memory_destroy(struct xt_device_memory *memory)
 {
     if (!memory->device)
         return;
+    bool inside = memory->backing || (memory->memory && memory->place == XT_ON_DEVICE);
+    if (needs_transfer(memory->device) && inside && !memory->borrowed)
+        atomic_fetch_sub(&memory->device->memory_used, memory->bytes);
     bool mapped = memory->host && !memory->backing && needs_transfer(memory->device);
     bool pinned = mapped && memory->place == XT_ON_HOST;
     if (mapped && !pinned && xt_pinned_is_there())

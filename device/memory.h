@@ -65,6 +65,10 @@ size_t xt_device_allocation_most(const struct xt_device *device);
 enum xt_status xt_device_refuse_piece(const struct xt_device *device, const char *what,
                                       size_t bytes, struct xt_err *err);
 
+/* Allocations beyond `free` bytes from now on are XT_ERR_MEMORY: kernel drivers (xe, i915) move
+ * memory to the host's instead of refusing, or lose the device. */
+void xt_device_limit_memory(struct xt_device *device, double free);
+
 /* Memory for `md`, contents undefined. `what` names it in errors ("batch slot 2"). Too little
  * device memory is XT_ERR_MEMORY. */
 enum xt_status xt_device_memory_create(struct xt_device *device, const_dnnl_memory_desc_t md,

@@ -583,18 +583,18 @@ static enum xt_status check_pass(const struct xt_graph *graph, struct xt_err *er
     return XT_OK;
 }
 
-/* Updates the running statistics and transfers the logits to the host. */
+/* Transfers the logits to the host, and then updates the running statistics: the device does that
+ * while the host computes the loss. */
 static enum xt_status after_forward(struct xt_graph *graph, struct xt_err *err)
 {
-    enum xt_status status = XT_OK;
-    if (graph->moves_statistics) {
-        status = xt_program_run(&graph->statistics, XT_FORWARD, err);
-        graph->options.params->device.is_newer = graph->options.device->own_memory;
-    }
-    if (!status)
-        status = xt_program_run(&graph->transfer, XT_FORWARD, err);
+    enum xt_status status = xt_program_run(&graph->transfer, XT_FORWARD, err);
     xt_traffic_add(graph->options.device, XT_CAUSE_LOGITS, false, graph->host_logits.bytes);
-    return status ? status : wait(graph, err);
+    if (!status)
+        status = wait(graph, err);
+    if (status || !graph->moves_statistics)
+        return status;
+    graph->options.params->device.is_newer = graph->options.device->own_memory;
+    return xt_program_run(&graph->statistics, XT_FORWARD, err);
 }
 
 enum xt_status xt_graph_forward(struct xt_graph *graph, struct xt_err *err)

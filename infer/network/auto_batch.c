@@ -76,10 +76,12 @@ static void describe_side(const struct xt_network *network, const struct xt_memo
     if (*side->why && side->own > 0)
         xt_str_append_to(text, size,
                          ", all but the %.2f GB of this process counted as free (other processes' "
-                         "use is not readable: %s)",
+                         "use is not readable: %s), of which a fifth stays for those",
                          side->own / 1e9, side->why);
     else if (*side->why)
-        xt_str_append_to(text, size, ", all counted as free (its use is not readable: %s)",
+        xt_str_append_to(text, size,
+                         ", all counted as free (its use is not readable: %s), of which a fifth "
+                         "stays for others",
                          side->why);
     else
         xt_str_append_to(text, size, " that are free");
@@ -128,7 +130,7 @@ enum xt_status xt_auto_batch_take(struct xt_network *network,
     if (!*batch)
         return xt_err_set(
             err, XT_ERR_MEMORY,
-            "--batch auto: not even one image fits: it would take %s, a tenth of which stays free",
+            "--batch auto: not even one image fits: it would take %s, of which a part stays free",
             memory);
     note(network, &plan, remark, images, *batch);
     return XT_OK;

@@ -208,10 +208,11 @@ bool xt_memory_plan_fits(const struct xt_memory_plan *plan)
 bool xt_memory_plan_fits_well(const struct xt_memory_plan *plan)
 {
     const double part = 0.9;
+    const double device_part = *plan->device.why ? 0.8 : part;
     double device = xt_memory_need(&plan->device);
     double host = xt_memory_need(&plan->host) + (plan->shared ? device : 0);
     return side_fits(&plan->host, host, part * plan->host.available) &&
-           side_fits(&plan->device, device, part * plan->device.available);
+           side_fits(&plan->device, device, device_part * plan->device.available);
 }
 
 static const struct xt_buffer *largest_below(const struct xt_graph *graph, size_t bytes)

@@ -77,7 +77,7 @@ double xt_memory_need(const struct xt_memory_side *side);
 /* Whether it fits at all; true where that is unknown. */
 bool xt_memory_plan_fits(const struct xt_memory_plan *plan);
 /* Whether it leaves a tenth of what is available now for what is not planned: kernels, the runtime,
- * other processes. */
+ * other processes; a fifth of an XPU where the use of these is unknown. */
 bool xt_memory_plan_fits_well(const struct xt_memory_plan *plan);
 
 /* XT_ERR_MEMORY for a plan that does not fit: what it needs, what there is, the largest tensors,

@@ -80,6 +80,8 @@ static enum xt_status build_within_memory(struct xt_network *network,
         return refuse(network, settings, draft, NULL, err);
     if (!status && !xt_memory_plan_fits(&plan))
         return refuse(network, settings, draft, &plan, err);
+    if (!status && network->device.own_memory && plan.device.limit > 0)
+        xt_device_limit_memory(&network->device, plan.device.free);
     if (!status)
         status = xt_graph_build(draft->graph, draft->logits, err);
     if (!status && evaluation->graph)

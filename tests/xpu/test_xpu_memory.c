@@ -69,8 +69,9 @@ static void auto_takes_the_largest_batch_that_fits(void **state)
     assert_int_equal(batch % 32, 0);
     struct xt_memory_plan fits = plan_of(&network, batch);
     struct xt_memory_plan next = plan_of(&network, batch + 32);
-    assert_true(fits.device.all <= 0.9 * 2e9);
-    assert_true(next.device.all > 0.9 * 2e9);
+    /* A fifth stays for others, whose use cannot be read here. */
+    assert_true(fits.device.all <= 0.8 * 2e9);
+    assert_true(next.device.all > 0.8 * 2e9);
     /* A graph for evaluation, and what stands behind pinned slots, are counted: with SYCL nothing
      * does. */
     double behind = fits.device.parts[XT_MEMORY_PINNED];
@@ -157,6 +158,31 @@ static void auto_is_refused_where_the_memory_cannot_be_read(void **state)
     assert_int_equal(xt_auto_batch_take(&network, &settings.network, true, 100, "", &batch, &err),
                      XT_ERR_USAGE);
     support_assert_error(&err, XT_ERR_USAGE, " has cannot be read; give --batch N");
+    xt_network_clear(&network);
+}
+
+/* A driver would evict, not refuse. */
+static void no_more_is_allocated_than_was_free(void **state)
+{
+    (void)state;
+    struct xt_network network;
+    struct xt_device_memory some, more;
+    struct xt_err err = {0};
+    open_network(&network, 0, 0);
+    xt_device_limit_memory(&network.device, 1e6);
+    for (int round = 0; round < 3; round++) {
+        assert_int_equal(xt_device_memory_create_bytes(&network.device, 600000, XT_ON_DEVICE,
+                                                       "some", &some, &err),
+                         XT_OK);
+        assert_int_equal(xt_device_memory_create_bytes(&network.device, 600000, XT_ON_DEVICE,
+                                                       "more", &more, &err),
+                         XT_ERR_MEMORY);
+        support_assert_error(&err, XT_ERR_MEMORY, "that were free for it; a smaller --batch");
+        xt_device_memory_destroy(&some);
+    }
+    assert_int_equal(network.device.memory_used, 0);
+    assert_int_equal(xt_network_build(&network, &settings.network, BATCH, true, &err), XT_OK);
+    assert_true(network.device.memory_used > 1000000);
     xt_network_clear(&network);
 }
 
@@ -263,6 +289,7 @@ int main(void)
         cmocka_unit_test(auto_keeps_every_tensor_within_one_allocation),
         cmocka_unit_test(a_batch_that_does_not_fit_is_refused_with_one_that_does),
         cmocka_unit_test(auto_is_refused_where_the_memory_cannot_be_read),
+        cmocka_unit_test(no_more_is_allocated_than_was_free),
         cmocka_unit_test(a_smaller_graph_is_checked_where_the_host_has_little_memory),
         cmocka_unit_test(a_network_in_small_allocations_gives_the_same_numbers),
     };

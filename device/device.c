@@ -78,25 +78,20 @@ const char *xt_device_cpu_isa_limit(const char *a, const char *b)
     return "AVX2";
 }
 
+bool xt_device_cpu_may(unsigned isa)
+{
+    return !xt_dnnl.get_effective_cpu_isa ||
+           ((unsigned)xt_dnnl.get_effective_cpu_isa() & isa) == isa;
+}
+
 bool xt_device_cpu_has_bf16(void)
 {
-    unsigned isa = (unsigned)xt_dnnl.get_effective_cpu_isa();
-    return (isa & (unsigned)dnnl_cpu_isa_avx512_core_bf16) ==
-           (unsigned)dnnl_cpu_isa_avx512_core_bf16;
+    return xt_device_cpu_may(dnnl_cpu_isa_avx512_core_bf16);
 }
 
 bool xt_device_cpu_has_fp16(void)
 {
-    unsigned isa = (unsigned)xt_dnnl.get_effective_cpu_isa();
-    return (isa & (unsigned)dnnl_cpu_isa_avx512_core_fp16) ==
-           (unsigned)dnnl_cpu_isa_avx512_core_fp16;
-}
-
-bool xt_device_cpu_has_avx512(void)
-{
-    unsigned isa = (unsigned)xt_dnnl.get_effective_cpu_isa();
-    unsigned avx512 = (unsigned)dnnl_cpu_isa_avx512_core;
-    return (isa & avx512) == avx512;
+    return xt_device_cpu_may(dnnl_cpu_isa_avx512_core_fp16);
 }
 
 bool xt_device_cpu_has_tiles(void)

@@ -76,8 +76,9 @@ const char *xt_device_cpu_isa_limit(const char *a, const char *b);
 bool xt_device_cpu_has_bf16(void);
 /* Whether it has fp16 arithmetic (AVX512_FP16), needed by oneDNN for inference in fp16. */
 bool xt_device_cpu_has_fp16(void);
-/* Whether it has AVX-512 of the generation that oneDNN's kernels need. */
-bool xt_device_cpu_has_avx512(void);
+/* Whether the CPU has these instructions (dnnl_cpu_isa_...) and ONEDNN_MAX_CPU_ISA allows them;
+ * true while oneDNN is not loaded. */
+bool xt_device_cpu_may(unsigned isa);
 /* Whether it multiplies matrix tiles of bf16 (AMX), and this process may use them; requests the
  * permission from the kernel, for all threads. */
 bool xt_device_cpu_has_tiles(void);

@@ -38,6 +38,8 @@ struct xt_override {
     /* Declares the use of buffers, and what runs (own_name); it replaces the description unless it
      * calls it. NULL: the program is described, and runs where a function below is NULL. */
     void (*prepare)(struct xt_op *op, struct xt_graph *graph);
+    /* After the kind's own `refresh`; NULL: nothing. */
+    enum xt_status (*refresh)(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
     enum xt_status (*forward)(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
     enum xt_status (*backward)(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
     /* Whether the op's outputs can be recomputed bit for bit before its backward pass from values

@@ -480,6 +480,8 @@ static enum xt_status wait(const struct xt_graph *graph, struct xt_err *err)
 static enum xt_status refresh_op(struct xt_graph *graph, struct xt_op *op, struct xt_err *err)
 {
     enum xt_status status = op->kind->refresh ? op->kind->refresh(op, graph, err) : XT_OK;
+    if (!status && op->override && op->override->refresh)
+        status = op->override->refresh(op, graph, err);
     if (!status)
         status = xt_program_run(&op->program, XT_BEFORE, err);
     return status || !graph->staging_floats ? status : wait(graph, err);

@@ -28,7 +28,7 @@ static xt_weight_grad_loop *loop_for(const struct xt_conv_op *conv, const struct
         return NULL;
     if (in->dtype == XT_BF16 && xt_device_cpu_has_tiles())
         return graph->loops->weight_grad;
-    if (in->dtype == XT_F32 && weights <= F32_WEIGHTS_MOST && xt_device_cpu_has_avx512())
+    if (in->dtype == XT_F32 && weights <= F32_WEIGHTS_MOST)
         return graph->loops->weight_grad_f32;
     return NULL;
 }
@@ -298,6 +298,13 @@ static enum xt_status depthwise_backward(const struct xt_op *op, const struct xt
     return xt_cpu_depthwise_end(depthwise, op, graph, err);
 }
 
+enum xt_status xt_cpu_conv_refresh(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
+{
+    const struct xt_cpu_winograd *winograd = winograd_of(op);
+    return winograd && !graph->options.training ? xt_cpu_winograd_fold(winograd, op, graph, err)
+                                                : XT_OK;
+}
+
 enum xt_status xt_cpu_conv_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     const struct xt_cpu_winograd *winograd = winograd_of(op);
@@ -357,7 +364,9 @@ static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, boo
         return xt_cpu_depthwise_begin(depthwise_of(op), op, backward, err);
     if (backward)
         return place_job(op, graph, err);
-    return winograd ? xt_cpu_winograd_bring_weights(winograd, op, graph, false, err) : XT_OK;
+    return winograd && graph->options.training
+               ? xt_cpu_winograd_bring_weights(winograd, op, graph, false, err)
+               : XT_OK;
 }
 
 /* Sums the workers' weight gradients; the program then only changes the format. */

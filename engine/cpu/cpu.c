@@ -8,6 +8,7 @@ static const struct xt_override overrides[] = {
      .by_slices = &xt_cpu_input_by_slices},
     {.kind = &xt_kind_conv,
      .prepare = xt_cpu_conv_prepare,
+     .refresh = xt_cpu_conv_refresh,
      .forward = xt_cpu_conv_forward,
      .backward = xt_cpu_conv_backward,
      .by_slices = &xt_cpu_conv_by_slices},

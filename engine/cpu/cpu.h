@@ -9,6 +9,7 @@ void xt_cpu_input_prepare(struct xt_op *op, struct xt_graph *graph);
 enum xt_status xt_cpu_input_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 
 void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph);
+enum xt_status xt_cpu_conv_refresh(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 enum xt_status xt_cpu_conv_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 
@@ -31,7 +32,10 @@ enum xt_status xt_cpu_winograd_forward(const struct xt_cpu_winograd *winograd,
 enum xt_status xt_cpu_winograd_backward(const struct xt_cpu_winograd *winograd,
                                         const struct xt_op *op, const struct xt_graph *graph,
                                         struct xt_err *err);
-/* Transforms the weights for a pass. */
+/* Inference: transforms the weights with the norm folded into them, which are staged. */
+enum xt_status xt_cpu_winograd_fold(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
+                                    const struct xt_graph *graph, struct xt_err *err);
+/* Training: transforms the weights for a pass. */
 enum xt_status xt_cpu_winograd_bring_weights(const struct xt_cpu_winograd *winograd,
                                              const struct xt_op *op, const struct xt_graph *graph,
                                              bool backward, struct xt_err *err);

@@ -1,4 +1,5 @@
-/* Which build of the loops runs: the widest instruction set that the CPU has. */
+/* Which build of the loops runs: the widest instruction set that the CPU has and
+ * ONEDNN_MAX_CPU_ISA allows. */
 #include <cpuid.h>
 
 #include "engine/loops/loops.h"
@@ -23,9 +24,13 @@ static bool has_amx(void)
 const struct xt_loops *xt_loops_get(void)
 {
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-        return has_amx() ? &xt_loops_table_amx : &xt_loops_table_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+        xt_device_cpu_may(dnnl_cpu_isa_avx512_core))
+        return has_amx() && xt_device_cpu_may(dnnl_cpu_isa_avx512_core_amx)
+                   ? &xt_loops_table_amx
+                   : &xt_loops_table_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        xt_device_cpu_may(dnnl_cpu_isa_avx2))
         return &xt_loops_table_avx2;
     return &xt_loops_table_base;
 }

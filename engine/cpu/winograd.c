@@ -1,16 +1,29 @@
 /* A 3x3 convolution in float32 by Winograd's loops: its output, its input's gradient and its
  * weights' gradient. */
+#include <stdlib.h>
+
+#include "base/mem.h"
 #include "engine/cpu/cpu.h"
 
-/* Tiles that reach over the end waste products: a quarter for 7 by 7 pixels. With few tiles the
- * transform of the weights does not pay. */
-static bool is_worth_it(const struct xt_tensor *in, const struct xt_tensor *out)
+/* Tiles that reach over the end waste products: a quarter for 7 by 7 pixels. In training the
+ * weights are transformed for each pass, which does not pay with few tiles; in inference once, and
+ * the number of images changes no bits. */
+static bool is_worth_it(const struct xt_tensor *in, const struct xt_tensor *out, bool training)
 {
     enum { CHANNELS = 64, TILES = 128 };
     const double least = 0.85;
     int tiles = xt_winograd_tiles(in->n, in->h, in->w);
-    return in->c >= CHANNELS && out->c >= CHANNELS && tiles >= TILES &&
+    return in->c >= CHANNELS && out->c >= CHANNELS && (tiles >= TILES || !training) &&
            (double)in->n * in->h * in->w >= least * 4 * tiles;
+}
+
+/* In training a convolution alone; in inference one with its norm folded into it. */
+static bool is_supported(const struct xt_conv_op *conv, struct xt_graph *graph)
+{
+    if (!graph->options.training)
+        return conv->folded && !conv->fold.activation;
+    return conv->bias < 0 && !conv->relu && xt_op_learns(&conv->op, graph) &&
+           xt_cpu_weights_are(conv, graph, dnnl_OIhw16i16o);
 }
 
 bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph)
@@ -21,39 +34,89 @@ bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph)
         if (conv->kernel[i] != 3 || conv->strides[i] != 1 || conv->pads[i] != 1)
             return false;
     return xt_conv_is_even(conv) && in->dtype == XT_F32 && out->dtype == XT_F32 &&
-           conv->groups == 1 && conv->bias < 0 && !conv->relu && !conv->folded &&
-           in->c % XT_WINOGRAD_WIDE == 0 && out->c % XT_WINOGRAD_WIDE == 0 &&
-           graph->loops->winograd && xt_device_cpu_has_avx512() && xt_op_learns(&conv->op, graph) &&
-           is_worth_it(in, out) && xt_cpu_weights_are(conv, graph, dnnl_OIhw16i16o);
+           conv->groups == 1 && in->c % XT_WINOGRAD_WIDE == 0 && out->c % XT_WINOGRAD_WIDE == 0 &&
+           graph->loops->winograd && is_worth_it(in, out, graph->options.training) &&
+           is_supported(conv, graph);
 }
 
-void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op *conv,
-                             struct xt_graph *graph)
+static void prepare_training(struct xt_cpu_winograd *winograd, struct xt_conv_op *conv,
+                             struct xt_graph *graph, size_t weights)
 {
     const struct xt_op *op = &conv->op;
     const struct xt_tensor *in = xt_op_in(op, 0);
     const struct xt_tensor *out = xt_op_out(op, 0);
     int threads = graph->options.device->threads;
-    size_t weights = XT_WINOGRAD_PLACES * (size_t)in->c * (size_t)out->c * sizeof(float);
-    winograd->output =
-        (struct xt_winograd){.n = in->n, .h = in->h, .w = in->w, .in_c = in->c, .out_c = out->c};
+    int backward = xt_op_backward_time(graph, op);
     winograd->input_grad =
         (struct xt_winograd){.n = in->n, .h = in->h, .w = in->w, .in_c = out->c, .out_c = in->c};
     winograd->weight_grad = (struct xt_winograd_grad){
         .n = in->n, .h = in->h, .w = in->w, .in_c = in->c, .out_c = out->c};
-    xt_winograd_plan(&winograd->output, threads);
     xt_winograd_plan(&winograd->input_grad, threads);
     xt_winograd_grad_plan(&winograd->weight_grad, threads);
-    int backward = xt_op_backward_time(graph, op);
     winograd->master = xt_graph_value_of(graph, conv->weight);
     winograd->forward = xt_graph_temporary(graph, out, weights, xt_op_forward_time(op));
     if (in->wants_grad)
         winograd->backward = xt_graph_temporary(graph, out, weights, backward);
     winograd->sums = xt_graph_temporary(
         graph, out, xt_winograd_grad_sums(&winograd->weight_grad) * sizeof(float), backward);
-    xt_graph_want_scratch(graph, xt_winograd_scratch(in->c > out->c ? in->c : out->c));
-    conv->own[0] = conv->own[1] = conv->own_weight_grad = true;
+    conv->own[1] = conv->own_weight_grad = true;
     conv->weight_grad_format = dnnl_OIhw16i16o;
+}
+
+void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op *conv,
+                             struct xt_graph *graph)
+{
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    size_t weights = XT_WINOGRAD_PLACES * (size_t)in->c * (size_t)out->c * sizeof(float);
+    winograd->output = (struct xt_winograd){.n = in->n,
+                                            .h = in->h,
+                                            .w = in->w,
+                                            .in_c = in->c,
+                                            .out_c = out->c,
+                                            .adds = conv->fold.residual != NULL,
+                                            .relu = conv->relu};
+    xt_winograd_plan(&winograd->output, graph->options.device->threads);
+    xt_graph_want_scratch(graph, xt_winograd_scratch(in->c > out->c ? in->c : out->c));
+    conv->own[0] = true;
+    if (graph->options.training)
+        prepare_training(winograd, conv, graph, weights);
+    else
+        winograd->forward = xt_graph_permanent(graph, conv->op.name, XT_WORKING_WEIGHTS, weights);
+}
+
+/* From O, I, H, W to OIhw16i16o. */
+static void sort_block(const float *dense, size_t in_c, int block, float *to)
+{
+    enum { EDGE = 16, TAPS = 9 };
+    size_t row = (size_t)block / (in_c / EDGE) * EDGE;
+    size_t column = (size_t)block % (in_c / EDGE) * EDGE;
+    to += (size_t)block * TAPS * EDGE * EDGE;
+    for (size_t o = 0; o < EDGE; o++)
+        for (size_t i = 0; i < EDGE; i++)
+            for (size_t tap = 0; tap < TAPS; tap++)
+                to[(tap * EDGE + i) * EDGE + o] =
+                    dense[((row + o) * in_c + column + i) * TAPS + tap];
+}
+
+enum xt_status xt_cpu_winograd_fold(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
+                                    const struct xt_graph *graph, struct xt_err *err)
+{
+    float *sorted = NULL;
+    struct xt_winograd_weights weights = {
+        .out = xt_op_out(op, 0)->c, .in = xt_op_in(op, 0)->c, .forward = winograd->forward->data};
+    int blocks = xt_winograd_blocks(weights.in, weights.out);
+    size_t bytes = 9 * (size_t)weights.in * (size_t)weights.out * sizeof *sorted;
+    if (xt_mem_aligned(&sorted, bytes, 1, "folded weights", err))
+        return err->status;
+    weights.from = sorted;
+#pragma omp parallel for schedule(static)
+    for (int block = 0; block < blocks; block++) {
+        sort_block(graph->staging.host, (size_t)weights.in, block, sorted);
+        graph->loops->winograd_weights(&weights, block);
+    }
+    free(sorted);
+    return XT_OK;
 }
 
 enum xt_status xt_cpu_winograd_bring_weights(const struct xt_cpu_winograd *winograd,
@@ -86,8 +149,9 @@ enum xt_status xt_cpu_winograd_forward(const struct xt_cpu_winograd *winograd,
                                        struct xt_err *err)
 {
     struct xt_winograd job = winograd->output;
-    if (xt_cpu_winograd_bring_weights(winograd, op, graph, false, err))
+    if (graph->options.training && xt_cpu_winograd_bring_weights(winograd, op, graph, false, err))
         return err->status;
+    job.bias = ((const struct xt_conv_op *)op)->host_bias.host;
     job.in = xt_op_in(op, 0)->value->data;
     job.weights = winograd->forward->data;
     job.out = xt_op_out(op, 0)->value->data;
@@ -142,6 +206,7 @@ void xt_cpu_winograd_forward_slice(const struct xt_cpu_winograd *winograd, const
     struct xt_winograd job = winograd->output;
     job.n = slice->count;
     job.groups = job.shares = 1;
+    job.bias = ((const struct xt_conv_op *)op)->host_bias.host;
     job.in = xt_tensor_sample(in, in->value, slice->first);
     job.weights = winograd->forward->data;
     job.out = xt_tensor_sample(out, out->value, slice->first);

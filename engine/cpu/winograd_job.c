@@ -1,5 +1,4 @@
 /* How Winograd convolutions are divided into tiles and among threads, and their scratch. */
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/loops/winograd_job.h"

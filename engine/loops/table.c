@@ -1,4 +1,5 @@
 #include "engine/loops/table.h"
+#include "engine/loops/vector.h"
 
 #define XT_STRING(x) #x
 #define XT_EXPAND_STRING(x) XT_STRING(x)
@@ -27,6 +28,8 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
     .depthwise_weight_grad = XT_LOOPS_NAME(depthwise_weight_grad),
 #ifdef __AVX512F__
     .weight_grad_f32 = XT_LOOPS_NAME(weight_grad_f32),
+#endif
+#ifdef XT_LOOPS_HAVE_VECTORS
     .winograd = XT_LOOPS_NAME(winograd),
     .winograd_grad = XT_LOOPS_NAME(winograd_grad),
     .winograd_output_transform = XT_LOOPS_NAME(winograd_output_transform),

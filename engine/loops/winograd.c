@@ -1,9 +1,9 @@
-/* Winograd convolutions by AVX-512, defined in winograd_job.h. Works on a chunk of tiles at a time,
- * so that its sums stay in L2. */
+/* Winograd convolutions by AVX-512 or AVX2, defined in winograd_job.h. Works on a chunk of tiles at
+ * a time, so that its sums stay in L2. */
 #include "engine/loops/table.h"
+#include "engine/loops/vector.h"
 
-#ifdef __AVX512F__
-#include <immintrin.h>
+#ifdef XT_LOOPS_HAVE_VECTORS
 #include <stdbool.h>
 #include <string.h>
 
@@ -11,13 +11,15 @@ enum {
     PLACES = XT_WINOGRAD_PLACES,
     WIDE = XT_WINOGRAD_WIDE,
     CHUNK = XT_WINOGRAD_CHUNK,
-    VECTOR = 16,
-    SIDE = 4,  /* of a tile's input */
-    ROWS = 12, /* of a product, in registers */
-    FEW_ROWS = 4,
-    GRAD_ROWS = 8,
+    LANES = XT_LANES,
+    PAIR = 2 * LANES,            /* columns of a product, in registers */
+    SIDE = 4,                    /* of a tile's input */
+    ROWS = LANES == 16 ? 12 : 6, /* of a product, in registers */
+    FEW_ROWS = LANES == 16 ? 4 : 2,
+    GRAD_ROWS = LANES / 2,
     TAPS = 9,
-    BLOCK = VECTOR * VECTOR /* of weights, of one tap */
+    EDGE = 16,          /* of a block of weights */
+    BLOCK = EDGE * EDGE /* of one tap */
 };
 
 /* From one tile's numbers to the next one's, and from one place's to the next one's. A row is a
@@ -62,12 +64,12 @@ XT_INLINE const float *pixel(const struct chunk *chunk, const float *tensor, int
 }
 
 /* One dimension of the input transform. */
-XT_INLINE void transform_input(const __m512 from[SIDE], __m512 to[SIDE])
+XT_INLINE void transform_input(const xt_vector from[SIDE], xt_vector to[SIDE])
 {
-    to[0] = _mm512_sub_ps(from[0], from[2]);
-    to[1] = _mm512_add_ps(from[1], from[2]);
-    to[2] = _mm512_sub_ps(from[2], from[1]);
-    to[3] = _mm512_sub_ps(from[1], from[3]);
+    to[0] = from[0] - from[2];
+    to[1] = from[1] + from[2];
+    to[2] = from[2] - from[1];
+    to[3] = from[1] - from[3];
 }
 
 /* sums [places][CHUNK][row], of all channels. */
@@ -79,13 +81,13 @@ static void transform_inputs(const struct chunk *chunk, const float *in, int c, 
         const float *from[PLACES];
         for (int p = 0; p < PLACES; p++)
             from[p] = pixel(chunk, in, c, at.n, at.y + p / SIDE - 1, at.x + p % SIDE - 1, zeros);
-        for (int k = 0; k < c; k += VECTOR) {
-            __m512 columns[SIDE][SIDE];
-            __m512 rows[SIDE];
+        for (int k = 0; k < c; k += LANES) {
+            xt_vector columns[SIDE][SIDE];
+            xt_vector rows[SIDE];
             for (int x = 0; x < SIDE; x++) {
-                __m512 pixels[SIDE];
+                xt_vector pixels[SIDE];
                 for (int y = 0; y < SIDE; y++)
-                    pixels[y] = _mm512_load_ps(from[SIDE * y + x] + k);
+                    pixels[y] = xt_vector_load(from[SIDE * y + x] + k);
                 transform_input(pixels, rows);
                 for (int y = 0; y < SIDE; y++)
                     columns[y][x] = rows[y];
@@ -94,7 +96,7 @@ static void transform_inputs(const struct chunk *chunk, const float *in, int c, 
             for (int y = 0; y < SIDE; y++) {
                 transform_input(columns[y], rows);
                 for (int x = 0; x < SIDE; x++)
-                    _mm512_store_ps(to + (size_t)(SIDE * y + x) * place_of(c), rows[x]);
+                    xt_vector_store(to + (size_t)(SIDE * y + x) * place_of(c), rows[x]);
             }
         }
     }
@@ -102,29 +104,29 @@ static void transform_inputs(const struct chunk *chunk, const float *in, int c, 
 
 /* ---- forward ---- */
 
-/* Rows of [in_c] times weights [in_c][WIDE]. */
+/* Rows of [in_c] times PAIR columns of weights [in_c][WIDE]. */
 XT_INLINE void multiply(const float *rows, int in_c, const float *weights, float *to, int count)
 {
-    __m512 sums[ROWS][2];
+    xt_vector sums[ROWS][2];
     for (int r = 0; r < count; r++)
-        sums[r][0] = sums[r][1] = _mm512_setzero_ps();
+        sums[r][0] = sums[r][1] = xt_vector_of(0);
     for (int i = 0; i < in_c; i++) {
-        __m512 left = _mm512_load_ps(weights + (size_t)i * WIDE);
-        __m512 right = _mm512_load_ps(weights + (size_t)i * WIDE + VECTOR);
+        xt_vector left = xt_vector_load(weights + (size_t)i * WIDE);
+        xt_vector right = xt_vector_load(weights + (size_t)i * WIDE + LANES);
         for (int r = 0; r < count; r++) {
-            __m512 one = _mm512_set1_ps(rows[(size_t)r * row_of(in_c) + (size_t)i]);
-            sums[r][0] = _mm512_fmadd_ps(one, left, sums[r][0]);
-            sums[r][1] = _mm512_fmadd_ps(one, right, sums[r][1]);
+            xt_vector one = xt_vector_of(rows[(size_t)r * row_of(in_c) + (size_t)i]);
+            sums[r][0] = xt_vector_add_product(one, left, sums[r][0]);
+            sums[r][1] = xt_vector_add_product(one, right, sums[r][1]);
         }
     }
     for (int r = 0; r < count; r++) {
-        _mm512_store_ps(to + (size_t)r * row_of(WIDE), sums[r][0]);
-        _mm512_store_ps(to + (size_t)r * row_of(WIDE) + VECTOR, sums[r][1]);
+        xt_vector_store(to + (size_t)r * row_of(WIDE), sums[r][0]);
+        xt_vector_store(to + (size_t)r * row_of(WIDE) + LANES, sums[r][1]);
     }
 }
 
 /* Up to three rows after the last tile are multiplied too; their results are not read. */
-static void multiply_place(const float *tiles, int in_c, const float *weights, float *to, int count)
+static void multiply_pair(const float *tiles, int in_c, const float *weights, float *to, int count)
 {
     int r = 0;
     for (; r + ROWS <= count; r += ROWS)
@@ -135,30 +137,47 @@ static void multiply_place(const float *tiles, int in_c, const float *weights, f
                  FEW_ROWS);
 }
 
-/* One dimension of the output transform. */
-XT_INLINE void transform_output(const __m512 from[SIDE], __m512 to[2])
+static void multiply_place(const float *tiles, int in_c, const float *weights, float *to, int count)
 {
-    to[0] = _mm512_add_ps(from[0], _mm512_add_ps(from[1], from[2]));
-    to[1] = _mm512_sub_ps(_mm512_sub_ps(from[1], from[2]), from[3]);
+    for (int column = 0; column < WIDE; column += PAIR)
+        multiply_pair(tiles, in_c, weights + column, to + column, count);
+}
+
+/* One dimension of the output transform. */
+XT_INLINE void transform_output(const xt_vector from[SIDE], xt_vector to[2])
+{
+    to[0] = from[0] + (from[1] + from[2]);
+    to[1] = from[1] - from[2] - from[3];
+}
+
+/* Writes channels [k, k + LANES) of a pixel. */
+XT_INLINE void write_output(const struct xt_winograd *job, int k, xt_vector value, float *to)
+{
+    if (job->bias)
+        value += xt_vector_load(job->bias + k);
+    if (job->adds)
+        value += xt_vector_load(to);
+    xt_vector_store(to, job->relu ? xt_vector_above_0(value) : value);
 }
 
 /* Channels [k, k + WIDE) of the chunk's outputs. */
-static void write_outputs(const struct chunk *chunk, const float *products, int c, int k,
-                          float *out)
+static void write_outputs(const struct xt_winograd *job, const struct chunk *chunk,
+                          const float *products, int k)
 {
+    int c = job->out_c;
     for (int i = 0; i < chunk->count; i++) {
         struct corner at = corner_of(chunk, i);
         int high = at.y + 1 < chunk->h ? 2 : 1;
         int wide = at.x + 1 < chunk->w ? 2 : 1;
-        float *to = out + (pixel(chunk, out, c, at.n, at.y, at.x, NULL) - out) + k;
-        for (int channel = 0; channel < WIDE; channel += VECTOR) {
+        float *to = job->out + (pixel(chunk, job->out, c, at.n, at.y, at.x, NULL) - job->out) + k;
+        for (int channel = 0; channel < WIDE; channel += LANES) {
             const float *from = products + (size_t)i * row_of(WIDE) + channel;
-            __m512 columns[2][SIDE];
-            __m512 two[2];
+            xt_vector columns[2][SIDE];
+            xt_vector two[2];
             for (int x = 0; x < SIDE; x++) {
-                __m512 places[SIDE];
+                xt_vector places[SIDE];
                 for (int y = 0; y < SIDE; y++)
-                    places[y] = _mm512_load_ps(from + (size_t)(SIDE * y + x) * place_of(WIDE));
+                    places[y] = xt_vector_load(from + (size_t)(SIDE * y + x) * place_of(WIDE));
                 transform_output(places, two);
                 columns[0][x] = two[0];
                 columns[1][x] = two[1];
@@ -166,7 +185,8 @@ static void write_outputs(const struct chunk *chunk, const float *products, int 
             for (int y = 0; y < high; y++) {
                 transform_output(columns[y], two);
                 for (int x = 0; x < wide; x++)
-                    _mm512_store_ps(to + (size_t)(y * chunk->w + x) * (size_t)c + channel, two[x]);
+                    write_output(job, k + channel, two[x],
+                                 to + (size_t)(y * chunk->w + x) * (size_t)c + channel);
             }
         }
     }
@@ -193,7 +213,7 @@ void XT_LOOPS_NAME(winograd)(const struct xt_winograd *job, int part, float *scr
             for (size_t p = 0; p < PLACES; p++)
                 multiply_place(sums + p * place_of(job->in_c), job->in_c, weights + p * step,
                                products + p * place_of(WIDE), chunk.count);
-            write_outputs(&chunk, products, job->out_c, k * WIDE, job->out);
+            write_outputs(job, &chunk, products, k * WIDE);
         }
     }
 }
@@ -201,12 +221,12 @@ void XT_LOOPS_NAME(winograd)(const struct xt_winograd *job, int part, float *scr
 /* ---- the weight gradient ---- */
 
 /* One dimension of the gradient transform. */
-XT_INLINE void transform_gradient(const __m512 from[2], __m512 to[SIDE])
+XT_INLINE void transform_gradient(const xt_vector from[2], xt_vector to[SIDE])
 {
     to[0] = from[0];
-    to[1] = _mm512_add_ps(from[0], from[1]);
-    to[2] = _mm512_sub_ps(from[0], from[1]);
-    to[3] = _mm512_sub_ps(_mm512_setzero_ps(), from[1]);
+    to[1] = from[0] + from[1];
+    to[2] = from[0] - from[1];
+    to[3] = xt_vector_of(0) - from[1];
 }
 
 /* sums [places][CHUNK][row] of channels [k, k + WIDE). */
@@ -220,12 +240,12 @@ static void transform_gradients(const struct chunk *chunk, const float *grad, in
             const float *some = pixel(chunk, grad, c, at.n, at.y + p / 2, at.x + p % 2, NULL);
             from[p / 2][p % 2] = some ? some + k : zeros;
         }
-        for (int channel = 0; channel < WIDE; channel += VECTOR) {
-            __m512 columns[SIDE][2];
-            __m512 four[SIDE];
+        for (int channel = 0; channel < WIDE; channel += LANES) {
+            xt_vector columns[SIDE][2];
+            xt_vector four[SIDE];
             for (int x = 0; x < 2; x++) {
-                transform_gradient((__m512[2]){_mm512_load_ps(from[0][x] + channel),
-                                               _mm512_load_ps(from[1][x] + channel)},
+                transform_gradient((xt_vector[2]){xt_vector_load(from[0][x] + channel),
+                                                  xt_vector_load(from[1][x] + channel)},
                                    four);
                 for (int y = 0; y < SIDE; y++)
                     columns[y][x] = four[y];
@@ -234,33 +254,33 @@ static void transform_gradients(const struct chunk *chunk, const float *grad, in
             for (int y = 0; y < SIDE; y++) {
                 transform_gradient(columns[y], four);
                 for (int x = 0; x < SIDE; x++)
-                    _mm512_store_ps(to + (size_t)(SIDE * y + x) * place_of(WIDE), four[x]);
+                    xt_vector_store(to + (size_t)(SIDE * y + x) * place_of(WIDE), four[x]);
             }
         }
     }
 }
 
-/* Over `count` tiles, the products of GRAD_ROWS input channels with WIDE gradients; added to the
+/* Over `count` tiles, the products of GRAD_ROWS input channels with PAIR gradients; added to the
  * destination, or overwriting it. */
 XT_INLINE void add_products(const float *inputs, int in_c, const float *grads, int count, bool add,
                             float *to)
 {
-    __m512 sums[GRAD_ROWS][2];
+    xt_vector sums[GRAD_ROWS][2];
     for (int r = 0; r < GRAD_ROWS; r++)
         for (int v = 0; v < 2; v++)
-            sums[r][v] = add ? _mm512_load_ps(to + r * WIDE + v * VECTOR) : _mm512_setzero_ps();
+            sums[r][v] = add ? xt_vector_load(to + r * WIDE + v * LANES) : xt_vector_of(0);
     for (int t = 0; t < count; t++) {
-        __m512 left = _mm512_load_ps(grads + (size_t)t * row_of(WIDE));
-        __m512 right = _mm512_load_ps(grads + (size_t)t * row_of(WIDE) + VECTOR);
+        xt_vector left = xt_vector_load(grads + (size_t)t * row_of(WIDE));
+        xt_vector right = xt_vector_load(grads + (size_t)t * row_of(WIDE) + LANES);
         for (int r = 0; r < GRAD_ROWS; r++) {
-            __m512 one = _mm512_set1_ps(inputs[(size_t)t * row_of(in_c) + (size_t)r]);
-            sums[r][0] = _mm512_fmadd_ps(one, left, sums[r][0]);
-            sums[r][1] = _mm512_fmadd_ps(one, right, sums[r][1]);
+            xt_vector one = xt_vector_of(inputs[(size_t)t * row_of(in_c) + (size_t)r]);
+            sums[r][0] = xt_vector_add_product(one, left, sums[r][0]);
+            sums[r][1] = xt_vector_add_product(one, right, sums[r][1]);
         }
     }
     for (int r = 0; r < GRAD_ROWS; r++)
         for (int v = 0; v < 2; v++)
-            _mm512_store_ps(to + r * WIDE + v * VECTOR, sums[r][v]);
+            xt_vector_store(to + r * WIDE + v * LANES, sums[r][v]);
 }
 
 /* Channels [k, end) of one group's tiles. */
@@ -284,9 +304,10 @@ static void add_panels(const struct xt_winograd_grad *job, int group, int k, int
             transform_gradients(&chunk, job->out_grad, job->out_c, o, zeros, grads);
             for (size_t p = 0; p < PLACES; p++)
                 for (size_t i = 0; i < in_c; i += GRAD_ROWS)
-                    add_products(inputs + p * place_of(job->in_c) + i, job->in_c,
-                                 grads + p * place_of(WIDE), chunk.count, chunk.first > first,
-                                 to + (p * in_c + i) * WIDE);
+                    for (size_t column = 0; column < WIDE; column += PAIR)
+                        add_products(inputs + p * place_of(job->in_c) + i, job->in_c,
+                                     grads + p * place_of(WIDE) + column, chunk.count,
+                                     chunk.first > first, to + (p * in_c + i) * WIDE + column);
         }
     }
 }
@@ -306,21 +327,21 @@ void XT_LOOPS_NAME(winograd_grad)(const struct xt_winograd_grad *job, int part, 
 }
 
 /* One dimension of the inverse transform to the taps' gradients. */
-XT_INLINE void transform_taps(const __m512 from[SIDE], __m512 to[3])
+XT_INLINE void transform_taps(const xt_vector from[SIDE], xt_vector to[3])
 {
-    __m512 half = _mm512_set1_ps(0.5F);
-    __m512 sum = _mm512_mul_ps(half, _mm512_add_ps(from[1], from[2]));
-    to[0] = _mm512_add_ps(from[0], sum);
-    to[1] = _mm512_mul_ps(half, _mm512_sub_ps(from[1], from[2]));
-    to[2] = _mm512_add_ps(from[3], sum);
+    xt_vector half = xt_vector_of(0.5F);
+    xt_vector sum = half * (from[1] + from[2]);
+    to[0] = from[0] + sum;
+    to[1] = half * (from[1] - from[2]);
+    to[2] = from[3] + sum;
 }
 
 /* Offset of block `block` at the first place, in [out / 32][places][in][32]. */
 static size_t within_panels(size_t block, size_t in_c)
 {
-    size_t row = block / (in_c / VECTOR);
-    size_t column = block % (in_c / VECTOR);
-    return (row / 2 * PLACES * in_c + column * VECTOR) * WIDE + row % 2 * VECTOR;
+    size_t row = block / (in_c / EDGE);
+    size_t column = block % (in_c / EDGE);
+    return (row / 2 * PLACES * in_c + column * EDGE) * WIDE + row % 2 * EDGE;
 }
 
 void XT_LOOPS_NAME(winograd_output_transform)(const struct xt_winograd_grad *job, int block)
@@ -329,16 +350,16 @@ void XT_LOOPS_NAME(winograd_output_transform)(const struct xt_winograd_grad *job
     size_t group = (size_t)job->out_c * PLACES * in_c;
     const float *sums = job->sums + within_panels((size_t)block, in_c);
     float *grad = job->grad + (size_t)block * TAPS * BLOCK;
-    for (size_t i = 0; i < VECTOR; i++) {
-        __m512 columns[3][SIDE];
-        __m512 three[3];
+    for (size_t at = 0; at < BLOCK; at += LANES) {
+        xt_vector columns[3][SIDE];
+        xt_vector three[3];
         for (size_t x = 0; x < SIDE; x++) {
-            __m512 places[SIDE];
+            xt_vector places[SIDE];
             for (size_t y = 0; y < SIDE; y++) {
-                const float *from = sums + ((SIDE * y + x) * in_c + i) * WIDE;
-                places[y] = _mm512_load_ps(from);
+                const float *from = sums + ((SIDE * y + x) * in_c + at / EDGE) * WIDE + at % EDGE;
+                places[y] = xt_vector_load(from);
                 for (int g = 1; g < job->groups; g++)
-                    places[y] = _mm512_add_ps(places[y], _mm512_load_ps(from + (size_t)g * group));
+                    places[y] += xt_vector_load(from + (size_t)g * group);
             }
             transform_taps(places, three);
             for (int y = 0; y < 3; y++)
@@ -347,7 +368,7 @@ void XT_LOOPS_NAME(winograd_output_transform)(const struct xt_winograd_grad *job
         for (size_t y = 0; y < 3; y++) {
             transform_taps(columns[y], three);
             for (size_t x = 0; x < 3; x++)
-                _mm512_store_ps(grad + (3 * y + x) * BLOCK + i * VECTOR, three[x]);
+                xt_vector_store(grad + (3 * y + x) * BLOCK + at, three[x]);
         }
     }
 }
@@ -355,27 +376,27 @@ void XT_LOOPS_NAME(winograd_output_transform)(const struct xt_winograd_grad *job
 /* ---- the weights ---- */
 
 /* One dimension of the weight transform. */
-XT_INLINE void transform_weight(const __m512 from[3], __m512 to[SIDE])
+XT_INLINE void transform_weight(const xt_vector from[3], xt_vector to[SIDE])
 {
-    __m512 half = _mm512_set1_ps(0.5F);
-    __m512 ends = _mm512_add_ps(from[0], from[2]);
+    xt_vector half = xt_vector_of(0.5F);
+    xt_vector ends = from[0] + from[2];
     to[0] = from[0];
-    to[1] = _mm512_mul_ps(half, _mm512_add_ps(ends, from[1]));
-    to[2] = _mm512_mul_ps(half, _mm512_sub_ps(ends, from[1]));
+    to[1] = half * (ends + from[1]);
+    to[2] = half * (ends - from[1]);
     to[3] = from[2];
 }
 
 /* The transform of a block, with places a step apart. */
 XT_INLINE void transform_weights(const float *from, bool turned, float *to, size_t step)
 {
-    for (size_t i = 0; i < VECTOR; i++) {
-        __m512 columns[SIDE][3];
-        __m512 four[SIDE];
+    for (size_t at = 0; at < BLOCK; at += LANES) {
+        xt_vector columns[SIDE][3];
+        xt_vector four[SIDE];
         for (size_t x = 0; x < 3; x++) {
-            __m512 taps[3];
+            xt_vector taps[3];
             for (size_t y = 0; y < 3; y++) {
                 size_t tap = turned ? 8 - 3 * y - x : 3 * y + x;
-                taps[y] = _mm512_load_ps(from + tap * BLOCK + i * VECTOR);
+                taps[y] = xt_vector_load(from + tap * BLOCK + at);
             }
             transform_weight(taps, four);
             for (int y = 0; y < SIDE; y++)
@@ -384,24 +405,23 @@ XT_INLINE void transform_weights(const float *from, bool turned, float *to, size
         for (size_t y = 0; y < SIDE; y++) {
             transform_weight(columns[y], four);
             for (size_t x = 0; x < SIDE; x++)
-                _mm512_store_ps(to + (SIDE * y + x) * step + i * WIDE, four[x]);
+                xt_vector_store(to + (SIDE * y + x) * step + at / EDGE * WIDE + at % EDGE, four[x]);
         }
     }
 }
 
-typedef float vector_t __attribute__((vector_size(VECTOR * sizeof(float))));
-
+#ifdef __AVX512F__
 /* Transposes: each round sorts by one more bit of the column. */
 static void turn(const float *from, float *to)
 {
-    enum { ROUNDS = 4, HALF = VECTOR / 2 };
-    vector_t rows[VECTOR];
-    vector_t sorted[VECTOR];
+    enum { ROUNDS = 4, HALF = EDGE / 2 };
+    xt_vector rows[EDGE];
+    xt_vector sorted[EDGE];
     memcpy(rows, from, sizeof rows);
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < HALF; i++) {
-            vector_t a = rows[i];
-            vector_t b = rows[i + HALF];
+            xt_vector a = rows[i];
+            xt_vector b = rows[i + HALF];
             sorted[2 * i] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21,
                                                     6, 22, 7, 23);
             sorted[2 * i + 1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28,
@@ -411,14 +431,21 @@ static void turn(const float *from, float *to)
     }
     memcpy(to, rows, sizeof rows);
 }
+#else
+static void turn(const float *from, float *to)
+{
+    for (int i = 0; i < BLOCK; i++)
+        to[i] = from[i % EDGE * EDGE + i / EDGE];
+}
+#endif
 
 void XT_LOOPS_NAME(winograd_weights)(const struct xt_winograd_weights *weights, int block)
 {
     _Alignas(64) float turned[TAPS * BLOCK];
     size_t in = (size_t)weights->in;
     size_t out = (size_t)weights->out;
-    size_t row = (size_t)block / (in / VECTOR);
-    size_t column = (size_t)block % (in / VECTOR);
+    size_t row = (size_t)block / (in / EDGE);
+    size_t column = (size_t)block % (in / EDGE);
     const float *from = weights->from + (size_t)block * TAPS * BLOCK;
     if (weights->forward)
         transform_weights(from, false, weights->forward + within_panels((size_t)block, in),
@@ -428,7 +455,7 @@ void XT_LOOPS_NAME(winograd_weights)(const struct xt_winograd_weights *weights, 
     for (size_t tap = 0; tap < TAPS; tap++)
         turn(from + tap * BLOCK, turned + tap * BLOCK);
     transform_weights(turned, true,
-                      weights->backward + within_panels(column * (out / VECTOR) + row, out),
+                      weights->backward + within_panels(column * (out / EDGE) + row, out),
                       out * WIDE);
 }
 

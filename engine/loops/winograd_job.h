@@ -12,6 +12,7 @@
 #ifndef XT_ENGINE_LOOPS_WINOGRAD_JOB_H
 #define XT_ENGINE_LOOPS_WINOGRAD_JOB_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum {
@@ -28,6 +29,9 @@ struct xt_winograd {
     const float *in;      /* [n][h][w][in_c] */
     const float *weights; /* [out_c / 32][places][in_c][32] */
     float *out;           /* [n][h][w][out_c] */
+    const float *bias;    /* [out_c]; NULL: none */
+    bool adds;            /* the residual that `out` holds */
+    bool relu;
 };
 
 struct xt_winograd_grad {

@@ -1,0 +1,74 @@
+/* Vectors of float32: 16 numbers with AVX-512, 8 with AVX2; C's own operators add and multiply
+ * them. For the files of this folder whose loops are written for both.
+ */
+#ifndef XT_ENGINE_LOOPS_VECTOR_H
+#define XT_ENGINE_LOOPS_VECTOR_H
+
+#include "engine/loops/element.h"
+
+#ifdef __AVX2__
+#define XT_LOOPS_HAVE_VECTORS
+#include <immintrin.h>
+
+#ifdef __AVX512F__
+enum { XT_LANES = 16 };
+typedef __m512 xt_vector;
+
+XT_INLINE xt_vector xt_vector_load(const float *from)
+{
+    return _mm512_loadu_ps(from);
+}
+
+XT_INLINE void xt_vector_store(float *to, xt_vector value)
+{
+    _mm512_storeu_ps(to, value);
+}
+
+XT_INLINE xt_vector xt_vector_of(float value)
+{
+    return _mm512_set1_ps(value);
+}
+
+XT_INLINE xt_vector xt_vector_add_product(xt_vector a, xt_vector b, xt_vector sum)
+{
+    return _mm512_fmadd_ps(a, b, sum);
+}
+
+XT_INLINE xt_vector xt_vector_above_0(xt_vector value)
+{
+    return _mm512_max_ps(value, _mm512_setzero_ps());
+}
+
+#else
+enum { XT_LANES = 8 };
+typedef __m256 xt_vector;
+
+XT_INLINE xt_vector xt_vector_load(const float *from)
+{
+    return _mm256_loadu_ps(from);
+}
+
+XT_INLINE void xt_vector_store(float *to, xt_vector value)
+{
+    _mm256_storeu_ps(to, value);
+}
+
+XT_INLINE xt_vector xt_vector_of(float value)
+{
+    return _mm256_set1_ps(value);
+}
+
+XT_INLINE xt_vector xt_vector_add_product(xt_vector a, xt_vector b, xt_vector sum)
+{
+    return _mm256_fmadd_ps(a, b, sum);
+}
+
+XT_INLINE xt_vector xt_vector_above_0(xt_vector value)
+{
+    return _mm256_max_ps(value, _mm256_setzero_ps());
+}
+
+#endif
+
+#endif
+#endif

@@ -65,15 +65,36 @@ link_is_free() {
   done
 }
 
-# What starts a rank on each host; to be run on the first.
-hosts_mpirun() {
-  local net=${host_addresses[0]%.*}.0/24
-  echo mpirun -n 2 --host "${host_addresses[0]}:1,${host_addresses[1]}:1" --mca plm_rsh_agent "$hosts_agent" \
-    --mca btl tcp,self --mca pml ob1 --mca btl_tcp_if_include "$net" --mca oob_tcp_if_include "$net"
+# Packets of another link, to the address "delayed" of hosts_mpirun, are MICROSECONDS on their way, by a process of the
+# test's own: where the kernel has no netem. Ends when this is called again, or with the hosts.
+hosts_delay() { # MICROSECONDS
+  local i ends=()
+  while [ -n "${delay_pid:-}" ] && kill "$delay_pid" 2>/dev/null; do sleep 0.02; done
+  for i in 0 1; do
+    [ -n "${host_pids[i]:-}" ] || { ip netns exec "${host_names[i]}" sleep infinity & host_pids[i]=$!; disown; }
+    until [ "$(readlink "/proc/${host_pids[i]}/ns/net")" != "$(readlink /proc/$$/ns/net)" ]; do sleep 0.02; done
+    ends+=("${host_pids[i]}:${host_addresses[i]/10.233/10.234}")
+  done
+  : >"$tree/delay"
+  python3 "$OLDPWD/tests/mpi/delay.py" "$1" "${ends[@]}" >"$tree/delay" 2>&1 &
+  delay_pid=$!
+  disown
+  until grep -q carries "$tree/delay"; do kill -0 $delay_pid 2>/dev/null || { cat "$tree/delay"; return 1; }; sleep 0.02; done
+}
+host_pids=()
+
+# What starts ranks on each host, one or RANKS; to be run on the first. "delayed": over the link of hosts_delay.
+hosts_mpirun() { # [RANKS [delayed]]
+  local net=${host_addresses[0]%.*}.0/24 of_ranks
+  of_ranks=$net
+  [ "${2:-}" != delayed ] || of_ranks=${net/10.233/10.234}
+  echo mpirun -n $((2 * ${1:-1})) --host "${host_addresses[0]}:${1:-1},${host_addresses[1]}:${1:-1}" --mca plm_rsh_agent "$hosts_agent" \
+    --mca btl vader,tcp,self --mca pml ob1 --mca btl_tcp_if_include "$of_ranks" --mca oob_tcp_if_include "$net"
 }
 
 hosts_down() {
   local i
+  [ -z "${delay_pid:-}" ] || kill "$delay_pid" 2>/dev/null || true
   for i in 0 1; do
     ip netns pids "${host_names[i]}" 2>/dev/null | xargs -r kill -KILL 2>/dev/null || true
     ip netns del "${host_names[i]}" 2>/dev/null || true

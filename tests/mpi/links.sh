@@ -2,7 +2,9 @@
 # Two hosts that are network namespaces of this machine, with links of several rates between them: what a step takes,
 # beside what the formula of docs/scaling.md makes of the step over a link without limit. As root.
 #
-#   [RATES='1000 10000'] [STEPS=16] [ROUNDS=3] tests/mpi/links.sh MODEL BATCH [options of train...]
+#   [RATES='1000 10000'] [DELAYS='500 2000'] [STEPS=16] [ROUNDS=3] tests/mpi/links.sh MODEL BATCH [options of train...]
+#
+# RATES are in Mbit/s, by tbf; DELAYS in microseconds, by a process that carries packets (delay.py), beside the same without delay.
 [ $# -ge 2 ] || { sed -n '2,/^\[/s/^# \{0,1\}//p' "$0" | sed '$d'; exit 2; }
 model=$1 batch=$2
 shift 2
@@ -12,7 +14,8 @@ options=("$@")
 why=$(hosts_possible) || fail "$why"
 trap 'hosts_down; rm -rf "$tree"' EXIT
 hosts_up "$tree"
-read -ra away <<<"on_host 0 $(hosts_mpirun)"
+read -ra direct <<<"on_host 0 $(hosts_mpirun)"
+read -ra delayed <<<"on_host 0 $(hosts_mpirun 1 delayed)"
 steps=${STEPS:-16}
 few="synth:plates?count=8"
 [ "$model" = lprnet ] || few="synth:shapes?count=8"
@@ -21,7 +24,9 @@ few="synth:plates?count=8"
 # "WAITED BYTES BUCKETS": percent of the time for gradients, and what a rank sends.
 measure() { # FILE
   rm -rf "$tree/run"
-  "${away[@]}" "${one[@]}" --model "$model" --batch "$batch" "${options[@]}" --steps "$steps" --log-every 1 --val "$few" \
+  local run_by=("${direct[@]}")
+  [[ $1 != delay* ]] || run_by=("${delayed[@]}")
+  "${run_by[@]}" "${one[@]}" --model "$model" --batch "$batch" "${options[@]}" --steps "$steps" --log-every 1 --val "$few" \
     --out "$tree/run" >said 2>&1 || fail 'it failed' "$(cat said)"
   sed -n 's/.*"images_per_s":\([0-9.]*\).*/\1/p' "$tree/run/metrics.jsonl" | tail -n $((steps / 2)) |
     awk -v b="$batch" '{ printf "%.5f\n", b / $1 }' >>"$1.steps"
@@ -42,6 +47,11 @@ for ((round = 0; round < ${ROUNDS:-3}; round++)); do
     link_is "$rate" 50 || fail 'this system shapes no link (tc tbf)'
     measure "$rate"
   done
+  link_is_free
+  for delay in ${DELAYS:+0 $DELAYS}; do
+    hosts_delay "$delay" || fail 'no packets are carried (delay.py)'
+    measure "delay$delay"
+  done
 done
 free=$(median free.steps) waited=$(median free.waited)
 read -r bytes buckets <sent
@@ -58,5 +68,14 @@ for rate in ${RATES:-1000 10000}; do
     wait = s - o > s / k ? s - o : s / k
     said = base + (wait > free - base ? wait : free - base)
     printf "%-14s %12.3f %12.3f %7.1f %% %10.1f %%\n", mbit " Mbit/s", t, said, 100 * (t / said - 1), w
+  }'
+done
+# A sum of two ranks takes two ways: two sums a norm, one of the losses, one of --no-sync-bn's statistics; of a bucket six, whose
+# parts are announced and answered before they are sent.
+for delay in ${DELAYS:+0 $DELAYS}; do
+  awk -v t="$(median "delay$delay.steps")" -v none="$(median delay0.steps)" -v w="$(median "delay$delay.waited")" -v k="$buckets" -v m="$norms" \
+    -v us="$delay" 'BEGIN {
+    said = none + 2 * (2 * m + 1 + 3 * (k - !m) + !m) * us / 1e6
+    printf "%-14s %12.3f %12.3f %7.1f %% %10.1f %%\n", us " us", t, said, 100 * (t / said - 1), w
   }'
 done

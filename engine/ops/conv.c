@@ -1046,6 +1046,15 @@ static void write_int8(const struct xt_graph *graph, struct xt_conv_op *conv)
     conv->op.out_bytes = xt_tensor_bytes(out);
 }
 
+/* The sum with a float32 residual, which the kernel adds in place. */
+static void write_f32(struct xt_conv_op *conv)
+{
+    struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    out->dtype = conv->op.dtype = XT_F32;
+    out->scale = 1;
+    conv->op.out_bytes = xt_tensor_bytes(out);
+}
+
 bool xt_conv_can_absorb(const struct xt_graph *graph, const struct xt_tensor *out,
                         const struct xt_tensor *residual)
 {
@@ -1059,6 +1068,8 @@ void xt_conv_absorb(struct xt_graph *graph, struct xt_tensor *out, const struct 
 {
     struct xt_conv_op *conv = find_conv(graph, out);
     struct xt_tensor *residual = fold->residual;
+    if (residual && residual->dtype == XT_F32 && xt_dtype_is_int8(out->dtype))
+        write_f32(conv);
     if (residual && (xt_tensor_bytes(residual) != xt_tensor_bytes(out) || residual->c != out->c)) {
         xt_graph_refuse(graph, XT_ERR_RUN, "%s: the residual %s has another shape", out->name,
                         residual->name);

@@ -214,6 +214,22 @@ static void a_residual_with_a_sign(void **state)
     net_clear(&net);
 }
 
+/* As behind squeeze-and-excitation, whose product stays float32. */
+static struct xt_tensor *projected_f32(struct net *net)
+{
+    struct xt_tensor *x = conv_norm(net, net_input(net, 7, 8), "first", 16, 3, 1, true, NULL);
+    struct xt_tensor *side = net_conv(net, x,
+                                      SPEC(.name = "side", .channels = 16, .kernel_h = 1,
+                                           .kernel_w = 1, .why_f32 = "the test reads it"));
+    return average_all(net, conv_norm(net, x, "b", 16, 3, 1, true, side));
+}
+
+static void a_residual_in_float32(void **state)
+{
+    (void)state;
+    check_int8(projected_f32, 3e-2);
+}
+
 static struct xt_tensor *pooled(struct net *net)
 {
     static const struct xt_window max = {
@@ -451,6 +467,7 @@ int main(void)
         cmocka_unit_test(bytes_are_taken_as_they_are),
         cmocka_unit_test(a_residual_without_a_sign),
         cmocka_unit_test(a_residual_with_a_sign),
+        cmocka_unit_test(a_residual_in_float32),
         cmocka_unit_test(pools_and_float32_taps),
         cmocka_unit_test(an_outlier_does_not_take_the_others_steps),
         cmocka_unit_test(a_channel_of_zeros_stays_finite),

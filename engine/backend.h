@@ -55,6 +55,10 @@ struct xt_backend {
     bool any_pass;      /* a pass may differ from the options */
     bool by_slices;     /* passes may run by slices */
     bool master_format; /* trained weights have the format of their gradient's primitive */
+    /* Weights of convolutions without groups are H, W, I, O, and cast all at once; kernels take
+     * them so. */
+    bool hwio;
+    bool adds_in_norm; /* a norm's primitive may add the residual */
     /* The operand of a sum post-op must have the result's type, whatever type oneDNN is given
      * (3.13). */
     bool adds_own_type;

@@ -163,6 +163,18 @@ static void describe_transfer(struct xt_graph *graph)
         add_transfer(graph, XT_BACKWARD, logits_grad(graph), &graph->host_logits_grad);
 }
 
+static void describe_casts(struct xt_graph *graph)
+{
+    struct xt_params *params = graph->options.params;
+    struct xt_operand from =
+        xt_operand_matrix(xt_in_memory(&params->device.values), dnnl_f32, 1, params->value_floats);
+    struct xt_operand to = from;
+    to.place = xt_in_buffer(graph->casts);
+    to.dtype = xt_dtype_dnnl(graph->options.dtype);
+    if (graph->casts)
+        xt_program_reorder(&graph->transfer, XT_BEFORE, &from, &to);
+}
+
 /* running = running + part * (gain * the batch's - running), over the whole arena. */
 static void describe_statistics(struct xt_graph *graph)
 {
@@ -245,17 +257,20 @@ enum xt_status xt_graph_plan(struct xt_graph *graph, struct xt_tensor *logits, s
     check_description(graph, logits);
     if (!xt_graph_fails(graph) && graph->backend->begin)
         graph->backend->begin(graph, &graph->err);
-    xt_program_init(&graph->transfer, device, "the logits", &graph->err);
+    xt_program_init(&graph->transfer, device, "the parameters or logits", &graph->err);
     xt_program_init(&graph->statistics, device, "the running statistics", &graph->err);
     if (!xt_graph_fails(graph) && graph->options.training)
         use_logits(graph, logits);
     if (!xt_graph_fails(graph))
         xt_slices_plan(graph);
+    if (graph->backend->hwio && !graph->options.params->values)
+        xt_params_lay_out(graph->options.params);
     for (int i = 0; i < graph->op_count && !xt_graph_fails(graph); i++)
         describe_op(graph, graph->ops[i]);
     if (!xt_graph_fails(graph)) {
         xt_graph_use_value(graph, logits, graph->op_count);
         describe_transfer(graph);
+        describe_casts(graph);
         add_scratchpad(graph);
     }
     if (!xt_graph_fails(graph) && graph->options.recompute && graph->options.training)
@@ -497,6 +512,8 @@ static enum xt_status refresh(struct xt_graph *graph, struct xt_err *err)
     enum xt_status status = graph->staging_floats ? xt_params_pull(params, err) : XT_OK;
     if (!status)
         status = xt_params_push(params, err);
+    if (!status)
+        status = xt_program_run(&graph->transfer, XT_BEFORE, err);
     for (int i = 0; i < graph->op_count && !status; i++)
         status = refresh_op(graph, graph->ops[i], err);
     if (!status && graph->backend->copy_weights)

@@ -196,7 +196,9 @@ struct xt_graph {
     /* Memory, planned by xt_graph_plan and allocated by xt_graph_build. */
     struct xt_plan plan; /* of the arena */
     struct xt_device_memory arena[XT_PLAN_SEGMENTS_MAX];
-    struct xt_buffer *scratchpad; /* of oneDNN's primitives */
+    struct xt_buffer *scratchpad;  /* of oneDNN's primitives */
+    struct xt_buffer *casts;       /* the parameters' values in the graph's type; NULL: not read */
+    size_t cast_at[XT_PARAMS_MAX]; /* of each in it, as float32 numbers */
     struct xt_buffer
         *lower_bound_grad[2];   /* output's and input's, for convolutions by slices alone */
     size_t loop_scratch_floats; /* a thread's */
@@ -214,7 +216,8 @@ struct xt_graph {
     /* running += part * (gain * batch_stats - running) */
     struct xt_device_memory batch_stats, part, gain;
     struct xt_program statistics;
-    /* On a device with its own memory: the logits down, their gradient up. */
+    /* On a device with its own memory: the parameters cast before a pass, the logits down, their
+     * gradient up. */
     struct xt_device_memory host_logits, host_logits_grad;
     struct xt_program transfer;
 

@@ -52,11 +52,20 @@ int xt_params_add(struct xt_params *params, const struct xt_param *param, struct
     return params->count++;
 }
 
-static size_t param_floats(const struct xt_param *param)
+static size_t param_floats(const struct xt_param *param, size_t unit)
 {
     size_t floats = param->md ? xt_dnnl.memory_desc_get_size(param->md) / sizeof(float)
                               : product(param->dims, param->ndims);
-    return (floats + 15) / 16 * 16;
+    return (floats + unit - 1) / unit * unit;
+}
+
+/* The arena's copy in a type of 16 bits begins each weight at a multiple of 64 bytes too. */
+static size_t unit_of(const struct xt_params *params)
+{
+    for (int i = 0; i < params->count; i++)
+        if (params->items[i].hwio)
+            return 32;
+    return 16;
 }
 
 /* Weights come first: parameters with the same update rule are adjacent, and an XPU updates them at
@@ -65,6 +74,7 @@ void xt_params_lay_out(struct xt_params *params)
 {
     size_t values = 0;
     size_t stats = 0;
+    size_t unit = unit_of(params);
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < params->count; i++) {
             struct xt_param *param = &params->items[i];
@@ -72,7 +82,7 @@ void xt_params_lay_out(struct xt_params *params)
             if (param->role == XT_PARAM_BN_COUNT || first != (round == 0))
                 continue;
             size_t *end = xt_param_is_statistic(param) ? &stats : &values;
-            param->floats = param_floats(param);
+            param->floats = param_floats(param, unit);
             param->offset = *end;
             *end += param->floats;
         }
@@ -109,7 +119,8 @@ uint64_t xt_params_layout(const struct xt_params *params)
     uint64_t hash = 0;
     for (int i = 0; i < params->count; i++) {
         const struct xt_param *param = &params->items[i];
-        hash = mix(hash, (int64_t[]){(int64_t)param->offset, (int64_t)param->floats}, 2);
+        hash =
+            mix(hash, (int64_t[]){(int64_t)param->offset, (int64_t)param->floats, param->hwio}, 3);
         if (param->md)
             hash = format_of(param, hash);
     }
@@ -286,14 +297,31 @@ static float *view_data(const struct xt_param *param, const struct xt_params_vie
     return (xt_param_is_statistic(param) ? view->stats : view->values) + param->offset;
 }
 
+/* Between O, I, H, W and H, W, I, O. */
+static void turn(const struct xt_param *param, const float *from, float *to, bool to_arena)
+{
+    size_t out = (size_t)param->dims[0];
+    size_t in = (size_t)param->dims[1];
+    size_t taps = product(param->dims, param->ndims) / (out * in);
+    for (size_t o = 0; o < out; o++)
+        for (size_t i = 0; i < in; i++)
+            for (size_t t = 0; t < taps; t++) {
+                size_t plain = (o * in + i) * taps + t;
+                size_t turned = (t * in + i) * out + o;
+                to[to_arena ? turned : plain] = from[to_arena ? plain : turned];
+            }
+}
+
 /* Converts the part between row-major and the arena's format. */
 static enum xt_status reformat(const struct xt_param *param, struct xt_device *device,
                                const float *from, float *to, bool to_arena, struct xt_err *err)
 {
-    if (!param->md) {
+    if (param->hwio)
+        turn(param, from, to, to_arena);
+    else if (!param->md)
         memcpy(to, from, product(param->dims, param->ndims) * sizeof(float));
+    if (!param->md)
         return XT_OK;
-    }
     dnnl_memory_desc_t md = NULL;
     enum xt_status status = dense_md(param, &md, err);
     if (status)
@@ -302,6 +330,12 @@ static enum xt_status reformat(const struct xt_param *param, struct xt_device *d
                       : xt_device_reorder(device, param->md, from, md, to, err);
     xt_dnnl.memory_desc_destroy(md);
     return status;
+}
+
+enum xt_status xt_param_read(const struct xt_param *param, struct xt_device *device,
+                             const float *arena, float *part, struct xt_err *err)
+{
+    return reformat(param, device, arena, part, false, err);
 }
 
 /* The part is all of the file's tensor, in its order. */

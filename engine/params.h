@@ -1,8 +1,8 @@
 /* A network's parameters and running statistics: one float32 arena each for values, gradients and
  * statistics.
  *
- * Files hold the published names, shapes and order; the arena may hold a tensor in the weight
- * gradient's memory format, or only a part of a file's tensor (some rows or columns). import and
+ * Files hold the published names, shapes and order; the arena may hold a tensor in another
+ * memory format, or only a part of a file's tensor (some rows or columns). import and
  * export convert. Not thread-safe.
  */
 #ifndef XT_ENGINE_PARAMS_H
@@ -54,6 +54,7 @@ struct xt_param {
     int *columns;  /* [dims[1]] the same along axis 1; owned */
     bool in_first; /* a linear layer's whose file has [in][out], where PyTorch's is [out][in] */
     bool frozen;   /* its value does not change in training */
+    bool hwio;     /* the arena holds O, I, H, W as H, W, I, O */
     struct xt_init init;
     dnnl_memory_desc_t md; /* the arena's format; NULL: row-major; owned */
     size_t offset;         /* floats, in its arena, a multiple of 16 */
@@ -127,6 +128,10 @@ enum xt_status xt_params_import(const struct xt_param *param, struct xt_device *
 enum xt_status xt_params_export(const struct xt_param *param, struct xt_device *device,
                                 const struct xt_params_view *view, float *reference,
                                 struct xt_err *err);
+
+/* The part from the arena, row-major. */
+enum xt_status xt_param_read(const struct xt_param *param, struct xt_device *device,
+                             const float *arena, float *part, struct xt_err *err);
 
 /* Kaiming normal with fan-out for weights, `bias` for biases, BN 1 and 0, statistics 0 and 1, or
  * the parameter's own rule; determined by seed and the tensor's name. He et al. 2015. */

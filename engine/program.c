@@ -395,6 +395,12 @@ void xt_step_post_args(struct xt_step *step, const struct xt_post_ops *post_ops)
                         post_ops->items[i].with.place);
 }
 
+void xt_step_name(struct xt_step *step, const char *what)
+{
+    if (step)
+        step->what = what;
+}
+
 void xt_step_is_lower_bound(struct xt_step *step)
 {
     if (step)
@@ -481,14 +487,16 @@ static struct described describe(struct xt_program *program,
 }
 
 /* Appends it, with the operands as these arguments. */
-static void append(struct xt_program *program, enum xt_phase phase, const struct described *d,
-                   const char *what, const struct xt_operand *const *operands, const int *args,
-                   int count, const struct xt_post_ops *post_ops)
+static struct xt_step *append(struct xt_program *program, enum xt_phase phase,
+                              const struct described *d, const char *what,
+                              const struct xt_operand *const *operands, const int *args, int count,
+                              const struct xt_post_ops *post_ops)
 {
     struct xt_step *step = xt_program_add(program, phase, d->pd, what);
     for (int i = 0; i < count; i++)
         xt_step_arg(step, args[i], operands[i]->place);
     xt_step_post_args(step, post_ops);
+    return step;
 }
 
 void xt_program_binary(struct xt_program *program, enum xt_phase phase, dnnl_alg_kind_t alg,
@@ -581,9 +589,9 @@ void xt_program_eltwise_backward(struct xt_program *program, dnnl_alg_kind_t alg
     append(program, XT_BACKWARD, &d, what, operands, args, 3, NULL);
 }
 
-void xt_program_matmul(struct xt_program *program, enum xt_phase phase, const struct xt_operand *a,
-                       const struct xt_operand *b, const struct xt_operand *to,
-                       const struct xt_post_ops *post_ops)
+struct xt_step *xt_program_matmul(struct xt_program *program, enum xt_phase phase,
+                                  const struct xt_operand *a, const struct xt_operand *b,
+                                  const struct xt_operand *to, const struct xt_post_ops *post_ops)
 {
     static const int args[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
     const struct xt_operand *operands[] = {a, b, to};
@@ -596,7 +604,7 @@ void xt_program_matmul(struct xt_program *program, enum xt_phase phase, const st
                                                               d.md[0], d.md[1], NULL, d.md[2],
                                                               d.attr),
                          xt_what_matmul);
-    append(program, phase, &d, xt_what_matmul, operands, args, 3, post_ops);
+    return append(program, phase, &d, xt_what_matmul, operands, args, 3, post_ops);
 }
 
 void xt_program_concat(struct xt_program *program, enum xt_phase phase,

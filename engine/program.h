@@ -128,6 +128,8 @@ void xt_step_arg_samples(struct xt_step *step, int arg, struct xt_location place
 /* Scales of the argument: `count` float32 numbers, by its mask. */
 void xt_step_scales(struct xt_step *step, int arg, struct xt_location place, int count);
 void xt_step_post_args(struct xt_step *step, const struct xt_post_ops *post_ops);
+/* In errors, instead of its primitive's; a constant. */
+void xt_step_name(struct xt_step *step, const char *what);
 /* The step is run only by xt_program_run_lower_bound. */
 void xt_step_is_lower_bound(struct xt_step *step);
 void xt_step_is_lower_bound_alone(struct xt_step *step);
@@ -180,9 +182,9 @@ void xt_program_eltwise_backward(struct xt_program *program, dnnl_alg_kind_t alg
 /* No post-op may be BINARY: oneDNN passes that operand of a matrix product as a surface alone, and
  * Intel's OpenCL driver then writes 4 bytes 65535 bytes behind the kernel's arguments (its
  * Kernel::setArgSvmAlloc takes the offset that stands for "no address" for one). */
-void xt_program_matmul(struct xt_program *program, enum xt_phase phase, const struct xt_operand *a,
-                       const struct xt_operand *b, const struct xt_operand *to,
-                       const struct xt_post_ops *post_ops);
+struct xt_step *xt_program_matmul(struct xt_program *program, enum xt_phase phase,
+                                  const struct xt_operand *a, const struct xt_operand *b,
+                                  const struct xt_operand *to, const struct xt_post_ops *post_ops);
 /* Along the channels of [n][c][h][w]. */
 void xt_program_concat(struct xt_program *program, enum xt_phase phase,
                        const struct xt_operand *parts, int count, const struct xt_operand *to);

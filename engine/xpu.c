@@ -17,6 +17,8 @@ static enum xt_status begin(struct xt_graph *graph, struct xt_err *err)
 }
 
 const struct xt_backend xt_backend_xpu = {
+    .hwio = true,
+    .adds_in_norm = true,
     .adds_own_type = true,
     .begin = begin,
 };

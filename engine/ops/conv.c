@@ -33,6 +33,12 @@ static bool has_own_weights(const struct xt_conv_op *conv)
     return conv->folded || reads_int8(conv);
 }
 
+/* The arena has the weights as H, W, I, O, and kernels read and write them so. */
+static bool has_hwio(const struct xt_conv_op *conv, const struct xt_graph *graph)
+{
+    return graph->options.params->items[conv->weight].hwio && !has_own_weights(conv);
+}
+
 static bool has_bias(const struct xt_conv_op *conv)
 {
     return conv->bias >= 0 || has_own_weights(conv);
@@ -151,9 +157,10 @@ static void creation_init(struct description *m, const struct xt_post_ops *post_
     m->in = xt_program_layout(p, &from);
     m->out = xt_program_layout(p, &to);
     m->reference = xt_program_layout(p, &reference);
+    dnnl_format_tag_t format = has_hwio(conv, m->graph) ? dnnl_hwio : dnnl_format_tag_any;
     m->weights = xt_program_layout_as(p, reads_int8(conv) ? dnnl_s8 : xt_dtype_dnnl(in->dtype),
-                                      ndims, dims, dnnl_format_tag_any);
-    m->weights_grad = xt_program_layout_as(p, dnnl_f32, ndims, dims, dnnl_format_tag_any);
+                                      ndims, dims, format);
+    m->weights_grad = xt_program_layout_as(p, dnnl_f32, ndims, dims, format);
     if (conv->own_weight_grad)
         m->own_weights_grad =
             xt_program_layout_as(p, dnnl_f32, ndims, dims, conv->weight_grad_format);
@@ -169,6 +176,21 @@ static bool by_primitive(const struct xt_conv_op *conv, bool backward, bool slic
 {
     return !conv->own[backward] && conv->op.by_slices[backward] == slices &&
            !(backward && conv->read_grad);
+}
+
+/* A 1x1's input gradient is a matrix product with the weights in the order in which they are, where
+ * a convolution would transpose them first. Only with kernels that take that order without a copy:
+ * on other GPUs the product's kernel takes operands as surfaces (xt_program_matmul). */
+static bool is_product(const struct description *m)
+{
+    const struct xt_conv_op *conv = m->conv;
+    bool is = has_hwio(conv, m->graph) &&
+              xt_op_in(&conv->op, 0)->dtype == xt_op_out(&conv->op, 0)->dtype &&
+              !xt_layout_bytes(xt_layout_of(m->forward, dnnl_query_scratchpad_md, 0));
+    for (int i = 0; i < 2; i++)
+        is = is && conv->kernel[i] == 1 && conv->strides[i] == 1 && !conv->pads[i] &&
+             !conv->pads_after[i];
+    return is;
 }
 
 static void make_primitives(struct description *m)
@@ -197,7 +219,7 @@ static void make_primitives(struct description *m)
                              m->weights_grad, m->bias, m->out, c->strides, c->dilates, c->pads,
                              c->pads_after, m->forward, m->attr),
                          what_weights);
-    if (!xt_program_fails(p) && data)
+    if (!xt_program_fails(p) && data && !is_product(m))
         xt_program_check(p,
                          xt_dnnl.convolution_backward_data_primitive_desc_create(
                              &m->backward_data, engine, dnnl_convolution_direct, m->in, m->weights,
@@ -224,7 +246,9 @@ static void find_masters(struct description *m)
     const_dnnl_memory_desc_t grad = grad_layout(m);
     if (m->graph->backend->master_format && grad && !params->values && conv->groups == 1)
         xt_program_check(m->program, xt_dnnl.memory_desc_clone(&weight->md, grad), weight->name);
-    m->master_md = weight->md ? weight->md : m->reference;
+    m->master_md = weight->md                 ? weight->md
+                   : has_hwio(conv, m->graph) ? m->weights_grad
+                                              : m->reference;
     m->master = xt_graph_value_of(m->graph, conv->weight);
     if (has_own_weights(conv)) {
         m->master_md = m->reference;
@@ -299,6 +323,12 @@ static void add_copy(struct description *m, const_dnnl_memory_desc_t md, struct 
     conv->copies[conv->copy_count++] = copy;
 }
 
+static struct xt_location hwio_weights(const struct description *m)
+{
+    return xt_op_in(&m->conv->op, 0)->dtype == XT_F32 ? m->master
+                                                      : xt_graph_cast_of(m->graph, m->conv->weight);
+}
+
 /* The weights in the primitive's format: the parameter itself if it has that format. For the lower
  * bound (`alone`) a parameter of the same size in another format is as good. */
 static struct xt_location working(struct description *m, const_dnnl_primitive_desc_t pd, bool alone)
@@ -310,6 +340,8 @@ static struct xt_location working(struct description *m, const_dnnl_primitive_de
     if (alone && xt_op_in(&m->conv->op, 0)->dtype == XT_F32 &&
         xt_layout_bytes(md) <= xt_layout_bytes(m->master_md))
         return m->master;
+    if (has_hwio(m->conv, m->graph))
+        return hwio_weights(m);
     struct copies *copies = m->copies;
     for (int i = 0; i < copies->count; i++)
         if (xt_dnnl.memory_desc_equal(md, copies->md[i]))
@@ -456,6 +488,25 @@ static void add_data_gradient(struct description *m)
                whole_gradient(m, m->conv, true));
 }
 
+static void add_product(const struct description *m)
+{
+    const struct xt_tensor *in = xt_op_in(&m->conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&m->conv->op, 0);
+    size_t pixels = (size_t)in->n * (size_t)in->h * (size_t)in->w;
+    size_t columns[] = {(size_t)in->c, (size_t)out->c};
+    dnnl_data_type_t dtype = xt_dtype_dnnl(in->dtype);
+    struct xt_operand behind = xt_operand_matrix(xt_in_buffer(whole_gradient(m, m->conv, false)),
+                                                 dtype, pixels, columns[1]);
+    struct xt_operand before = xt_operand_matrix(xt_in_buffer(whole_gradient(m, m->conv, true)),
+                                                 dtype, pixels, columns[0]);
+    struct xt_operand weights =
+        xt_operand_transposed(xt_operand_matrix(hwio_weights(m), dtype, columns[0], columns[1]));
+    struct xt_step *step =
+        xt_program_matmul(m->program, XT_BACKWARD, &behind, &weights, &before, NULL);
+    xt_step_name(step, what_data);
+    xt_step_is_lower_bound(step);
+}
+
 /* The convolution without strides: its input gradient has only the pixels that are read. */
 static void add_read_gradient(struct description *m)
 {
@@ -579,6 +630,8 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
         add_weight_gradient(&m);
     if (m.backward_data)
         add_data_gradient(&m);
+    if (xt_op_learns(op, graph) && xt_op_in(op, 0)->wants_grad && is_product(&m))
+        add_product(&m);
     if (conv->read_grad)
         add_read_gradient(&m);
     add_slice(&slice, &post_ops);
@@ -644,21 +697,8 @@ static enum xt_status stage(const struct xt_conv_op *conv, const struct xt_graph
 {
     struct xt_params *params = graph->options.params;
     const struct xt_param *weight = &params->items[conv->weight];
-    const float *value = xt_params_value(params, weight);
-    if (!weight->md) {
-        memcpy(weights, value, weight_count(conv) * sizeof *value);
-        return XT_OK;
-    }
-    dnnl_dims_t dims;
-    int ndims = weight_dims(conv, dims);
-    struct xt_operand reference = xt_operand_dense((struct xt_location){0}, dnnl_f32, ndims, dims);
-    dnnl_memory_desc_t md = NULL;
-    enum xt_status status = xt_operand_desc(&reference, &md, err);
-    if (!status)
-        status = xt_device_reorder(graph->options.device, weight->md, value, md, weights, err);
-    if (md)
-        xt_dnnl.memory_desc_destroy(md);
-    return status;
+    return xt_param_read(weight, graph->options.device, xt_params_value(params, weight), weights,
+                         err);
 }
 
 enum xt_status xt_conv_weights(const struct xt_conv_op *conv, const struct xt_graph *graph,
@@ -1000,6 +1040,14 @@ static void take_params(struct xt_graph *graph, struct xt_conv_op *conv,
         xt_op_take_param(&conv->op, graph, conv->bias);
 }
 
+/* Fixed before the parameters are allocated. */
+static void choose_order(const struct xt_graph *graph, const struct xt_conv_op *conv)
+{
+    struct xt_params *params = graph->options.params;
+    if (!params->values && conv->weight >= 0)
+        params->items[conv->weight].hwio = graph->backend->hwio && conv->groups == 1;
+}
+
 static void add_params(struct xt_graph *graph, struct xt_conv_op *conv,
                        const struct xt_conv_spec *spec)
 {
@@ -1152,6 +1200,7 @@ struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
         take_params(graph, conv, spec->params);
     else
         add_params(graph, conv, spec);
+    choose_order(graph, conv);
     int h = out_size(conv, in->h, 0);
     int w = out_size(conv, in->w, 1);
     if (h < 1 || w < 1)

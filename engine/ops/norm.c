@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/ops/ops.h"
+#include "engine/backend.h"
 #include "engine/ops/reference.h"
 
 static const char what_forward[] = "the batch norm";
@@ -55,6 +55,7 @@ struct description {
     bool learns;              /* a backward pass follows */
     bool own_stats;           /* the batch's statistics; else the running ones */
     bool fused_relu;          /* fused into the primitive */
+    bool fused_residual;      /* as well, before the ReLU */
     unsigned flags;           /* of the primitive */
     struct xt_buffer *y;      /* before the pools */
     struct xt_buffer *before; /* the activation, if that is not ReLU; else y */
@@ -83,6 +84,34 @@ static struct description creation_of(struct xt_norm_op *norm, struct xt_graph *
     return m;
 }
 
+static dnnl_status_t create_forward(const struct description *m, dnnl_primitive_desc_t *pd)
+{
+    struct xt_program *p = m->program;
+    struct xt_operand in = xt_operand_tensor(m->in, NULL);
+    dnnl_memory_desc_t md = xt_program_layout(p, &in);
+    dnnl_primitive_attr_t attr = xt_program_attr(p, NULL);
+    dnnl_prop_kind_t kind = m->learns ? dnnl_forward_training : dnnl_forward_inference;
+    return xt_program_fails(p)
+               ? dnnl_runtime_error
+               : xt_dnnl.batch_normalization_forward_primitive_desc_create(
+                     pd, p->device->engine, kind, md, md, (float)m->norm->spec.eps, m->flags, attr);
+}
+
+/* With the residual added by the primitive, where oneDNN has one that does. */
+static void fuse_residual(struct description *m)
+{
+    dnnl_primitive_desc_t pd = NULL;
+    unsigned flags = m->flags;
+    if (!m->graph->backend->adds_in_norm || !residual_of(m->norm) || !m->norm->spec.relu)
+        return;
+    m->flags |= dnnl_fuse_norm_add_relu;
+    m->fused_residual = m->fused_relu = create_forward(m, &pd) == dnnl_success;
+    if (m->fused_residual)
+        xt_dnnl.primitive_desc_destroy(pd);
+    else
+        m->flags = flags;
+}
+
 static void use_buffers(struct description *m)
 {
     struct xt_op *op = &m->norm->op;
@@ -101,28 +130,19 @@ static void use_buffers(struct description *m)
         xt_buffer_use(m->before, xt_op_backward_time(m->graph, op));
 }
 
-static dnnl_primitive_desc_t make(struct description *m, bool backward)
+static dnnl_primitive_desc_t make_backward(const struct description *m)
 {
     struct xt_program *p = m->program;
     struct xt_operand in = xt_operand_tensor(m->in, NULL);
     dnnl_memory_desc_t md = xt_program_layout(p, &in);
     dnnl_primitive_attr_t attr = xt_program_attr(p, NULL);
-    dnnl_engine_t engine = p->device->engine;
-    dnnl_prop_kind_t kind = m->learns ? dnnl_forward_training : dnnl_forward_inference;
     dnnl_primitive_desc_t pd = NULL;
-    if (xt_program_fails(p))
-        return NULL;
-    if (backward)
+    if (!xt_program_fails(p))
         xt_program_check(p,
                          xt_dnnl.batch_normalization_backward_primitive_desc_create(
-                             &pd, engine, dnnl_backward, md, md, md, (float)m->norm->spec.eps,
-                             m->flags, m->forward, attr),
+                             &pd, p->device->engine, dnnl_backward, md, md, md,
+                             (float)m->norm->spec.eps, m->flags, m->forward, attr),
                          what_backward);
-    else
-        xt_program_check(p,
-                         xt_dnnl.batch_normalization_forward_primitive_desc_create(
-                             &pd, engine, kind, md, md, (float)m->norm->spec.eps, m->flags, attr),
-                         what_forward);
     return pd;
 }
 
@@ -139,7 +159,8 @@ static void add_statistics(const struct description *m, struct xt_step *step)
 static void add_norm(struct description *m)
 {
     const struct xt_norm_op *norm = m->norm;
-    m->forward = make(m, false);
+    if (!xt_program_fails(m->program))
+        xt_program_check(m->program, create_forward(m, &m->forward), what_forward);
     size_t relu =
         m->learns ? xt_layout_bytes(xt_layout_of(m->forward, dnnl_query_workspace_md, 0)) : 0;
     if (relu)
@@ -152,12 +173,14 @@ static void add_norm(struct description *m)
     add_statistics(m, step);
     if (m->relu)
         xt_step_arg(step, DNNL_ARG_WORKSPACE, xt_in_buffer(m->relu));
+    if (m->fused_residual)
+        xt_step_arg(step, DNNL_ARG_SRC_1, xt_in_buffer(residual_of(norm)->value));
 }
 
 static void add_residual(const struct description *m)
 {
     const struct xt_tensor *residual = residual_of(m->norm);
-    if (!residual)
+    if (!residual || m->fused_residual)
         return;
     struct xt_operand y = xt_operand_tensor(m->in, m->y);
     struct xt_operand with = xt_operand_tensor(residual, residual->value);
@@ -266,7 +289,7 @@ static void add_backward(struct description *m)
                                     "the ReLU's gradient");
     }
     add_activation_backward(m);
-    struct xt_step *step = xt_program_add(m->program, XT_BACKWARD, make(m, true), what_backward);
+    struct xt_step *step = xt_program_add(m->program, XT_BACKWARD, make_backward(m), what_backward);
     xt_step_arg(step, DNNL_ARG_SRC, xt_in_buffer(m->in->value));
     xt_step_arg(step, DNNL_ARG_DIFF_DST, xt_in_buffer(xt_norm_sums(norm)));
     xt_step_arg(step, DNNL_ARG_DIFF_SRC, xt_in_buffer(xt_op_in_grad(&norm->op, 0)));
@@ -276,11 +299,14 @@ static void add_backward(struct description *m)
     add_statistics(m, step);
     if (m->relu)
         xt_step_arg(step, DNNL_ARG_WORKSPACE, xt_in_buffer(m->relu));
+    if (m->fused_residual)
+        xt_step_arg(step, DNNL_ARG_DIFF_SRC_1, xt_in_buffer(xt_norm_sums(norm)));
 }
 
 static void describe(struct xt_op *op, struct xt_graph *graph)
 {
     struct description m = creation_of((struct xt_norm_op *)op, graph);
+    fuse_residual(&m);
     use_buffers(&m);
     add_norm(&m);
     add_residual(&m);

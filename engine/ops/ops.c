@@ -437,6 +437,17 @@ struct xt_location xt_graph_value_of(const struct xt_graph *graph, int param)
                        &item->offset);
 }
 
+struct xt_location xt_graph_cast_of(struct xt_graph *graph, int param)
+{
+    const struct xt_params *params = graph->options.params;
+    size_t size = xt_dtype_size(graph->options.dtype);
+    if (!graph->casts)
+        graph->casts = xt_graph_permanent(graph, "the parameters", XT_WORKING_WEIGHTS,
+                                          params->value_floats * size);
+    graph->cast_at[param] = params->items[param].offset * size / sizeof(float);
+    return (struct xt_location){.buffer = graph->casts, .floats_before = &graph->cast_at[param]};
+}
+
 struct xt_location xt_graph_grad_of(const struct xt_graph *graph, int param)
 {
     struct xt_params *params = graph->options.params;

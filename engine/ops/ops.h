@@ -151,6 +151,8 @@ struct xt_location xt_graph_staging(struct xt_graph *graph, size_t count);
 /* A parameter's value, statistic or gradient on the device. */
 struct xt_location xt_graph_value_of(const struct xt_graph *graph, int param);
 struct xt_location xt_graph_grad_of(const struct xt_graph *graph, int param);
+/* Its value in the graph's type, cast with all others before a pass; parameters are laid out. */
+struct xt_location xt_graph_cast_of(struct xt_graph *graph, int param);
 /* A channel vector's batch statistic; in training the running one follows it. */
 struct xt_location xt_graph_batch_stat_of(struct xt_graph *graph, int param);
 /* An int8 tensor's scale. */

@@ -250,6 +250,33 @@ static void padding_of_blocks_is_zero(void **state)
     close_fixture(&f);
 }
 
+/* As on an XPU, where the arena's copy of half the size begins each on a cache line too. */
+static void weights_may_be_h_w_i_o(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    ok(&f, xt_device_open(&f.device, "cpu", 1, &f.err));
+    struct xt_param param = {.name = "a.weight",
+                             .role = XT_PARAM_WEIGHT,
+                             .ndims = 4,
+                             .dims = {2, 3, 1, 2},
+                             .file_dims = {2, 3, 1, 2},
+                             .hwio = true};
+    add(&f, &param);
+    add_vector(&f, "a.bias", XT_PARAM_BIAS, 2);
+    ok(&f, xt_params_allocate(&f.params, false, &f.err));
+    assert_int_equal(f.params.items[1].offset, 32);
+    const float file[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+    const float arena[] = {0, 6, 2, 8, 4, 10, 1, 7, 3, 9, 5, 11};
+    float out[12] = {0};
+    struct xt_params_view view = view_of(&f);
+    ok(&f, xt_params_import(&f.params.items[0], &f.device, &view, file, &f.err));
+    assert_memory_equal(f.params.values, arena, sizeof arena);
+    ok(&f, xt_params_export(&f.params.items[0], &f.device, &view, out, &f.err));
+    assert_memory_equal(out, file, sizeof file);
+    close_fixture(&f);
+}
+
 static void tensors_stand_on_cache_lines_and_do_not_overlap(void **state)
 {
     (void)state;
@@ -519,6 +546,7 @@ int main(void)
         cmocka_unit_test(parts_hold_their_rows_and_columns),
         cmocka_unit_test(exporting_a_part_leaves_other_rows_alone),
         cmocka_unit_test(padding_of_blocks_is_zero),
+        cmocka_unit_test(weights_may_be_h_w_i_o),
         cmocka_unit_test(tensors_stand_on_cache_lines_and_do_not_overlap),
         cmocka_unit_test(gradients_have_no_statistics),
         cmocka_unit_test(a_file_that_does_not_fit_is_refused_and_changes_nothing),

@@ -50,7 +50,7 @@ hold() { # network, type
 for XT_CAPTURE_GPU in ${GPUS:-b580 a770 mtl lnl ptl pvc}; do
   export XT_CAPTURE_GPU
   for type in bf16 ${XTRAIN_TEST_ALL:+off fp16}; do
-    for net in lprnet resnet50 ${XTRAIN_TEST_ALL:+resnet18 mobilenet_v3_large}; do
+    for net in lprnet resnet50 ${XTRAIN_TEST_ALL:+resnet18 mobilenet_v3_small}; do
       count $net $type
       hold $net $type
     done

@@ -3,7 +3,7 @@
  *
  * XT_FAULT="CALL N": the N-th call of that kind in a process, and all after it, fail.
  *   launch    a kernel's launch: CL_OUT_OF_RESOURCES
- *   finish    a wait for a queue or an event: CL_OUT_OF_RESOURCES
+ *   finish    a wait of the first thread for a queue or an event: CL_OUT_OF_RESOURCES
  *   alloc     an allocation: CL_OUT_OF_RESOURCES
  *   abort     a launch ends the process by abort, as Intel's driver does when it is at a loss
  *   nodevmem, nohostmem  a launch: CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_HOST_MEMORY
@@ -176,6 +176,12 @@ static void spoil(const struct memory *memory)
     }
 }
 
+/* A wait of the process's first thread: others wait at times of their own. */
+static bool wait_fails(void)
+{
+    return getpid() == gettid() && fails("finish");
+}
+
 /* Since the last wait. */
 static atomic_int waiting;
 
@@ -280,14 +286,14 @@ static cl_int CL_API_CALL finish(cl_command_queue queue)
 {
     hang_at("hang");
     atomic_store(&waiting, 0);
-    return fails("finish") ? CL_OUT_OF_RESOURCES : real->clFinish(queue);
+    return wait_fails() ? CL_OUT_OF_RESOURCES : real->clFinish(queue);
 }
 
 static cl_int CL_API_CALL wait_for_events(cl_uint count, const cl_event *events)
 {
     hang_at("hang");
     atomic_store(&waiting, 0);
-    return fails("finish") ? CL_OUT_OF_RESOURCES : real->clWaitForEvents(count, events);
+    return wait_fails() ? CL_OUT_OF_RESOURCES : real->clWaitForEvents(count, events);
 }
 
 static clDeviceMemAllocINTEL_fn device_alloc;

@@ -19,13 +19,13 @@ is_json() { # the end of the reason
     "$work/said" || fail "$XT_FAULT: the end as JSON"
 }
 is_json 'its driver gave up \(abort\)'
-train 'finish 110' && lost '(wait|mapping).*the driver says: .*OUT_OF_RESOURCES.*; the last op submitted: .*: .*'
+train 'finish 31' && lost 'the driver says: .*OUT_OF_RESOURCES.*; the last op submitted: .*: .*'
 
 # With --on-device-loss resume the run continues, to the same losses.
 train none
 [ "$code" = 0 ] || fail 'without a fault'
 losses "$work/run" >"$work/whole"
-for fault in 'launch 600' 'hang 110'; do
+for fault in 'launch 600' 'hang 33'; do
   rm -f "$work/once"
   XT_FAULT_ONCE=$work/once train "$fault" --on-device-loss resume --device-timeout 3
   [ "$code" = 0 ] || fail "$fault: it does not continue"

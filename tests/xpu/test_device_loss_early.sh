@@ -17,7 +17,7 @@ grep -q '^xtrain: error: the device was lost: .*its driver gave up (abort); .*; 
   "$work/said" || fail 'an abort in the check each time: the sentence'
 
 # The first step is not watched: this wait is in a later one.
-train_under 'hang 110' --no-device-check --json --device-timeout 2
+train_under 'hang 33' --no-device-check --json --device-timeout 2
 [ "$code" = 4 ] || fail "a hang: exit code $code"
 grep -Eq "^\{\"schema\":\{[^}]*\},\"run\":\"$work/run\",\"steps\":4,\"step\":[0-9],\"exit_reason\":\"the device was lost: xpu:0: .*: it has not answered for [0-9]+ s, since .*, in .*; the last checkpoint is of step [0-9]; resume with: .*,\"exit_code\":4\}\$" \
   "$work/said" || fail 'a hang: the end as JSON'

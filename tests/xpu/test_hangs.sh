@@ -20,8 +20,8 @@ ends_at 'hang-device 1' "the search for GPUs, $doctor" "${train[@]}"
 ends_at 'hang-context 1' ".*, $doctor" "${train[@]}"
 ends_at 'hang-build 3' 'the compilation of kernel [0-9]+ \(.*: .*\); .*--device-timeout gives more time' "${train[@]}"
 ends_at 'hang-launch 20' 'a launch; .*dmesg.*; the last op submitted: .*; there is no checkpoint yet' "${train[@]}"
-ends_at 'hang-copy 1' 'a copy (from|to) its memory' "${train[@]}"
-ends_at 'hang 110' 'a (wait for its work|copy (from|to) its memory); .*; the last op submitted: .*; resume with: ' "${train[@]}" --steps 4 --save-every 1
+ends_at 'hang-copy 1' 'a (launch|copy (from|to) its memory)' "${train[@]}"
+ends_at 'hang 33' 'a (wait for its work|launch|copy (from|to) its memory); .*; the last op submitted: .*; resume with: ' "${train[@]}" --steps 4 --save-every 1
 ends_at 'hang 40' '.*, in the device check' "${train[@]/--no-device-check/--device-check}"
 
 # Each command.

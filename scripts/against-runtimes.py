@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Times inference of xtrain, OpenVINO and ONNX Runtime, alternating, and prints their medians.
+
+usage: against-runtimes.py WEIGHTS IMAGES [--batch 1,32] [--amp f32,int8] [--threads 2] [--turns 5] [--seconds 2]
+                           [--xtrain build/xtrain]     needs numpy, onnxruntime and openvino; IMAGES give int8's ranges
+
+A turn is one process of each, from bytes in memory to logits. xtrain runs the weights by `bench infer`; the others run
+what `xtrain export --with-preprocess --fixed-batch` writes of them. A process's figure is the median of its passes, the
+first ones left out; p99 is that of all its passes (not measured of xtrain here).
+"""
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def passes_of(args):
+    import numpy
+    if args.peer == 'openvino':
+        import openvino
+        model = openvino.Core().compile_model(args.model, 'CPU', {
+            'INFERENCE_NUM_THREADS': args.threads, 'PERFORMANCE_HINT': 'LATENCY', 'NUM_STREAMS': 1,
+            'INFERENCE_PRECISION_HINT': 'f32'})
+        request = model.create_infer_request()
+        shape = list(model.input(0).shape)
+        return shape, lambda images: request.infer({0: images}, share_inputs=True)
+    import onnxruntime
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = args.threads
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(args.model, options, providers=['CPUExecutionProvider'])
+    images = session.get_inputs()[0]
+    return images.shape, lambda some: session.run(None, {images.name: some})
+
+
+def run_peer(args):
+    import numpy
+    shape, infer = passes_of(args)
+    images = numpy.random.default_rng(0).integers(0, 256, shape, dtype=numpy.uint8)
+    for _ in range(5):
+        infer(images)
+    times = []
+    end = time.perf_counter() + args.seconds
+    while len(times) < 5 or time.perf_counter() < end:
+        began = time.perf_counter()
+        infer(images)
+        times.append(time.perf_counter() - began)
+    times.sort()
+    print(json.dumps({'ms': 1e3 * statistics.median(times), 'p99': 1e3 * times[int(0.99 * (len(times) - 1))]}))
+
+
+def run(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode or not done.stdout.strip():
+        sys.exit(f'{" ".join(command)}: {done.stdout.strip()} {done.stderr.strip()}')
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def turn(args, model, kind, batch):
+    bench = run([args.xtrain, 'bench', 'infer', args.weights, '--amp', kind, '--batch', str(batch), '--threads',
+                 str(args.threads), '--steps', str(args.steps), '--json'])
+    fused = [r for r in bench.get('runs', [bench]) if r['type'] == 'fused ' + kind]
+    peers = [run([sys.executable, __file__, args.weights, args.images, '--peer', peer, '--model', model, '--threads',
+                  str(args.threads), '--seconds', str(args.seconds)]) for peer in ('openvino', 'onnxruntime')]
+    return [fused[0]['pass_ms']] + [p['ms'] for p in peers] + [p['p99'] for p in peers]
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__.split('usage: ')[1].split('\n\n')[0])
+    parser.add_argument('weights')
+    parser.add_argument('images')
+    for name, default in (('batch', '1,32'), ('amp', 'f32,int8'), ('threads', 2), ('turns', 5), ('steps', 12),
+                          ('seconds', 2.0), ('xtrain', 'build/xtrain'), ('peer', ''), ('model', '')):
+        parser.add_argument('--' + name, default=default, type=type(default))
+    args = parser.parse_args()
+    if args.peer:
+        return run_peer(args)
+    print(f'{"type":5} {"batch":>5} {"xtrain":>9} {"OpenVINO":>9} {"ORT":>9} ms a pass   best peer / xtrain   p99 of both')
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in args.amp.split(','):
+            for batch in args.batch.split(','):
+                model = f'{folder}/{kind}-{batch}.onnx'
+                run([args.xtrain, 'export', args.weights, model, '--with-preprocess', '--fixed-batch', batch, '--json',
+                     '--amp', kind] + (['--calibrate', args.images] if kind == 'int8' else []))
+                turns = [turn(args, model, kind, batch) for _ in range(args.turns)]
+                xtrain, openvino, ort, *p99 = [statistics.median(column) for column in zip(*turns)]
+                ratios = sorted(min(t[1], t[2]) / t[0] for t in turns)
+                print(f'{kind:5} {batch:>5} {xtrain:9.3f} {openvino:9.3f} {ort:9.3f}             '
+                      f'{min(openvino, ort) / xtrain:5.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})   '
+                      f'{p99[0]:.2f} {p99[1]:.2f}', flush=True)
+
+
+if __name__ == '__main__':
+    main()

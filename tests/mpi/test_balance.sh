@@ -13,7 +13,7 @@ slow() {
   done
   pid=$(pid_of "$1" "$2")
   cpu=$(sed -n 's/^Cpus_allowed_list:\s*\([0-9]*\).*/\1/p' "/proc/$pid/status")
-  for thread in "/proc/$pid/task"/*; do renice -n 5 -p "${thread##*/}" >/dev/null 2>&1 || true; done
+  for thread in "/proc/$pid/task"/*; do renice -n $(($(nice) + 5)) -p "${thread##*/}" >/dev/null 2>&1 || true; done
   taskset -c "$cpu" bash -c 'while kill -0 "$1" 2>/dev/null; do for ((i = 0; i < 20000; i++)); do :; done; done' - "$pid" &
 }
 

@@ -145,6 +145,9 @@ expect 4 'xtrain: error: ' "${train[@]}" --steps 1 --xpu --out x
 expect 2 '--amp fp16' "${train[@]}" --steps 1 --amp fp16 --out x
 expect 0 'this CPU has no bf16 instructions' env ONEDNN_MAX_CPU_ISA=AVX512_CORE "${train[@]}" --steps 1 --amp bf16 --out bf16
 [ ! -e x ] || fail 'a refused run left a folder'
+# The program's own loops are held to an older CPU's instructions too.
+expect 0 '' env ONEDNN_MAX_CPU_ISA=AVX2 "${train[@]}" --dry-run
+[[ $said != *'xtrain AVX-512'* ]] || fail 'loops of AVX-512 with ONEDNN_MAX_CPU_ISA=AVX2' "$said"
 
 # 5: more memory than there is, said before anything is trained.
 expect 5 ' fits, which --batch auto finds' "$xtrain" --model lprnet --data 'synth:plates?count=65536' --batch 65536 --steps 1 --out m

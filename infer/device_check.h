@@ -31,7 +31,8 @@ struct xt_device_verdict {
 
 /* A check of a graph whose passing is cached. */
 struct xt_device_checker {
-    /* XT_ERR_DEVICE where the device computes wrong results; adds to *out. */
+    /* XT_ERR_DEVICE where the device computes wrong results; adds to *out. A pass without `when`
+     * is not cached: something was not compared. */
     enum xt_status (*check)(void *context, struct xt_graph *graph, struct xt_device_verdict *out,
                             struct xt_err *err);
     void *context;

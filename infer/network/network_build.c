@@ -347,12 +347,7 @@ static enum xt_status check_graph(const struct check *check, struct xt_graph *gr
 {
     const struct xt_device_checker *more = graph->options.training ? check->more : NULL;
     enum xt_status status = xt_device_check_ops(graph, out, err);
-    double start = xt_thread_seconds();
-    if (!status && more)
-        status = more->check(more->context, graph, out, err);
-    if (more)
-        out->step_seconds += xt_thread_seconds() - start;
-    return status;
+    return status || !more ? status : more->check(more->context, graph, out, err);
 }
 
 /* Its graph is destroyed before the run begins. */
@@ -423,8 +418,10 @@ enum xt_status xt_network_check_device(struct xt_network *network,
         return XT_OK;
     xt_guard_set_phase(afresh ? "in the device check at a checkpoint" : "in the device check");
     enum xt_status status = xt_device_check(network->graph, &checker, afresh, &verdict, err);
-    if (!status && verdict.when && network->inference != network->graph)
+    int64_t first = verdict.when;
+    if (!status && network->inference != network->graph)
         status = xt_device_check(network->inference, &checker, afresh, &verdict, err);
+    verdict.when = first ? verdict.when : 0;
     xt_guard_set_phase(NULL);
     if (status && xt_guard_is_lost())
         xt_err_prefix(err, "the device was lost while it was checked: %s: ", network->device.name);

@@ -50,6 +50,11 @@ if [ -n "${XTRAIN_TEST_ALL:-}" ]; then
   refuses 'flush 1' bwd_weights '[a-z.0-9]+: gradient of the weights, where a NaN is lost'
 fi
 
+# Where the CPU's step cannot run, no pass is recorded or said.
+TMPDIR=$work/nowhere train
+[ "$code" = 0 ] && grep -q '^warning: a whole step of xpu:0: .* is not compared with the CPU.s (--check-device): cannot create' "$work/said" &&
+  ! grep -q 'for a whole step' "$work/said" && ! grep -q '"device_check":"passed' "$work/run/proof.json" || fail "a step that was not compared: exit code $code"
+
 # A pass is shown with its cost, and changes nothing of the run.
 train --steps 2 --check-device every --save-every 1 --log-every 1 --lr 1e-3 --sched constant
 [ "$code" = 0 ] && grep -Eq 'xpu:0: .* computes this network.s ops as references in double precision do: [0-9]+ passes of ops in [0-9.]+ s, [0-9.]+ of them for a whole step beside the CPU.s' "$work/said" ||

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/system/process.h"
+#include "base/system/thread.h"
 #include "infer/network/network_build.h"
 #include "train/made_step.h"
 #include "train/trainer/parts.h"
@@ -182,8 +183,8 @@ static enum xt_status compare(const struct xt_made_step *own, double loss,
     return XT_OK;
 }
 
-/* Where the CPU's step fails that is no fault of the device. */
-static enum xt_status check_gradients(struct xt_made_step *own, struct xt_err *err)
+/* Where the CPU's step fails that is no fault of the device, and no verdict on it: *compared. */
+static enum xt_status check_gradients(struct xt_made_step *own, bool *compared, struct xt_err *err)
 {
     struct xt_err why = {0};
     struct xt_gradient_sums *params = NULL;
@@ -194,7 +195,8 @@ static enum xt_status check_gradients(struct xt_made_step *own, struct xt_err *e
         status = xt_mem_calloc(&params, own->count + 1, sizeof *params, "a step's gradients", err);
     if (!status)
         status = xt_mem_calloc(&errors, own->count + 1, sizeof *errors, "a step's gradients", err);
-    if (!status && compute_on_cpu(own, &loss, params, &why))
+    *compared = !status && compute_on_cpu(own, &loss, params, &why) == XT_OK;
+    if (!status && !*compared)
         xt_log_warn("a whole step of %s is not compared with the CPU's (--check-device): %s",
                     own->network->device.name, why.text);
     else if (!status)
@@ -347,7 +349,8 @@ static enum xt_status check_step(void *context, struct xt_graph *graph,
     struct xt_made_step own;
     struct update update;
     int64_t step = trainer->optim.step;
-    (void)out;
+    double start = xt_thread_seconds();
+    bool compared = false;
     enum xt_status status = remember(&update, trainer, err);
     if (status) {
         restore(&update, trainer, step);
@@ -355,11 +358,15 @@ static enum xt_status check_step(void *context, struct xt_graph *graph,
     }
     status = xt_made_step_init(&own, &trainer->network, graph, err);
     if (!status)
-        status = check_gradients(&own, err);
+        status = check_gradients(&own, &compared, err);
     if (!status)
         status = check_update(trainer, &own, &update, err);
     xt_made_step_clear(&own);
     restore(&update, trainer, step);
+    if (compared)
+        out->step_seconds += xt_thread_seconds() - start;
+    else
+        out->when = 0;
     return status;
 }
 

@@ -8,8 +8,8 @@ usage: against-openvino.py WEIGHTS IMAGES [--model NAME] [--amp f32|int8] [--cal
 Both serve the same network and the same contract: a JPEG in by POST over HTTP/1.1, the text out as JSON. OpenVINO's runs
 the model that `xtrain export --with-preprocess` writes (int8: --for openvino), with PERFORMANCE_HINT THROUGHPUT, a thread
 and an infer request for each CPU; Pillow decodes, asyncio speaks HTTP. Clients are connections of one process, each with
-one request on its way. CPU ms is the server's time for a request. Both servers stay up, on the same CPUs, and are loaded one after the other, --turns times; what a
-client sees in the first half second of a turn does not count.
+one request on its way. CPU ms is the server's time for a request. Both servers stay up, on the same CPUs, and are
+loaded one after the other, --turns times; what a client sees in the first half second of a turn does not count.
 """
 import argparse
 import glob

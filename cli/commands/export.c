@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/commands/export_check.h"
 #include "cli/options/options.h"
+#include "cli/options/table.h"
 #include "cli/json/result.h"
 #include "cli/report.h"
 #include "models/onnx/write/export.h"
@@ -59,13 +60,13 @@ static bool is_int8(const struct command *command)
 
 static enum xt_status check_weights(const struct xt_options *options, struct xt_err *err)
 {
-    static const char *const of_onnx[] = {"fixed-batch", "with-preprocess", "check", "for"};
+    static const char *const of_onnx[] = {"fixed-batch", "with-preprocess", "check", "runtime"};
     const char *path = options->arguments[1];
     for (size_t i = 0; i < sizeof of_onnx / sizeof *of_onnx; i++)
         if (xt_options_source(options, of_onnx[i]) == XT_SOURCE_COMMAND_LINE)
             return xt_err_set(err, XT_ERR_USAGE,
-                              "--%s is for a model that ends in .onnx, not for %s", of_onnx[i],
-                              path);
+                              "--%s is for a model that ends in .onnx, not for %s",
+                              xt_option_spelling(xt_option_find(of_onnx[i])), path);
     if (xt_options_source(options, "type") == XT_SOURCE_COMMAND_LINE &&
         options->values.export.type != XT_EXPORT_INT8)
         return xt_err_set(err, XT_ERR_USAGE,
@@ -104,6 +105,8 @@ static enum xt_status check_type(const struct command *command, struct xt_err *e
     const struct xt_settings *s = command->settings;
     bool gives_ranges = xt_options_source(command->options, "calibrate") == XT_SOURCE_COMMAND_LINE;
     enum xt_amp amp = is_int8(command) ? XT_AMP_INT8 : amps[s->export.type];
+    if (is_weights(command->path) && check_weights(command->options, err))
+        return err->status;
     if (amp != XT_AMP_OFF && !s->network.fuse)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--amp %s needs the batch norms folded into the convolutions; leave "
@@ -123,7 +126,7 @@ static enum xt_status check_type(const struct command *command, struct xt_err *e
                           "--calibrate gives the ranges of int8; with --amp %s "
                           "leave it out",
                           xt_amp_name(amp));
-    return is_weights(command->path) ? check_weights(command->options, err) : XT_OK;
+    return XT_OK;
 }
 
 /* Weights that were exported with ranges need no images. */

@@ -545,11 +545,11 @@ static const struct xt_option table[] = {
     {"type", "what the model computes in; int8 needs --calibrate, or weights with ranges",
      XT_GROUP_OUTPUT, EXPORT, CHOICE(export.type, export_names, "f32"), .value = "TYPE",
      .not_in_config = true, .spelt = "amp"},
-    {"for",
+    {"runtime",
      "int8: the runtime whose kernels the model is laid for; sums and averages are then int8 too, "
      "which `any` computes in float32 as eval --amp int8 does",
      XT_GROUP_OUTPUT, EXPORT, CHOICE(export.runtime, runtime_names, "any"), .value = "RUNTIME",
-     .not_in_config = true},
+     .not_in_config = true, .spelt = "for"},
     {"fixed-batch", "the model takes exactly N images at a time; 0: any number", XT_GROUP_OUTPUT,
      EXPORT, INTEGER(export.fixed_batch, 0, 65536, "0"), .value = "N", .not_in_config = true},
     {"with-preprocess",

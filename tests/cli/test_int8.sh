@@ -90,6 +90,7 @@ expect 3 'it is damaged' "$xtrain" predict changed.safetensors --amp int8 photos
 expect 3 'unknown.safetensors: its ranges for int8 do not fit (xtrain export measures them again): the hashes are gone' \
   "$xtrain" predict unknown.safetensors --amp int8 photos
 expect 2 '--check is for a model that ends in .onnx' "$xtrain" export int8.safetensors b.safetensors --check photos
+expect 2 '--for is for a model that ends in .onnx' "$xtrain" export int8.safetensors b.safetensors --for openvino
 expect 2 '--amp fp16 is chosen where they are used' "$xtrain" export int8.safetensors b.safetensors --amp fp16
 expect 2 'int8.safetensors would be overwritten' "$xtrain" export int8.safetensors int8.safetensors
 

@@ -280,7 +280,7 @@ static void inference_is_that_of_plain_loops(void **state)
     struct net net = {.fuse = true};
     const struct xt_op *last = NULL;
     net_open(&net, XT_F32, false);
-    struct xt_tensor *x = conv_norm(&net, net_input(&net, 7, 8), "first", "first.norm", NULL);
+    struct xt_tensor *x = conv_norm(&net, net_input(&net, 13, 14), "first", "first.norm", NULL);
     struct xt_tensor *y = conv_norm(&net, x, "a", "a.norm", NULL);
     net_build(&net, net_head(&net, conv_norm(&net, y, "b", "b.norm", x)));
     net_forward(&net);

@@ -42,11 +42,28 @@ for command in doctor devices; do
     fail "$command: exit code $code"
 done
 
+# The CPU time of a process and its children.
+ticks() {
+  local process
+  for process in "$1" $(cat "/proc/$1/task/$1/children" 2>/dev/null); do cat "/proc/$process/stat" 2>/dev/null || true; done |
+    sed 's/.*) //' | awk '{ sum += $12 + $13 } END { print sum + 0 }'
+}
+# Returns when the process takes no more CPU time: it has come to where it hangs.
+comes_to_rest() {
+  local before=-1 now
+  for ((i = 0; i < 60; i++)); do
+    now=$(ticks "$1")
+    [ "$now" != "$before" ] || return 0
+    before=$now
+    sleep 1.5
+  done
+}
+
 # A second signal ends a command that hangs at once, and its children.
 stops() { # the fault; the command
   XT_FAULT=$1 "$xtrain" "${@:2}" >"$work/said" 2>&1 &
   run=$!
-  sleep 2
+  comes_to_rest "$run"
   kill -TERM "$run"
   sleep 2.1
   kill -0 "$run" || fail "$1: it ended by the first signal"

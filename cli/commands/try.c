@@ -242,7 +242,9 @@ static enum xt_status look_at_images(struct trial *t, struct xt_err *err)
 
 /* ---- a few by heart, and the type ---- */
 
-/* The line of a training on `data` into OUT/`name`. */
+/* The line of a training on `data` into OUT/`name`. Gradients are clipped: where a batch holds the
+ * same image several times, channels have no variance, and each batch norm multiplies its gradient
+ * by up to 1 / sqrt(epsilon). */
 static struct xt_line begin_line(const struct trial *t, const char *data, const char *name)
 {
     struct xt_line line = {.count = 0};
@@ -252,6 +254,8 @@ static struct xt_line begin_line(const struct trial *t, const char *data, const 
     xt_line_add(&line, "--out=%s", path_in(t, name).text);
     xt_line_add(&line, "--amp=%s", t->amp);
     xt_line_add(&line, "--batch=%d", t->batch);
+    if (!given(t, "clip"))
+        xt_line_add(&line, "--clip=5");
     return line;
 }
 

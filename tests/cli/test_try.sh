@@ -48,6 +48,7 @@ for i in {1..8}; do cp plates/京A00000_1.png classes/a/$i.png && cp "plates/$(l
 expect 0 '16 images of 2 classes in classes, for mobilenet_v3_small; 0 bad, 14 duplicates' \
   "$xtrain" try classes --model mobilenet_v3_small --image-size 32 --threads 1 --max-time 0.1s --out of-classes
 [ "$(grep -c /classes/a/ of-classes/half-a.txt)" = 4 ] || fail 'a class is not halved' "$(cat of-classes/half-a.txt)"
+grep -q "^clip: 5" of-classes/few/config.yaml || fail "gradients of few images are not clipped" "$(cat of-classes/few/config.yaml)"
 
 # The same picture in two classes: right half of the time, and never sure.
 mkdir -p alike/{a,b}

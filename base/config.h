@@ -6,8 +6,7 @@
  * document. An empty file is a config without entries. Errors are XT_ERR_USAGE. Stateless,
  * thread-safe.
  */
-#ifndef XT_BASE_CONFIG_H
-#define XT_BASE_CONFIG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ enum xt_status xt_config_parse(const char *name, const uint8_t *bytes, size_t si
                                xt_config_take *take, void *context, struct xt_err *err);
 enum xt_status xt_config_read(const char *path, xt_config_take *take, void *context,
                               struct xt_err *err);
-
-#endif

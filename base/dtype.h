@@ -1,7 +1,6 @@
 /* Data types of tensors: their names for users, in files and in oneDNN, and their sizes.
  * Stateless. */
-#ifndef XT_BASE_DTYPE_H
-#define XT_BASE_DTYPE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -90,5 +89,3 @@ static inline bool xt_dtype_is_int8(enum xt_dtype dtype)
 {
     return dtype == XT_S8 || dtype == XT_U8;
 }
-
-#endif

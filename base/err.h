@@ -4,8 +4,7 @@
  * On success the error is unchanged; on failure it holds the sentence. A `struct xt_err` owns no
  * memory and needs no clean-up. Not thread-safe: one error per thread.
  */
-#ifndef XT_BASE_ERR_H
-#define XT_BASE_ERR_H
+#pragma once
 
 #include <stdarg.h>
 
@@ -45,5 +44,3 @@ enum xt_status xt_err_prefix(struct xt_err *err, const char *format, ...)
 
 /* The sentence for a failed allocation of `bytes` for `what`. Returns XT_ERR_MEMORY. */
 enum xt_status xt_err_no_memory(struct xt_err *err, const char *what, size_t bytes);
-
-#endif

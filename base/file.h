@@ -2,8 +2,7 @@
  *
  * Thread-safe. Errors name the path and the system's reason.
  */
-#ifndef XT_BASE_FILE_H
-#define XT_BASE_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -124,5 +123,3 @@ const char *xt_file_name(const char *path);
 enum xt_status xt_file_cache_base(char **out, struct xt_err *err);
 /* The folder that holds the running program, into *out (release with free). */
 enum xt_status xt_file_program_folder(char **out, struct xt_err *err);
-
-#endif

@@ -8,8 +8,7 @@
  * Messages contain names from untrusted files and archives. Line breaks and control characters are
  * escaped here (xt_str_escape), so callers need not.
  */
-#ifndef XT_BASE_LOG_H
-#define XT_BASE_LOG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -65,5 +64,3 @@ void xt_log_prepare_signal(void);
 void xt_log_from_signal(const char *sentence);
 /* The same for the program's last sentence, at every level. */
 void xt_log_error_from_signal(const char *sentence);
-
-#endif

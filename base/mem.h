@@ -1,8 +1,7 @@
 /* Heap memory: sizes are checked for overflow, and a failed allocation is an ordinary error.
  * Release with free(), except xt_mem_map's. Thread-safe.
  */
-#ifndef XT_BASE_MEM_H
-#define XT_BASE_MEM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,5 +31,3 @@ enum xt_status xt_mem_grow(void *array, size_t *capacity, size_t need, size_t si
 
 /* A copy of a string into *out. */
 enum xt_status xt_mem_strdup(char **out, const char *text, struct xt_err *err);
-
-#endif

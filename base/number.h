@@ -5,8 +5,7 @@
  * every instruction set. fp16 denormals are exact even if the CPU flushes float32 denormals to
  * zero, since no float32 denormal occurs on the way.
  */
-#ifndef XT_BASE_NUMBER_H
-#define XT_BASE_NUMBER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -75,5 +74,3 @@ static inline uint32_t xt_number_be32(const uint8_t *at)
 {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
-
-#endif

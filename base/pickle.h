@@ -6,8 +6,7 @@
  * and may contain themselves: walk them to a fixed depth only. Memory is bounded by a multiple of
  * the stream's size. Errors leave the file's name to the caller.
  */
-#ifndef XT_BASE_PICKLE_H
-#define XT_BASE_PICKLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -100,5 +99,3 @@ void xt_pickle_clear(struct xt_pickle *pickle);
 bool xt_pickle_is_text(const struct xt_pickle_value *value, const char *text);
 /* "a list", for messages. */
 const char *xt_pickle_kind_name(enum xt_pickle_kind kind);
-
-#endif

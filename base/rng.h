@@ -4,8 +4,7 @@
  * The mixing function is splitmix64's finaliser (Steele, Lea, Flood 2014), applied to each of the
  * three.
  */
-#ifndef XT_BASE_RNG_H
-#define XT_BASE_RNG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -51,5 +50,3 @@ static inline float xt_rng_uniform(struct xt_rng *rng)
 {
     return (float)(xt_rng_next(rng) >> 40) * 0x1p-24f;
 }
-
-#endif

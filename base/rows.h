@@ -3,8 +3,7 @@
  * Each has a contiguous range, or with mixup, which blends rows i and of - 1 - i, a range of these
  * pairs, in the batch's order; the middle row of an odd batch then belongs to the last process.
  */
-#ifndef XT_BASE_ROWS_H
-#define XT_BASE_ROWS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -42,5 +41,3 @@ static inline int xt_rows_at(const struct xt_rows *rows, int i)
     bool second_half = rows->in_pairs && i >= (rows->count + 1) / 2;
     return second_half ? rows->of - rows->first - rows->count + i : rows->first + i;
 }
-
-#endif

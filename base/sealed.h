@@ -12,8 +12,7 @@
  * missing and is rebuilt. A file with random writes (pixels) seals an empty body, followed by data
  * with checksums of their own. Thread-safe.
  */
-#ifndef XT_BASE_SEALED_H
-#define XT_BASE_SEALED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ enum xt_status xt_sealed_write(const struct xt_sealed_kind *kind, const char *pa
  * is missing or damaged, or if anybody but this user and root can have written it. */
 enum xt_status xt_sealed_read(const struct xt_sealed_kind *kind, const char *path, uint8_t **bytes,
                               struct xt_sealed *content, struct xt_err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SHA-256 (FIPS 180-4). A zeroed struct is not ready: begin first. Thread-safe, stateless. */
-#ifndef XT_BASE_SHA256_H
-#define XT_BASE_SHA256_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ struct xt_sha256_digest xt_sha256_end(struct xt_sha256 *hash);
 struct xt_sha256_digest xt_sha256(const void *bytes, size_t count);
 /* In lower-case hexadecimal. */
 struct xt_sha256_text xt_sha256_format(const struct xt_sha256_digest *digest);
-
-#endif

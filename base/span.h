@@ -1,6 +1,5 @@
 /* Elapsed time: wall clock, and CPU seconds of the whole process. */
-#ifndef XT_BASE_SPAN_H
-#define XT_BASE_SPAN_H
+#pragma once
 
 struct xt_span {
     double wall; /* seconds */
@@ -10,5 +9,3 @@ struct xt_span {
 /* The clocks' current values; only differences are meaningful. */
 struct xt_span xt_span_now(void);
 struct xt_span xt_span_since(const struct xt_span *start);
-
-#endif

@@ -1,7 +1,6 @@
 /* Text: a growing string, UTF-8, and the edit distance for "did you mean". Stateless.
  */
-#ifndef XT_BASE_STR_H
-#define XT_BASE_STR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -83,5 +82,3 @@ void xt_str_append_to(char *text, size_t size, const char *format, ...)
 /* Likewise, UTF-8 as a JSON string without its quotes; control characters become blanks.
  * Async-signal-safe. */
 void xt_str_append_json(char *text, size_t size, const char *more);
-
-#endif

@@ -4,8 +4,7 @@
  * UTF-8 text of one document; no tabs in the indentation, no control characters, no anchors,
  * aliases or tags. A zeroed reader is empty; end it also after a failure.
  */
-#ifndef XT_BASE_YAML_H
-#define XT_BASE_YAML_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ enum xt_status xt_yaml_append(const struct xt_yaml *yaml, struct xt_str *text, s
 /* The current event's line, from 1. */
 int xt_yaml_line(const struct xt_yaml *yaml);
 enum xt_status xt_yaml_refuse(const struct xt_yaml *yaml, const char *why, struct xt_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* The subcommands: name, arguments and help of each. The list is plain data, so that the parser,
  * help and completion can use it without linking the commands; cli/main.c adds the functions. */
-#ifndef XT_CLI_COMMANDS_H
-#define XT_CLI_COMMANDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -110,5 +109,3 @@ enum xt_status xt_cmd_man(struct xt_options *options, struct xt_err *err);
 enum xt_status xt_cmd_completion(struct xt_options *options, struct xt_err *err);
 /* Implements --version. */
 enum xt_status xt_cmd_version(struct xt_options *options, struct xt_err *err);
-
-#endif

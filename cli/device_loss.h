@@ -1,8 +1,7 @@
 /* Handles a device that is lost during a run: reports the last checkpoint and the command that
  * resumes from it and, with --on-device-loss resume, re-executes the run from there in the same
  * process. A run whose folder is not open yet is restarted with its original arguments. */
-#ifndef XT_CLI_DEVICE_LOSS_H
-#define XT_CLI_DEVICE_LOSS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -45,5 +44,3 @@ bool xt_run_is_restarted(void);
 /* The command that resumes the trainer's run, or of one without checkpoints begins it again, quoted
  * for a shell; "" if out of memory. */
 void xt_resume_line(const struct xt_run_summary *run, bool from_start, char *out, size_t size);
-
-#endif

@@ -1,7 +1,6 @@
 /* A set of images that is looked at before any network is trained on it: data check, data split,
  * data pack, try. */
-#ifndef XT_CLI_IMAGE_SET_H
-#define XT_CLI_IMAGE_SET_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -39,5 +38,3 @@ const char *xt_image_set_symbol(const struct xt_image_set *set, int index);
 /* Appends a sample's line of a list: the absolute path, so that the list may be anywhere. */
 enum xt_status xt_image_set_add_line(const struct xt_image_set *set, size_t index,
                                      struct xt_str *out, struct xt_err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* The result of --overfit: whether the few images could be memorised, and what that means. */
-#ifndef XT_CLI_OVERFIT_H
-#define XT_CLI_OVERFIT_H
+#pragma once
 
 #include "cli/report.h"
 #include "train/trainer.h"
@@ -11,5 +10,3 @@ enum xt_status xt_overfit_describe(const struct xt_run_summary *run, struct xt_t
                                    double loss, struct xt_report *report, struct xt_err *err);
 /* XT_OK if all were learnt; otherwise XT_ERR_RUN with the program's final error. */
 enum xt_status xt_overfit_judge(const struct xt_run_summary *run, struct xt_err *err);
-
-#endif

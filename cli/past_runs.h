@@ -1,6 +1,5 @@
 /* The runs named on a command line by their folders. */
-#ifndef XT_CLI_PAST_RUNS_H
-#define XT_CLI_PAST_RUNS_H
+#pragma once
 
 #include "cli/options/options.h"
 #include "runs/report/past_run.h"
@@ -14,5 +13,3 @@ struct xt_past_runs {
 enum xt_status xt_past_runs_read(struct xt_past_runs *runs, const struct xt_options *options,
                                  struct xt_err *err);
 void xt_past_runs_clear(struct xt_past_runs *runs);
-
-#endif

@@ -1,6 +1,5 @@
 /* Where each op of a graph runs: the placement table of --dry-run and --verbose. */
-#ifndef XT_CLI_PLACEMENT_H
-#define XT_CLI_PLACEMENT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -26,5 +25,3 @@ void xt_placement_step_images(const struct xt_run_summary *run, char *text, size
 /* Prints settings, parameters, memory by kind and placement of the run; writes nothing. */
 enum xt_status xt_placement_dry_run(const struct xt_options *options,
                                     const struct xt_trainer *trainer, struct xt_err *err);
-
-#endif

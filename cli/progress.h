@@ -7,8 +7,7 @@
  * clears the live line before a message; code that prints results calls xt_progress_clear first.
  * Not thread-safe: one thread shows progress.
  */
-#ifndef XT_CLI_PROGRESS_H
-#define XT_CLI_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -78,5 +77,3 @@ struct xt_kernel_progress {
     double start;
 };
 void xt_kernel_progress_init(struct xt_kernel_progress *kernels, bool quiet, bool json);
-
-#endif

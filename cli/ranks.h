@@ -1,7 +1,6 @@
 /* What users see of several ranks (ranks/ranks.h): set-up, the table of ranks, warnings, waiting
  * times. */
-#ifndef XT_CLI_RANKS_H
-#define XT_CLI_RANKS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -25,5 +24,3 @@ void xt_cli_ranks_compare(const struct xt_ranks *ranks);
 
 /* Time that the ranks waited, out of `seconds`; nothing for a single process. */
 void xt_cli_ranks_describe_time(const struct xt_run_summary *run, struct xt_report *report);
-
-#endif

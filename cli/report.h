@@ -15,8 +15,7 @@
  * Out of memory is sticky: calls after it need no check, also with a NULL group, and xt_report_end
  * returns the error. Keys, labels and texts are copied. Not thread-safe.
  */
-#ifndef XT_CLI_REPORT_H
-#define XT_CLI_REPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -71,5 +70,3 @@ enum xt_report_form { XT_REPORT_TEXT, XT_REPORT_JSON };
 /* Prints the report and destroys it; an incomplete report prints nothing and returns an error. */
 enum xt_status xt_report_end(struct xt_report *report, enum xt_report_form form, FILE *out,
                              struct xt_err *err);
-
-#endif

@@ -3,8 +3,7 @@
  * other writes are for values that depend on the machine. Strings are owned by the option parser
  * and live as long as it; NULL if not given. This file holds the settings of single commands; those
  * of lower folders are in their own settings.h. */
-#ifndef XT_CLI_SETTINGS_H
-#define XT_CLI_SETTINGS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -131,5 +130,3 @@ struct xt_settings {
     bool small_shapes;       /* selftest: small shapes only */
     const char *step;        /* selftest: one training step of these weights */
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* Signatures of files by ssh-keygen -Y: with a key as ssh-keygen makes them, into FILE.sig. */
-#ifndef XT_CLI_SIGNATURE_H
-#define XT_CLI_SIGNATURE_H
+#pragma once
 
 #include "base/err.h"
 
@@ -8,5 +7,3 @@
 enum xt_status xt_signature_make(const char *path, const char *key, struct xt_err *err);
 /* XT_ERR_DATA where PATH.sig is missing, or not by this public key of this file. */
 enum xt_status xt_signature_check(const char *path, const char *key, struct xt_err *err);
-
-#endif

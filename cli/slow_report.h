@@ -1,6 +1,5 @@
 /* What makes a run slow, in a report. */
-#ifndef XT_CLI_SLOW_REPORT_H
-#define XT_CLI_SLOW_REPORT_H
+#pragma once
 
 #include "cli/report.h"
 #include "train/watch/slow.h"
@@ -12,5 +11,3 @@ void xt_slow_report(struct xt_report *to, const struct xt_slow *slow, bool said)
 /* Also with the parts of a step, what was examined, and what could not be. */
 void xt_slow_report_why(struct xt_report *to, const struct xt_slow *slow,
                         const struct xt_slow_facts *facts);
-
-#endif

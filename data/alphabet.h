@@ -3,8 +3,7 @@
  *
  * Immutable once created, so safe to share between threads.
  */
-#ifndef XT_DATA_ALPHABET_H
-#define XT_DATA_ALPHABET_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -66,5 +65,3 @@ enum xt_status xt_alphabet_decode(const struct xt_alphabet *alphabet, const int 
 /* The number of CTC time steps that a label needs: its length plus one blank between equal
  * neighbours. */
 int xt_label_steps(const int *symbols, int length);
-
-#endif

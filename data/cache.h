@@ -9,8 +9,7 @@
  *
  * get and put may be called from several threads at once, also for the same sample.
  */
-#ifndef XT_DATA_CACHE_H
-#define XT_DATA_CACHE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,5 +49,3 @@ enum xt_status xt_cache_check(const struct xt_cache *cache, struct xt_err *err);
 
 /* The number of samples that fit. */
 size_t xt_cache_room(const struct xt_cache *cache);
-
-#endif

@@ -5,8 +5,7 @@
  * All functions but create and destroy may be called from several threads at once, also for the
  * same file.
  */
-#ifndef XT_DATA_CACHED_FILES_H
-#define XT_DATA_CACHED_FILES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ bool xt_cached_files_get(const struct xt_cached_files *cache, size_t index, cons
 /* Stores a copy if the file is small and there is room. */
 void xt_cached_files_put(struct xt_cached_files *cache, size_t index, const uint8_t *bytes,
                          size_t size);
-
-#endif

@@ -1,8 +1,7 @@
 /* The table of class names and numbers while a data set is being opened. Used only by the sources.
  * A zeroed table is empty.
  */
-#ifndef XT_DATA_CLASSES_H
-#define XT_DATA_CLASSES_H
+#pragma once
 
 #include "data/sources/source.h"
 
@@ -34,5 +33,3 @@ enum xt_status xt_classes_move(struct xt_classes *classes, struct xt_source *sou
                                const char *where, struct xt_err *err);
 /* Releases the names of a source. */
 void xt_classes_free_names(struct xt_source *source);
-
-#endif

@@ -2,8 +2,7 @@
  * that two runs had the same set, not what is in it. Ranks compare by the same functions.
  * Thread-safe.
  */
-#ifndef XT_DATA_DIGEST_H
-#define XT_DATA_DIGEST_H
+#pragma once
 
 #include "base/sha256.h"
 #include "data/sources/source.h"
@@ -22,5 +21,3 @@ struct xt_image_digest xt_source_digest_image(const struct xt_source *source, si
                                               struct xt_decoder *decoder);
 /* Of the number of samples, the list, and up to 64 images, evenly spread over the set. */
 struct xt_sha256_text xt_source_digest(const struct xt_source *source);
-
-#endif

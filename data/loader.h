@@ -11,8 +11,7 @@
  * xt_loader_next and xt_loader_release are for one consumer thread. The last, smaller batch of an
  * epoch is delivered if drop_last is false.
  */
-#ifndef XT_DATA_LOADER_H
-#define XT_DATA_LOADER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -129,5 +128,3 @@ enum xt_status xt_loader_bad(struct xt_loader *loader, struct xt_bad_sample **ou
 void xt_loader_free_bad(struct xt_bad_sample *bad, size_t count);
 /* The number of bad samples. */
 size_t xt_loader_bad_count(struct xt_loader *loader);
-
-#endif

@@ -5,8 +5,7 @@
  * have one path), or if their bytes are equal, as far as reading them is cheap. Synthetic pictures
  * are not compared. Thread-safe.
  */
-#ifndef XT_DATA_OVERLAP_H
-#define XT_DATA_OVERLAP_H
+#pragma once
 
 #include "data/sources/source.h"
 
@@ -18,5 +17,3 @@ struct xt_overlap {
 /* Only XT_ERR_MEMORY is an error: a file that cannot be read is not shared. */
 enum xt_status xt_overlap_find(struct xt_overlap *out, const struct xt_source *one,
                                const struct xt_source *other, struct xt_err *err);
-
-#endif

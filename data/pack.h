@@ -11,8 +11,7 @@
  * A sample that cannot be used is skipped and counted, up to the loader's limit. A request to stop
  * returns XT_INTERRUPTED or XT_STOPPED.
  */
-#ifndef XT_DATA_PACK_H
-#define XT_DATA_PACK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,5 +49,3 @@ enum xt_status xt_pack_shards(const struct xt_pack_config *config, struct xt_pac
                               struct xt_err *err);
 enum xt_status xt_pack_pixels(const struct xt_pack_config *config, struct xt_packed *packed,
                               struct xt_err *err);
-
-#endif

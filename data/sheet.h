@@ -1,7 +1,6 @@
 /* A contact sheet for visual inspection: random samples with their labels, without augmentation and
  * as in training. */
-#ifndef XT_DATA_SHEET_H
-#define XT_DATA_SHEET_H
+#pragma once
 
 #include "data/loader.h"
 
@@ -10,5 +9,3 @@
  * provinces. */
 enum xt_status xt_sheet_save(const char *path, const struct xt_loader_config *config, int samples,
                              const struct xt_alphabet *alphabet, struct xt_err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* A survey of a whole set of images: what xtrain data check reports. Each image is decoded once, by
  * one thread; bad ones are counted and the first is named.
  */
-#ifndef XT_DATA_SURVEY_H
-#define XT_DATA_SURVEY_H
+#pragma once
 
 #include "data/sources/source.h"
 
@@ -45,5 +44,3 @@ void xt_survey_clear(struct xt_survey *survey);
 
 /* The number of samples of `a` whose pixels are those of a sample of `b`. */
 size_t xt_survey_common(const struct xt_survey *a, const struct xt_survey *b);
-
-#endif

@@ -4,8 +4,7 @@
  * on it. Either the requested device opens, or an error says why not: there is no silent fallback
  * to another.
  */
-#ifndef XT_DEVICE_DEVICE_H
-#define XT_DEVICE_DEVICE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -84,5 +83,3 @@ bool xt_device_cpu_may(unsigned isa);
 bool xt_device_cpu_has_tiles(void);
 /* Whether it multiplies 8-bit numbers with accumulation in 32 bits (VNNI or AMX). */
 bool xt_device_cpu_has_vnni(void);
-
-#endif

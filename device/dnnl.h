@@ -6,8 +6,7 @@
  * requested. Compiled against the v3 C API (3.2 headers); its ABI is stable within v3. xt_dnnl is
  * written once, by the first xt_dnnl_load, which precedes every use; all of it is thread-safe.
  */
-#ifndef XT_DEVICE_DNNL_H
-#define XT_DEVICE_DNNL_H
+#pragma once
 
 #include <oneapi/dnnl/dnnl.h>
 #include <stdbool.h>
@@ -79,5 +78,3 @@ dnnl_data_type_t xt_dtype_dnnl(enum xt_dtype dtype);
 
 /* "jit:avx512_core_amx" and the like; a constant of the library. "" if unknown. */
 const char *xt_dnnl_implementation(const_dnnl_primitive_desc_t pd);
-
-#endif

@@ -1,7 +1,6 @@
 /* The oneDNN functions that are used, as a table: a loaded library's (dnnl.h), or the wrappers
  * around them (guard.h). */
-#ifndef XT_DEVICE_DNNL_TABLE_H
-#define XT_DEVICE_DNNL_TABLE_H
+#pragma once
 
 #include <oneapi/dnnl/dnnl.h>
 
@@ -72,5 +71,3 @@ struct xt_dnnl_table {
     XT_DNNL_FUNCTIONS(XT_DNNL_FIELD)
 #undef XT_DNNL_FIELD
 };
-
-#endif

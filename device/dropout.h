@@ -6,8 +6,7 @@
  * them. The offset is always set: without one oneDNN 3.13 uses one number for four consecutive
  * elements. The creator destroys it; one thread.
  */
-#ifndef XT_DEVICE_DROPOUT_H
-#define XT_DEVICE_DROPOUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,5 +38,3 @@ dnnl_status_t xt_device_dropout_attr(dnnl_primitive_attr_t attr);
  * are scaled by 1 / (1 - probability). */
 enum xt_status xt_device_dropout_set(struct xt_device_dropout *dropout, double probability,
                                      uint64_t seed, uint64_t offset, struct xt_err *err);
-
-#endif

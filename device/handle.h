@@ -1,8 +1,7 @@
 /* An open device: its oneDNN engine and stream, and the number of compute threads of the host.
  * Memories and primitives are created on it; device.h opens and closes it.
  */
-#ifndef XT_DEVICE_HANDLE_H
-#define XT_DEVICE_HANDLE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -64,5 +63,3 @@ struct xt_device {
     /* Creates memories on oneDNN's OpenCL runtime, if the device has unified shared memory. */
     xt_dnnl_opencl_memory *opencl_memory;
 };
-
-#endif

@@ -11,8 +11,7 @@
  * stream; one thread maps a memory at a time. Transferred bytes are counted by cause in the
  * device's `traffic`, atomically; on the CPU nothing is transferred.
  */
-#ifndef XT_DEVICE_MEMORY_H
-#define XT_DEVICE_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -113,5 +112,3 @@ void xt_transfer_destroy(struct xt_transfer *transfer);
  * for. */
 enum xt_status xt_transfer_run(const struct xt_transfer *transfer, dnnl_stream_t stream,
                                struct xt_err *err);
-
-#endif

@@ -2,8 +2,7 @@
  * memory. Uses the mangled names of SYCL's functions, as oneDNN's C interface has none; not
  * available with other runtimes of oneDNN. Thread-safe.
  */
-#ifndef XT_DEVICE_PINNED_H
-#define XT_DEVICE_PINNED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@ bool xt_pinned_is_there(void);
  * with xt_pinned_free, before its device is closed; not if the driver is lost. */
 void *xt_pinned_alloc(const struct xt_device *device, size_t bytes);
 void xt_pinned_free(const struct xt_device *device, void *memory);
-
-#endif

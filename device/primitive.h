@@ -2,8 +2,7 @@
  * blobs and the kernel cache has this one, else by compiling. Several threads may create them
  * concurrently.
  */
-#ifndef XT_DEVICE_PRIMITIVE_H
-#define XT_DEVICE_PRIMITIVE_H
+#pragma once
 
 #include "base/err.h"
 #include "device/dnnl.h"
@@ -13,5 +12,3 @@
  * costs the time to compile. */
 enum xt_status xt_primitive_create(struct xt_device *device, const_dnnl_primitive_desc_t pd,
                                    const char *what, dnnl_primitive_t *out, struct xt_err *err);
-
-#endif

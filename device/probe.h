@@ -1,7 +1,6 @@
 /* Lists the XPUs from a child process: a driver that crashes or hangs ends only that process, and
  * this one can still load either build of oneDNN. Call it before threads start. */
-#ifndef XT_DEVICE_PROBE_H
-#define XT_DEVICE_PROBE_H
+#pragma once
 
 #include "base/err.h"
 #include "device/types.h"
@@ -26,5 +25,3 @@ struct xt_probe {
 
 /* Fails only if no process can be started; failures in it are in out->status and why. */
 enum xt_status xt_probe_xpus(struct xt_probe *out, struct xt_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* The capabilities of an engine, determined by asking oneDNN for a small convolution of each kind,
  * not from a table of devices. Stateless. */
-#ifndef XT_DEVICE_TYPES_H
-#define XT_DEVICE_TYPES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -24,5 +23,3 @@ bool xt_types_is_machine_code(const char *implementation);
 bool xt_types_is_reference(const char *implementation);
 
 void xt_types_ask(dnnl_engine_t engine, struct xt_types *out);
-
-#endif

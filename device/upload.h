@@ -10,8 +10,7 @@
  * The caller owns a `struct xt_upload` and clears it before the device is closed. xt_upload_move is
  * for one thread at a time; the caller tracks which slots and buffers are in use.
  */
-#ifndef XT_DEVICE_UPLOAD_H
-#define XT_DEVICE_UPLOAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ void xt_upload_clear(struct xt_upload *upload);
 /* Copies a slot's pixels into a buffer and blocks until it is done: the slot may be refilled then.
  * For an upload that transfers. */
 enum xt_status xt_upload_move(struct xt_upload *upload, int slot, int buffer, struct xt_err *err);
-
-#endif

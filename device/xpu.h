@@ -5,8 +5,7 @@
  * native handle of its engine, never by its position in another list. xt_xpu_list needs
  * xt_dnnl_load(XT_DNNL_GPU); choosing is stateless.
  */
-#ifndef XT_DEVICE_XPU_H
-#define XT_DEVICE_XPU_H
+#pragma once
 
 #include "base/err.h"
 #include "base/str.h"
@@ -62,5 +61,3 @@ bool xt_xpu_is_before(const char *version, const char *since);
 /* The environment variables in force that change the set of devices: "ZE_AFFINITY_MASK=1, ...";
  * empty if none is set. */
 enum xt_status xt_xpu_masks(struct xt_str *out, struct xt_err *err);
-
-#endif

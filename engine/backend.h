@@ -1,8 +1,7 @@
 /* What runs a graph's ops. A back end is this table and its overrides; everything else follows from
  * the ops' descriptions (ops.h). All constant.
  */
-#ifndef XT_ENGINE_BACKEND_H
-#define XT_ENGINE_BACKEND_H
+#pragma once
 
 #include "engine/ops/ops.h"
 
@@ -79,5 +78,3 @@ const struct xt_backend *xt_backend_of(const struct xt_device *device);
 /* NULL: the op's program runs. */
 const struct xt_override *xt_backend_override(const struct xt_backend *backend,
                                               const struct xt_op_kind *kind);
-
-#endif

@@ -2,8 +2,7 @@
  * generation on a CPU, and up to seconds of a driver's compiler on an XPU. The result does not
  * depend on the number of threads nor on their order.
  */
-#ifndef XT_ENGINE_CREATE_PRIMITIVES_H
-#define XT_ENGINE_CREATE_PRIMITIVES_H
+#pragma once
 
 #include "base/err.h"
 #include "engine/program.h"
@@ -19,5 +18,3 @@ struct xt_creation {
  * reported. If a thread cannot be started, the others do its work. */
 enum xt_status xt_programs_create(struct xt_program *const *programs, int count,
                                   const struct xt_creation *creation, struct xt_err *err);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Each op runs its program, or the override of the device's back end (backend.h).
  */
-#ifndef XT_ENGINE_EXECUTOR_H
-#define XT_ENGINE_EXECUTOR_H
+#pragma once
 
 #include "engine/graph.h"
 
@@ -56,5 +55,3 @@ enum xt_status xt_graph_write(struct xt_graph *graph, const struct xt_buffer *bu
                               struct xt_err *err);
 enum xt_status xt_graph_read_back(struct xt_graph *graph, const struct xt_buffer *buffer,
                                   enum xt_dtype dtype, float *to, size_t count, struct xt_err *err);
-
-#endif

@@ -11,8 +11,7 @@
  * The first error is stored in the graph: describing functions then return NULL (or NULL outputs)
  * and accept NULL, so networks are described without checks. xt_graph_plan returns it.
  */
-#ifndef XT_ENGINE_GRAPH_H
-#define XT_ENGINE_GRAPH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -414,5 +413,3 @@ struct xt_context_spec {
     bool over_batch;
 };
 struct xt_tensor *xt_graph_context(struct xt_graph *graph, const struct xt_context_spec *spec);
-
-#endif

@@ -5,8 +5,7 @@
  * memory format, or only a part of a file's tensor (some rows or columns). import and
  * export convert. Not thread-safe.
  */
-#ifndef XT_ENGINE_PARAMS_H
-#define XT_ENGINE_PARAMS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -137,5 +136,3 @@ enum xt_status xt_param_read(const struct xt_param *param, struct xt_device *dev
  * the parameter's own rule; determined by seed and the tensor's name. He et al. 2015. */
 enum xt_status xt_params_initialise(struct xt_params *params, struct xt_device *device,
                                     uint64_t seed, float bias, struct xt_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* The memory plan of a graph: buffers with lifetimes share an arena, which may have several
  * segments if the device limits the size of an allocation. Pure arithmetic, no state. */
-#ifndef XT_ENGINE_PLAN_H
-#define XT_ENGINE_PLAN_H
+#pragma once
 
 #include <stddef.h>
 
@@ -32,5 +31,3 @@ struct xt_plan {
  * one, of any size), which no item may exceed. */
 enum xt_status xt_plan_layout(struct xt_plan_item *items, size_t count, size_t segment_most,
                               struct xt_plan *plan, struct xt_err *err);
-
-#endif

@@ -9,8 +9,7 @@
  * Two primitives of oneDNN are not used because of their behaviour on an XPU (3.13): `reduction`
  * does not compile on every driver, `sum` ignores its scales.
  */
-#ifndef XT_ENGINE_PROGRAM_H
-#define XT_ENGINE_PROGRAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -221,5 +220,3 @@ const char *xt_program_implementation(const struct xt_program *program, enum xt_
 /* The device address of a place; NULL with err set if it is on no device or another one. */
 void *xt_program_address(const struct xt_program *program, const struct xt_location *place,
                          struct xt_err *err);
-
-#endif

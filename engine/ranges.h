@@ -10,8 +10,7 @@
  * Tensors go by their index, which is the same in every fused graph of a network. A recording
  * belongs to its creator; one graph writes to it at a time.
  */
-#ifndef XT_ENGINE_RANGES_H
-#define XT_ENGINE_RANGES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -54,5 +53,3 @@ enum xt_status xt_ranges_parse(const char *text, const struct xt_graph *graph,
 
 /* Makes the tensor int8, with the step of its range: unsigned if it has no negative values. */
 void xt_ranges_quantise(const struct xt_ranges *ranges, struct xt_tensor *tensor);
-
-#endif

@@ -2,8 +2,7 @@
  * ReLUs and pools are not stored from the forward to the backward pass, but recomputed from the
  * convolution's output, bit for bit. Their arena memory is free in between.
  */
-#ifndef XT_ENGINE_RECOMPUTE_H
-#define XT_ENGINE_RECOMPUTE_H
+#pragma once
 
 #include "engine/graph.h"
 
@@ -16,5 +15,3 @@ void xt_op_recompute(struct xt_op *op, struct xt_graph *graph);
 
 /* Number of ops whose outputs are recomputed, and the outputs' bytes. */
 int xt_graph_count_recomputed(const struct xt_graph *graph, size_t *bytes);
-
-#endif

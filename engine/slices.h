@@ -14,8 +14,7 @@
  * segment, or runs op by op if some op cannot run by slices. Each worker has its own arena there,
  * which ops share as they do when they run whole.
  */
-#ifndef XT_ENGINE_SLICES_H
-#define XT_ENGINE_SLICES_H
+#pragma once
 
 #include "engine/graph.h"
 
@@ -33,5 +32,3 @@ typedef enum xt_status xt_slices_whole(struct xt_graph *graph, struct xt_op *op,
                                        struct xt_err *err);
 enum xt_status xt_slices_run(struct xt_graph *graph, bool backward, xt_slices_whole *whole,
                              struct xt_err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* What ops read and write: tensors, dense N, H, W, C, and the segments of the graph's arena that
  * hold their values and gradients. The graph owns both.
  */
-#ifndef XT_ENGINE_TENSOR_H
-#define XT_ENGINE_TENSOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +71,3 @@ void *xt_tensor_sample(const struct xt_tensor *tensor, const struct xt_buffer *b
 
 /* Marks the buffer (may be NULL) as alive at `time`. */
 void xt_buffer_use(struct xt_buffer *buffer, int time);
-
-#endif

@@ -2,8 +2,7 @@
  * the range of each convolution's values there gives its int8 scales. Labels are not read. One
  * thread at a time.
  */
-#ifndef XT_INFER_CALIBRATE_H
-#define XT_INFER_CALIBRATE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -32,5 +31,3 @@ enum xt_status xt_calibrate_int8(struct xt_network *network,
 enum xt_status xt_calibrate_blank(struct xt_network *network,
                                   const struct xt_network_settings *settings, int batch,
                                   struct xt_err *err);
-
-#endif

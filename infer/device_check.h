@@ -10,8 +10,7 @@
  * which each element is a term: errors that cancel there are missed. Each op runs twice, with other
  * numbers: a result of the run before is seen; and a NaN has to pass through convolutions and batch
  * norms. */
-#ifndef XT_INFER_DEVICE_CHECK_H
-#define XT_INFER_DEVICE_CHECK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,5 +66,3 @@ struct xt_device_try {
  * Fails only where no process can be started. */
 enum xt_status xt_device_try(const char *spec, const char *selector, struct xt_device_try *out,
                              struct xt_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Evaluation: a source through the network in evaluation mode, and the score. The last, smaller
  * batch is included. */
-#ifndef XT_INFER_EVALUATE_H
-#define XT_INFER_EVALUATE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -85,5 +84,3 @@ struct xt_evaluate_config {
 enum xt_status xt_evaluate(struct xt_network *network, struct xt_predictor *predictor,
                            const struct xt_evaluate_config *config, struct xt_evaluation *out,
                            struct xt_err *err);
-
-#endif

@@ -9,8 +9,7 @@
  * Without --workers there is one loader thread a NUMA node at first. After a few steps the rates of
  * a thread and of the steps are known, and threads are added if needed.
  */
-#ifndef XT_INFER_FEED_H
-#define XT_INFER_FEED_H
+#pragma once
 
 #include "data/loader.h"
 #include "device/upload.h"
@@ -73,5 +72,3 @@ struct xt_loader *xt_feed_loader(struct xt_feed *feed);
  * help. */
 void xt_feed_note_waits(struct xt_feed *feed, const struct xt_loader_config *config,
                         double seconds);
-
-#endif

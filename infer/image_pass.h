@@ -1,8 +1,7 @@
 /* A forward pass over images without labels or score: a random sample of a source's, by the
  * settings' seed. One thread at a time.
  */
-#ifndef XT_INFER_IMAGE_PASS_H
-#define XT_INFER_IMAGE_PASS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -26,5 +25,3 @@ enum xt_status xt_image_pass_run(struct xt_network *network,
                                  const struct xt_data_settings *settings,
                                  const struct xt_image_pass *pass, size_t *done,
                                  struct xt_err *err);
-
-#endif

@@ -2,8 +2,7 @@
  * batches are skipped (warm-up, and a last one that is not full); with fewer than seven nothing is
  * measured. Zeroed is empty; the caller clears it.
  */
-#ifndef XT_INFER_LATENCY_H
-#define XT_INFER_LATENCY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ enum xt_status xt_latency_add(struct xt_latency *latency, double seconds, int im
 enum xt_status xt_latency_sum_up(const struct xt_latency *latency, struct xt_latency_summary *out,
                                  struct xt_err *err);
 void xt_latency_clear(struct xt_latency *latency);
-
-#endif

@@ -1,8 +1,7 @@
 /* Hardware and software that this process computes with, as texts for records: program, device and
  * driver, oneDNN, CPU, kernels, libraries.
  */
-#ifndef XT_INFER_MACHINE_H
-#define XT_INFER_MACHINE_H
+#pragma once
 
 #include "base/dtype.h"
 #include "device/device.h"
@@ -23,5 +22,3 @@ void xt_machine_describe(struct xt_machine *out, const struct xt_device *device,
                          enum xt_dtype type);
 /* What a run's bit-exact results depend on: cpu, device, library, threads. */
 void xt_machine_of_bits(struct xt_machine *out, const struct xt_device *device);
-
-#endif

@@ -1,7 +1,6 @@
 /* A sample of a source as the network reads it, as a small PNG: for pages and TensorBoard's events.
  */
-#ifndef XT_INFER_PICTURE_H
-#define XT_INFER_PICTURE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -31,5 +30,3 @@ void xt_small_picture_clear(struct xt_small_picture *picture);
 /* Appends it as "data:image/png;base64,...". */
 enum xt_status xt_small_picture_url(const struct xt_small_picture *picture, struct xt_str *out,
                                     struct xt_err *err);
-
-#endif

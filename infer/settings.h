@@ -1,8 +1,7 @@
 /* Settings of a network, its device, its images and its predictions, one struct each. Strings are
  * borrowed; NULL where not given.
  */
-#ifndef XT_INFER_SETTINGS_H
-#define XT_INFER_SETTINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -133,5 +132,3 @@ struct xt_infer_settings {
     struct xt_device_settings device;
     struct xt_answer_settings answer;
 };
-
-#endif

@@ -1,8 +1,7 @@
 /* A single pass over a source's images: their feed and its transfer to the device. The caller runs
  * the batches. One thread at a time.
  */
-#ifndef XT_INFER_SINGLE_PASS_H
-#define XT_INFER_SINGLE_PASS_H
+#pragma once
 
 #include "base/err.h"
 #include "infer/feed.h"
@@ -24,5 +23,3 @@ enum xt_status xt_single_pass_open(struct xt_single_pass *pass, struct xt_networ
                                    const struct xt_loader_config *config, struct xt_err *err);
 /* Does nothing on a zeroed struct. */
 void xt_single_pass_close(struct xt_single_pass *pass);
-
-#endif

@@ -1,8 +1,7 @@
 /* A network that is not built in: read at run time, from an ONNX file or from the description
  * stored in weights. The caller owns it; thread-safe for different ones.
  */
-#ifndef XT_MODELS_LOADED_H
-#define XT_MODELS_LOADED_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -36,5 +35,3 @@ void xt_model_close(struct xt_loaded_model *model); /* NULL: nothing */
 /* The network of that name, or of that file, which goes into *loaded (NULL else). */
 enum xt_status xt_model_choose(const char *name, struct xt_loaded_model **loaded,
                                const struct xt_model_info **out, struct xt_err *err);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Text from a file is not trusted: the net's builders check it. Stateless.
  */
-#ifndef XT_MODELS_NET_TEXT_H
-#define XT_MODELS_NET_TEXT_H
+#pragma once
 
 #include "base/err.h"
 #include "base/str.h"
@@ -22,5 +21,3 @@ enum xt_status xt_net_print(const struct xt_net *net, struct xt_str *out, struct
 /* Appends the nodes to an empty net; returns the logits, or NULL with the failure in the net. */
 struct xt_value *xt_net_parse(struct xt_net *net, const char *text,
                               const struct xt_net_text_options *options);
-
-#endif

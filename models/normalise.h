@@ -3,8 +3,7 @@
  * Text is always in RGB order, as in the papers; a struct xt_normalise (graph.h) is in the order
  * that the network reads, given by `bgr`. Thread-safe.
  */
-#ifndef XT_MODELS_NORMALISE_H
-#define XT_MODELS_NORMALISE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -27,5 +26,3 @@ enum xt_status xt_normalise_from_meta(struct xt_normalise *out, const char *mean
                                       const char *where, struct xt_err *err);
 /* The reverse, for normalise->mean or normalise->scale. */
 void xt_normalise_to_meta(const float numbers[3], char out[XT_NORMALISE_TEXT]);
-
-#endif

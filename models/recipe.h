@@ -2,8 +2,7 @@
  * the command line ({"batch", "64"}). They override the general defaults, and the user overrides
  * them. A list ends in an item without a name.
  */
-#ifndef XT_MODELS_RECIPE_H
-#define XT_MODELS_RECIPE_H
+#pragma once
 
 struct xt_recipe_item {
     const char *option; /* without "--" */
@@ -15,5 +14,3 @@ struct xt_recipes {
     const struct xt_recipe_item
         *fine_tune; /* overrides it when starting from weights (--init); NULL: no recipe */
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* Which network weights are of that do not say it: PyTorch's own files have tensors alone. */
-#ifndef XT_MODELS_RECOGNISE_H
-#define XT_MODELS_RECOGNISE_H
+#pragma once
 
 #include "models/registry.h"
 #include "models/weights/weight_store.h"
@@ -9,5 +8,3 @@
  * NULL in *out: none here. */
 enum xt_status xt_model_recognise(const struct xt_weight_file *weights,
                                   const struct xt_model_info **out, struct xt_err *err);
-
-#endif

@@ -5,8 +5,7 @@
  * and one line in list.c. All
  * constant.
  */
-#ifndef XT_MODELS_REGISTRY_H
-#define XT_MODELS_REGISTRY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -93,5 +92,3 @@ const char *xt_model_default_data(const char *name);
 
 /* The recipes of a model by name, empty where there is none; for the option parser. */
 struct xt_recipes xt_model_recipes(const char *name);
-
-#endif

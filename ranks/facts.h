@@ -1,8 +1,7 @@
 /* Facts that have to be the same on all ranks, such as options and versions: each is a name and a
  * value. They are compared before the ranks work together.
  */
-#ifndef XT_RANKS_FACTS_H
-#define XT_RANKS_FACTS_H
+#pragma once
 
 #include "base/err.h"
 #include "base/str.h"
@@ -17,5 +16,3 @@ enum xt_status xt_ranks_add_fact(struct xt_str *facts, struct xt_err *err, const
  * ranks and hosts. */
 enum xt_status xt_ranks_compare(struct xt_ranks *ranks, const struct xt_str *facts,
                                 struct xt_err *err);
-
-#endif

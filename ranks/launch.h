@@ -1,7 +1,6 @@
 /* Whether mpirun or srun started this process as one of several, from the launcher's environment
  * variables. */
-#ifndef XT_RANKS_LAUNCH_H
-#define XT_RANKS_LAUNCH_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -17,5 +16,3 @@ struct xt_launch {
 
 /* `get` is getenv except in tests. A batch script that is not itself a task counts as alone. */
 struct xt_launch xt_launch_read(char *(*get)(const char *name));
-
-#endif

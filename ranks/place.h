@@ -2,8 +2,7 @@
  * holds. Where all ranks have all CPUs each is bound to its share of the cores, within one NUMA
  * node if there are more ranks than nodes.
  */
-#ifndef XT_RANKS_PLACE_H
-#define XT_RANKS_PLACE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -37,5 +36,3 @@ void xt_place_bind(int rank, int ranks);
 
 /* The CPUs that this process may use, in the system's format ("0-3,8"), truncated to the buffer. */
 void xt_place_describe(char *out, size_t size);
-
-#endif

@@ -7,8 +7,7 @@
  * failed, is gone, or timed out); xt_ranks_end then reports the reason once and stops them all. Not
  * thread-safe.
  */
-#ifndef XT_RANKS_RANKS_H
-#define XT_RANKS_RANKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -134,5 +133,3 @@ enum xt_status xt_ranks_start(struct xt_ranks *ranks, void *data, size_t count,
 enum xt_status xt_ranks_poll(struct xt_ranks *ranks, struct xt_ranks_sum *sum, struct xt_err *err);
 enum xt_status xt_ranks_finish(struct xt_ranks *ranks, struct xt_ranks_sum *sum,
                                struct xt_err *err);
-
-#endif

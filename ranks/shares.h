@@ -1,6 +1,5 @@
 /* How a batch is cut into the ranks' shares: by what an image takes each of them. */
-#ifndef XT_RANKS_SHARES_H
-#define XT_RANKS_SHARES_H
+#pragma once
 
 /* Of one rank; with mixup images are pairs of them. */
 struct xt_share_speed {
@@ -15,5 +14,3 @@ double xt_shares_seconds(const struct xt_share_speed *speeds, const int *shares,
  * All shares together can hold them. The same speeds give the same shares. */
 void xt_shares_cut(const struct xt_share_speed *speeds, int ranks, int images, int least,
                    int *shares);
-
-#endif

@@ -4,8 +4,7 @@
  * An image is listed once, over all starts. The file is created with the first bad image. One
  * thread uses it at a time; clear may be called after a failure.
  */
-#ifndef XT_RUNS_BAD_IMAGES_H
-#define XT_RUNS_BAD_IMAGES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -32,5 +31,3 @@ enum xt_status xt_bad_images_add(struct xt_bad_images *bad, const struct xt_bad_
                                  struct xt_err *err);
 /* Writes the file if images were added, and logs how many are bad. */
 enum xt_status xt_bad_images_write(struct xt_bad_images *bad, size_t count, struct xt_err *err);
-
-#endif

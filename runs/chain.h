@@ -12,8 +12,7 @@
  *
  * Thread-safe: no state.
  */
-#ifndef XT_RUNS_CHAIN_H
-#define XT_RUNS_CHAIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ struct xt_sha256_text xt_chain_next(const char *from, const char *text, size_t l
 
 /* Whether the line, with its newline, ends in a hash; *covered bytes are before the comma. */
 bool xt_chain_split(const char *line, size_t length, size_t *covered, struct xt_sha256_text *hash);
-
-#endif

@@ -1,8 +1,7 @@
 /* The chain of metrics.jsonl (chain.h) read: before a start or rollback continues the record, and
  * to check all of it. Not thread-safe.
  */
-#ifndef XT_RUNS_CHAIN_CHECK_H
-#define XT_RUNS_CHAIN_CHECK_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -50,5 +49,3 @@ enum xt_status xt_chain_check(struct xt_chain_check *out, const char *path, cons
                               struct xt_err *err);
 void xt_chain_check_clear(struct xt_chain_check *check);
 bool xt_chain_check_has(const struct xt_chain_check *check, const char *head);
-
-#endif

@@ -4,8 +4,7 @@
  * different steps. Random numbers, order and augmentation are functions of seed and step: the step
  * is their state.
  */
-#ifndef XT_RUNS_CHECKPOINT_H
-#define XT_RUNS_CHECKPOINT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -108,5 +107,3 @@ enum xt_status xt_checkpoint_newest_step(const char *folder, int64_t *step, stru
 /* Renames the checkpoints of steps after `step` to NAME.aside, each with a note: a run resumed from
  * before them writes its own. */
 enum xt_status xt_checkpoint_set_aside(const char *folder, int64_t step, struct xt_err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* Numbers of a checkpoint as texts of its metadata. A table gives for each field of a struct its
  * key, offset, valid range, and whether every version writes it.
  */
-#ifndef XT_RUNS_CHECKPOINT_NUMBERS_H
-#define XT_RUNS_CHECKPOINT_NUMBERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,5 +37,3 @@ enum xt_status xt_numbers_read(const struct xt_number_field *fields, size_t coun
                                struct xt_err *err);
 enum xt_status xt_number_need_text(const struct xt_weight_file *file, const char *path,
                                    const char *key, const char **out, struct xt_err *err);
-
-#endif

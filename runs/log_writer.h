@@ -5,8 +5,7 @@
  * `images_per_s`, `wait` in training lines; `step`, `epoch`, `time`, the plate score's keys and
  * `val_loss` in evaluation lines. The caller owns the writer; one thread uses it at a time.
  */
-#ifndef XT_RUNS_LOG_WRITER_H
-#define XT_RUNS_LOG_WRITER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,5 +79,3 @@ void xt_log_writer_word(struct xt_log_writer *writer, const char *key, const cha
 enum xt_status xt_log_writer_end(struct xt_log_writer *writer, struct xt_err *err);
 /* Waits until all lines are on the disk. */
 enum xt_status xt_log_writer_sync(struct xt_log_writer *writer, struct xt_err *err);
-
-#endif

@@ -7,8 +7,7 @@
  * whose metrics.jsonl lacks lines, is continued, but that stays in its `breaks`. A damaged record
  * is renamed, and a new one started. The caller owns it; one thread at a time.
  */
-#ifndef XT_RUNS_PROOF_H
-#define XT_RUNS_PROOF_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -78,5 +77,3 @@ enum xt_status xt_proof_read(const char *folder, cJSON **out, enum xt_proof_seal
 /* The SHA-256 of a whole file, and its length. */
 enum xt_status xt_proof_hash(const char *path, struct xt_sha256_text *out, size_t *bytes,
                              struct xt_err *err);
-
-#endif

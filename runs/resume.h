@@ -5,8 +5,7 @@
  * must be the same; other changes are logged. The checkpoint is read once, before the network is
  * built, since batch and batch norms may follow from it. Not thread-safe.
  */
-#ifndef XT_RUNS_RESUME_H
-#define XT_RUNS_RESUME_H
+#pragma once
 
 #include <stddef.h>
 
@@ -49,5 +48,3 @@ enum xt_status xt_resume_open_folder(struct xt_run_folder *folder,
  * numbers from resume->from.state. Does nothing without --resume. */
 enum xt_status xt_resume_load(const struct xt_resume *resume, const struct xt_resume_into *into,
                               struct xt_err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* A run's time and energy, over all its starts; stored in checkpoints. */
-#ifndef XT_RUNS_RUN_COSTS_H
-#define XT_RUNS_RUN_COSTS_H
+#pragma once
 
 struct xt_run_costs {
     double start;   /* seconds from the process's start to its training, not counted as trained */
@@ -9,5 +8,3 @@ struct xt_run_costs {
     double energy;             /* joules of CPU packages, or of the XPU; NAN: not measured */
     const char *energy_source; /* its counter, a constant: "rapl", "hwmon", "sysman"; not stored */
 };
-
-#endif

@@ -2,8 +2,7 @@
  * itself is locked, on file systems of several machines (NFS) a file in it too; a warning where
  * there are no locks.
  */
-#ifndef XT_RUNS_RUN_FOLDER_H
-#define XT_RUNS_RUN_FOLDER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -38,5 +37,3 @@ enum xt_status xt_run_folder_append(const struct xt_run_folder *folder, struct x
 /* Renames NAME, where it exists, to NAME.aside with a note. */
 enum xt_status xt_run_folder_set_aside(const struct xt_run_folder *folder, const char *name,
                                        struct xt_err *err);
-
-#endif

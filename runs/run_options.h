@@ -2,8 +2,7 @@
  * table defines these options and the rule for changes (xt_run_lister); values are texts as on the
  * command line.
  */
-#ifndef XT_RUNS_RUN_OPTIONS_H
-#define XT_RUNS_RUN_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,5 +57,3 @@ enum xt_status xt_run_options_check(const struct xt_run_options *options,
 enum xt_status xt_run_options_note(const struct xt_run_options *options,
                                    const struct xt_weight_file *file, const char *path,
                                    struct xt_err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Settings of a run's output. Strings are borrowed; NULL where not given. */
-#ifndef XT_RUNS_SETTINGS_H
-#define XT_RUNS_SETTINGS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -12,5 +11,3 @@ struct xt_record_settings {
     int keep;       /* number of newest checkpoints retained */
     bool pictures;  /* reports may contain images */
 };
-
-#endif

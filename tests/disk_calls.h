@@ -1,8 +1,7 @@
 /* For the one file of a test that includes it: notes each call that makes what was written outlast
  * a power cut, and does it. The functions stand before libc's, since the tests link all else
  * statically. */
-#ifndef XT_TESTS_DISK_CALLS_H
-#define XT_TESTS_DISK_CALLS_H
+#pragma once
 
 #include <fcntl.h>
 #include <limits.h>
@@ -48,5 +47,3 @@ int renameat(int from_folder, const char *from, int to_folder, const char *to)
     note_disk_call("rename", to);
     return (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, 0);
 }
-
-#endif

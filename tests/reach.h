@@ -9,8 +9,7 @@
  * and by REACH_FACTOR times its range in those passes; several units may turn at once. What is
  * continuous has to be right on the input as it is.
  */
-#ifndef XT_TESTS_REACH_H
-#define XT_TESTS_REACH_H
+#pragma once
 
 #include <math.h>
 #include <stddef.h>
@@ -70,5 +69,3 @@ static inline void move_by_pass(float *x, size_t count, int pass)
     for (size_t i = 0; i < count && pass; i++)
         x[i] *= 1 + (xt_rng_at((uint64_t)(pass + 1) / 2, 0, i) % 2 ? by : -by);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * Shared data (real plates, golden numbers) lie outside the repository, at $XTRAIN_SHARED or
  * ../shared; tests that need them are skipped where they are missing.
  */
-#ifndef XT_TESTS_SUPPORT_H
-#define XT_TESTS_SUPPORT_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,5 +36,3 @@ void support_write_file(const char *path, const void *bytes, size_t count);
 
 /* Asserts that the call failed with this status and that its sentence holds `part`. */
 void support_assert_error(const struct xt_err *err, enum xt_status status, const char *part);
-
-#endif

@@ -1,8 +1,7 @@
 /* For the tests of sources: one that is open, what it was opened with, and a sample of it. Each
  * test program has its own.
  */
-#ifndef XT_TESTS_SUPPORT_SOURCE_H
-#define XT_TESTS_SUPPORT_SOURCE_H
+#pragma once
 
 #include "data/sources/registry.h"
 #include "support.h"
@@ -105,5 +104,3 @@ static inline void assert_label(size_t index, const char *text)
     assert_string_equal(xt_str_get(&str), text);
     xt_str_clear(&str);
 }
-
-#endif

@@ -5,8 +5,7 @@
  * square of the sums' differences is, in the mean, the norm of the gradients' difference. Not
  * thread-safe.
  */
-#ifndef XT_TRAIN_MADE_STEP_H
-#define XT_TRAIN_MADE_STEP_H
+#pragma once
 
 #include "base/err.h"
 #include "infer/network/network.h"
@@ -49,5 +48,3 @@ enum xt_status xt_made_step_sum(struct xt_made_step *step, struct xt_err *err);
 
 /* Random labels for a network's batch: [batch][XT_LABEL_MAX] and [batch]. */
 void xt_made_labels(const struct xt_network *network, int batch, int *labels, int *lengths);
-
-#endif

@@ -1,8 +1,7 @@
 /* The settings of training, one struct for each concern, copyable by value. Strings are borrowed;
  * NULL where not given.
  */
-#ifndef XT_TRAIN_SETTINGS_H
-#define XT_TRAIN_SETTINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -90,5 +89,3 @@ struct xt_train_settings {
     struct xt_run_settings run;
     struct xt_rank_settings rank;
 };
-
-#endif

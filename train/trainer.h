@@ -4,8 +4,7 @@
  * The trainer prints nothing itself: it notifies its observer, and gives a summary on request. One
  * thread; the loader and the ops have threads of their own.
  */
-#ifndef XT_TRAIN_TRAINER_H
-#define XT_TRAIN_TRAINER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -196,5 +195,3 @@ enum xt_status xt_trainer_step(struct xt_trainer *trainer, const struct xt_feed_
 struct xt_network *xt_trainer_network(struct xt_trainer *trainer);
 /* The slots through which batches are uploaded to the device. */
 struct xt_upload *xt_trainer_upload(struct xt_trainer *trainer);
-
-#endif

@@ -3,8 +3,7 @@
  * `root` is prepended to /proc and /sys: "" outside tests. Thread-safe; INFINITY if there is no
  * limit or it cannot be read.
  */
-#ifndef XT_BASE_SYSTEM_CGROUP_H
-#define XT_BASE_SYSTEM_CGROUP_H
+#pragma once
 
 /* CPU time per wall-clock time: 1.5 is one and a half CPUs. */
 double xt_cgroup_cpus(const char *root);
@@ -14,5 +13,3 @@ double xt_cgroup_memory_limit(const char *root);
 /* Bytes until the first of these limits is reached. Inactive file pages count as free, since the
  * kernel reclaims them. */
 double xt_cgroup_memory_left(const char *root);
-
-#endif

@@ -2,8 +2,7 @@
  * readable only by root on most systems), or another counter in a file. If none is readable, `why`
  * says so. Not thread-safe; owns no memory.
  */
-#ifndef XT_BASE_SYSTEM_ENERGY_H
-#define XT_BASE_SYSTEM_ENERGY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -27,5 +26,3 @@ void xt_energy_read(struct xt_energy *energy);
 
 /* The number in a sysfs file; false, with errno, if it holds no finite number. */
 bool xt_energy_read_number(const char *path, double *out);
-
-#endif

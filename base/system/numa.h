@@ -1,8 +1,7 @@
 /* NUMA nodes and their CPUs from /sys, and binding of threads and pages to a node, without libnuma.
  * If there is one node or /sys cannot be read, nothing is bound. Thread-safe.
  */
-#ifndef XT_BASE_SYSTEM_NUMA_H
-#define XT_BASE_SYSTEM_NUMA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ void xt_numa_bind_thread(const struct xt_numa_node *node);
 
 /* Migrates the whole pages in the range to the node, best effort. */
 void xt_numa_bind_memory(const struct xt_numa_node *node, void *start, size_t bytes);
-
-#endif

@@ -5,8 +5,7 @@
  * thousands of barriers, and on shared CPUs that makes it several times slower. The spin count can
  * only be set in the environment, which is read once, when the runtime is loaded.
  */
-#ifndef XT_BASE_SYSTEM_OPENMP_H
-#define XT_BASE_SYSTEM_OPENMP_H
+#pragma once
 
 /* dlopen(path, RTLD_NOW | RTLD_LOCAL) in an environment that gives an OpenMP runtime among its
  * dependencies a short spin, unless the user has set OMP_WAIT_POLICY, GOMP_SPINCOUNT or
@@ -19,5 +18,3 @@ void xt_openmp_use(void *library);
 
 /* Where the wait policy comes from: a constant string. */
 const char *xt_openmp_waiting(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* Work in a child process: for drivers that may crash or hang, libraries that this process must not
  * load, and measurements of a whole process. Call before threads are started.
  */
-#ifndef XT_BASE_SYSTEM_PROCESS_H
-#define XT_BASE_SYSTEM_PROCESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,5 +63,3 @@ struct xt_process_program {
 enum xt_status xt_process_run_program(const struct xt_process_program *program,
                                       struct xt_str *output, int *code, struct xt_process_end *end,
                                       struct xt_err *err);
-
-#endif

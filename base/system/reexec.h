@@ -4,8 +4,7 @@
  * Prepared in advance, so that the restart allocates nothing and is possible in a signal handler or
  * beside a hung thread. The caller that prepares it clears it.
  */
-#ifndef XT_BASE_SYSTEM_REEXEC_H
-#define XT_BASE_SYSTEM_REEXEC_H
+#pragma once
 
 #include "base/err.h"
 
@@ -36,5 +35,3 @@ enum xt_status xt_reexec_by_loader(const char *loader, const char *path, const c
 
 /* Exits at once, from a signal handler or beside a hung thread. Async-signal-safe. */
 _Noreturn void xt_reexec_exit(int code);
-
-#endif

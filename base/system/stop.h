@@ -1,8 +1,7 @@
 /* The request to stop (SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGXCPU): the program's only signal flag.
  * A second signal, a second or two later, ends the process at once; but the kernel sends SIGXCPU
  * each second, so that one counts only once. */
-#ifndef XT_BASE_SYSTEM_STOP_H
-#define XT_BASE_SYSTEM_STOP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -29,5 +28,3 @@ enum xt_status xt_stop_status(void);
  * files"). For each iteration of long loops. */
 enum xt_status xt_stop_check(struct xt_err *err, const char *rest, ...)
     __attribute__((format(printf, 2, 3)));
-
-#endif

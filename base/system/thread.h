@@ -1,6 +1,5 @@
 /* Threads: starting them, how many this process may use, its memory and clocks. */
-#ifndef XT_BASE_SYSTEM_THREAD_H
-#define XT_BASE_SYSTEM_THREAD_H
+#pragma once
 
 #include <pthread.h>
 
@@ -38,5 +37,3 @@ double xt_thread_cpu_seconds(void);
 
 /* Seconds since some fixed moment, monotonic. */
 double xt_thread_seconds(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* Ownership checks for files whose contents are trusted (kernels are code): only this user and root
  * may have written them. Thread-safe.
  */
-#ifndef XT_BASE_SYSTEM_TRUST_H
-#define XT_BASE_SYSTEM_TRUST_H
+#pragma once
 
 #include <sys/stat.h>
 
@@ -13,5 +12,3 @@ const char *xt_trust_stranger(const struct stat *st);
  * a regular file with one name that no other user can have written; else the reason, as a part of a
  * sentence. */
 const char *xt_trust_open(int at, const char *name, int *fd, struct stat *st);
-
-#endif

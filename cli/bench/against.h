@@ -1,7 +1,6 @@
 /* Compares `bench step` runs with an earlier `bench step --json`. Measures nothing. Not
  * thread-safe. */
-#ifndef XT_CLI_BENCH_AGAINST_H
-#define XT_CLI_BENCH_AGAINST_H
+#pragma once
 
 #include "base/err.h"
 #include "cli/bench/step_report.h"
@@ -20,5 +19,3 @@ enum xt_status xt_bench_old_rate(const struct xt_bench_old *old, const struct xt
 /* XT_ERR_RUN names the first run that is too slow. */
 enum xt_status xt_bench_compare(const struct xt_bench_run *runs, int count, const char *path,
                                 struct xt_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* CPU share of other processes while a bench ran: with such load the bench's figures are too low.
  * Thread-safe. */
-#ifndef XT_CLI_BENCH_CPU_SHARE_H
-#define XT_CLI_BENCH_CPU_SHARE_H
+#pragma once
 
 /* CPU share of others above which a bench's figures are in doubt. */
 #define XT_CPU_OTHERS_MAX 0.05
@@ -17,5 +16,3 @@ struct xt_cpu_time xt_cpu_time(void);
 
 /* The share of all CPUs that others used since `before`, 0 to 1; -1 if unknown. */
 double xt_cpu_share_of_others(const struct xt_cpu_time *before);
-
-#endif

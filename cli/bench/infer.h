@@ -5,8 +5,7 @@
  * are not included. The weights are random unless the settings name a file: the time does not
  * depend on them. int8's ranges come from the random bytes. One thread; opens its own device.
  */
-#ifndef XT_CLI_BENCH_INFER_H
-#define XT_CLI_BENCH_INFER_H
+#pragma once
 
 #include "base/err.h"
 #include "cli/bench/step.h"
@@ -52,5 +51,3 @@ void xt_bench_infer_clear(struct xt_bench_infer *bench);
 
 /* The share of the rate that the lower bound allows. */
 double xt_bench_infer_share(const struct xt_bench_infer_run *run);
-
-#endif

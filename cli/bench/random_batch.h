@@ -1,8 +1,7 @@
 /* A batch of random pixels and labels for a trainer's network, in its first slot and already
  * transferred if the device needs that: for benches, whose steps must do the same work each time
  * without a loader. */
-#ifndef XT_CLI_BENCH_RANDOM_BATCH_H
-#define XT_CLI_BENCH_RANDOM_BATCH_H
+#pragma once
 
 #include "base/err.h"
 #include "train/trainer.h"
@@ -17,5 +16,3 @@ struct xt_random_batch {
 enum xt_status xt_random_batch_init(struct xt_random_batch *random, struct xt_trainer *trainer,
                                     struct xt_err *err);
 void xt_random_batch_clear(struct xt_random_batch *random);
-
-#endif

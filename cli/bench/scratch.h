@@ -1,6 +1,5 @@
 /* A temporary folder for a bench, under $TMPDIR, else /tmp; removed when the bench ends. */
-#ifndef XT_CLI_BENCH_SCRATCH_H
-#define XT_CLI_BENCH_SCRATCH_H
+#pragma once
 
 #include "base/err.h"
 
@@ -12,5 +11,3 @@ struct xt_scratch {
 enum xt_status xt_scratch_make(struct xt_scratch *scratch, const char *purpose, struct xt_err *err);
 /* Removes it with its contents; warns if something is left. Does nothing for a zeroed one. */
 void xt_scratch_remove(const struct xt_scratch *scratch);
-
-#endif

@@ -1,7 +1,6 @@
 /* Start-up time by phase: library, device engine, network with primitives and kernels, first step.
  * And a bench that starts, takes one step and exits. */
-#ifndef XT_CLI_BENCH_START_H
-#define XT_CLI_BENCH_START_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -31,5 +30,3 @@ void xt_start_read(const struct xt_run_summary *run, struct xt_start *out);
  */
 enum xt_status xt_start_measure(struct xt_start *out, const struct xt_train_settings *settings,
                                 struct xt_err *err);
-
-#endif

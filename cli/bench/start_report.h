@@ -1,6 +1,5 @@
 /* The phases of a start, by name. Measures nothing. Not thread-safe. */
-#ifndef XT_CLI_BENCH_START_REPORT_H
-#define XT_CLI_BENCH_START_REPORT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -19,5 +18,3 @@ struct xt_start_phase xt_start_phase(const struct xt_start *start, int phase);
 
 /* For a training run: one line for each phase longer than `least` seconds. */
 void xt_start_print(const struct xt_start *start, double least, FILE *out);
-
-#endif

@@ -6,8 +6,7 @@
  * random labels, and the learning rate is 0, so that each step is the same work. With --why further
  * steps without per-op timing show what makes them slow. One thread; opens its own device.
  */
-#ifndef XT_CLI_BENCH_STEP_H
-#define XT_CLI_BENCH_STEP_H
+#pragma once
 
 #include "base/err.h"
 #include "device/device.h"
@@ -72,5 +71,3 @@ double xt_bench_share(const struct xt_bench_step *result);
 
 /* The median; sorts `values`. */
 double xt_bench_median(double *values, int count);
-
-#endif

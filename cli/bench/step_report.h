@@ -3,8 +3,7 @@
  * One run is one JSON object; several are {"runs": [...], "fastest": its index}. Measures nothing.
  * Not thread-safe.
  */
-#ifndef XT_CLI_BENCH_STEP_REPORT_H
-#define XT_CLI_BENCH_STEP_REPORT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -30,5 +29,3 @@ struct xt_bench_show {
 };
 void xt_bench_describe(struct xt_report *report, const struct xt_bench_run *runs, int count,
                        struct xt_bench_show show);
-
-#endif

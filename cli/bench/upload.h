@@ -5,8 +5,7 @@
  * to float32, repeated until it takes as long as a pinned upload: full overlap doubles the rate.
  * The four cases alternate, a fraction of a second each.
  */
-#ifndef XT_CLI_BENCH_UPLOAD_H
-#define XT_CLI_BENCH_UPLOAD_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -33,5 +32,3 @@ struct xt_bench_upload {
 /* For batches of [batch][height][width][3] bytes and a device that needs transfers. */
 enum xt_status xt_bench_upload(struct xt_bench_upload *out, struct xt_device *device, int batch,
                                int height, int width, struct xt_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Transfers kernels between machines as a .tar.gz of kernels/KEY/FILE, each folder with its index
  * first. Both functions report on standard output. Not thread-safe. */
-#ifndef XT_CLI_COMMANDS_CACHE_CARRY_H
-#define XT_CLI_COMMANDS_CACHE_CARRY_H
+#pragma once
 
 #include "base/err.h"
 #include "cli/commands/cache_stores.h"
@@ -14,5 +13,3 @@ enum xt_status xt_cache_export(const struct xt_cache_stores *stores, const char 
  * before it stay. */
 enum xt_status xt_cache_import(const struct xt_cache_stores *stores, const char *from,
                                struct xt_err *err);
-
-#endif

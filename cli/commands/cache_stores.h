@@ -1,6 +1,5 @@
 /* The folders of cached kernels, as xtrain cache lists them. Not thread-safe. */
-#ifndef XT_CLI_COMMANDS_CACHE_STORES_H
-#define XT_CLI_COMMANDS_CACHE_STORES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ void xt_cache_stores_clear(struct xt_cache_stores *stores);
 
 /* True if the folder name is a cache key: 16 hexadecimal digits. */
 bool xt_cache_is_key(const char *name);
-
-#endif

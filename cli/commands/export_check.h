@@ -1,7 +1,6 @@
 /* Checks an exported model against its network: onnxruntime runs the file, in a separate Python
  * process, on the same images. Not thread-safe. */
-#ifndef XT_CLI_COMMANDS_EXPORT_CHECK_H
-#define XT_CLI_COMMANDS_EXPORT_CHECK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -29,5 +28,3 @@ enum xt_status xt_export_check_open(const struct xt_network *network,
 enum xt_status xt_export_check(struct xt_network *network, const struct xt_settings *settings,
                                const struct xt_source *source, const char *model,
                                struct xt_export_check *out, struct xt_err *err);
-
-#endif

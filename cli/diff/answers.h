@@ -1,7 +1,6 @@
 /* Compares two models on the same labelled images: accuracy of each, and where their predictions
  * differ. */
-#ifndef XT_CLI_DIFF_ANSWERS_H
-#define XT_CLI_DIFF_ANSWERS_H
+#pragma once
 
 #include "base/err.h"
 #include "cli/options/options.h"
@@ -11,5 +10,3 @@
  */
 enum xt_status xt_diff_answers(struct xt_options *options, const char *const files[2],
                                struct xt_report *report, struct xt_err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* The page of xtrain diff: the images with different predictions, and the tensors that differ. */
-#ifndef XT_CLI_DIFF_PAGE_H
-#define XT_CLI_DIFF_PAGE_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -30,5 +29,3 @@ enum xt_status xt_diff_page_images(struct xt_diff_image *images, size_t count,
 /* Takes ownership of both, also after a failure. */
 enum xt_status xt_diff_page_write(const char *path, struct xt_report *report, cJSON *images,
                                   struct xt_err *err);
-
-#endif

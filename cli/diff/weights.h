@@ -1,6 +1,5 @@
 /* Compares two weight files, tensor by tensor, and their metadata. */
-#ifndef XT_CLI_DIFF_WEIGHTS_H
-#define XT_CLI_DIFF_WEIGHTS_H
+#pragma once
 
 #include "base/err.h"
 #include "cli/report.h"
@@ -8,5 +7,3 @@
 /* Reads both and describes the differences. */
 enum xt_status xt_diff_weights(const char *const paths[2], struct xt_report *report,
                                struct xt_err *err);
-
-#endif

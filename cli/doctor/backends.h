@@ -1,7 +1,6 @@
 /* Level Zero or OpenCL: tries each back end of oneDNN's SYCL runtime in a child process and
  * compares them. */
-#ifndef XT_CLI_DOCTOR_BACKENDS_H
-#define XT_CLI_DOCTOR_BACKENDS_H
+#pragma once
 
 #include "base/err.h"
 #include "infer/device_check.h"
@@ -24,5 +23,3 @@ int xt_backends_choose(const struct xt_backend_tried tried[XT_BACKENDS]);
 
 /* The recommendation, its reason and the command if one works: "Level Zero: ...". */
 void xt_backends_advise(const struct xt_backend_tried tried[XT_BACKENDS], char *text, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* Compares the output of xtrain doctor --json from several machines. */
-#ifndef XT_CLI_DOCTOR_MERGE_H
-#define XT_CLI_DOCTOR_MERGE_H
+#pragma once
 
 #include "base/err.h"
 #include "cli/options/options.h"
@@ -8,5 +7,3 @@
 /* The files are the arguments. XT_ERR_DATA if one is not doctor's output; XT_ERR_RUN if nodes
  * differ; XT_ERR_DEVICE if they are equal and --xpu works on none. */
 enum xt_status xt_doctor_merge(const struct xt_options *options, struct xt_err *err);
-
-#endif

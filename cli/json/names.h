@@ -1,7 +1,6 @@
 /* The names of --json: each has one type and one meaning, whatever command prints it. Schemas, the
  * check of every printed object, and the table in docs/json.md come from here. */
-#ifndef XT_CLI_JSON_NAMES_H
-#define XT_CLI_JSON_NAMES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ const struct xt_json_name *xt_json_names(size_t *count);
 bool xt_json_name_may_be_null(const struct xt_json_name *name);
 /* NULL: there is no such name. */
 const struct xt_json_name *xt_json_name_find(const char *name, size_t length);
-
-#endif

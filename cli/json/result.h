@@ -4,8 +4,7 @@
  * With --json standard output is collected until the end: what commands print as text becomes
  * `text`. One object for the process, as its output is one. Not thread-safe, but for the last
  * words. */
-#ifndef XT_CLI_JSON_RESULT_H
-#define XT_CLI_JSON_RESULT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -40,5 +39,3 @@ bool xt_result_end(enum xt_status status, const struct xt_err *err);
 /* The object of a process that cannot go on: async-signal-safe. `members` are JSON members, each
  * with a comma behind it, or "". */
 void xt_result_last_words(const char *members, const char *error, enum xt_status status);
-
-#endif

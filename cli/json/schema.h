@@ -1,7 +1,6 @@
 /* The form of every JSON object that the program prints: which names (cli/json/names.h) it may have
  * and which it must have, as JSON Schema and as a check. Stateless, thread-safe. */
-#ifndef XT_CLI_JSON_SCHEMA_H
-#define XT_CLI_JSON_SCHEMA_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -35,5 +34,3 @@ cJSON *xt_schema_create(int id);
 
 /* Whether the object is as its schema says; otherwise `why` names what is not. */
 bool xt_schema_check(int id, const cJSON *object, char *why, size_t size);
-
-#endif

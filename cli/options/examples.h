@@ -1,6 +1,5 @@
 /* What the help of a command begins with: examples, and the options that are most used. */
-#ifndef XT_CLI_OPTIONS_EXAMPLES_H
-#define XT_CLI_OPTIONS_EXAMPLES_H
+#pragma once
 
 #include "cli/commands.h"
 
@@ -12,5 +11,3 @@ struct xt_help_page {
 };
 
 const struct xt_help_page *xt_help_page(enum xt_command_id command);
-
-#endif

@@ -2,8 +2,7 @@
  * of it is generated from the tables of commands and options, so it cannot differ from what the
  * parser accepts. Text is appended to `out`; `models` may be NULL. `model` is the network whose
  * defaults are shown; NULL: none is chosen. Stateless, thread-safe. */
-#ifndef XT_CLI_OPTIONS_HELP_H
-#define XT_CLI_OPTIONS_HELP_H
+#pragma once
 
 #include "base/err.h"
 #include "base/str.h"
@@ -28,5 +27,3 @@ enum xt_status xt_help_man_command(enum xt_command_id command,
 /* `shell` is bash, zsh or fish; XT_ERR_USAGE for others. */
 enum xt_status xt_help_completion(const char *shell, const struct xt_option_models *models,
                                   struct xt_str *out, struct xt_err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Output helpers shared by help, manual page and completion. */
-#ifndef XT_CLI_OPTIONS_HELP_WRITER_H
-#define XT_CLI_OPTIONS_HELP_WRITER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -32,5 +31,3 @@ typedef void xt_help_option(struct xt_help_writer *writer, const struct xt_optio
 typedef void xt_help_heading(struct xt_help_writer *writer, const char *title);
 void xt_help_for_options(struct xt_help_writer *writer, enum xt_command_id command,
                          xt_help_heading *heading, xt_help_option *each);
-
-#endif

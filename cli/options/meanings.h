@@ -1,7 +1,6 @@
 /* What an option means in a command where that is not what the table says, which is written for
  * training. Constant. */
-#ifndef XT_CLI_OPTIONS_MEANINGS_H
-#define XT_CLI_OPTIONS_MEANINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,5 +14,3 @@ const char *xt_option_meaning(const struct xt_option *option, enum xt_command_id
 bool xt_option_means_otherwise(const struct xt_option *option, enum xt_command_id command);
 /* Each entry, for tests: the option's name; NULL behind the last. */
 const char *xt_option_meaning_at(size_t index, enum xt_command_id *command);
-
-#endif

@@ -6,8 +6,7 @@
  * from a config file; those from the command line stay in argv, which must outlive it. Errors are
  * XT_ERR_USAGE. Not thread-safe while parsing; afterwards read-only.
  */
-#ifndef XT_CLI_OPTIONS_OPTIONS_H
-#define XT_CLI_OPTIONS_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ enum xt_status xt_options_save_run(const struct xt_options *options, struct xt_t
 /* As xt_options_print, for the run's folder: with absolute paths, and without --resume. */
 enum xt_status xt_options_print_run(const struct xt_options *options, struct xt_str *out,
                                     struct xt_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Option names as typed, and suggestions for unknown names: another program's word, or a
  * misspelling. Stateless, thread-safe. */
-#ifndef XT_CLI_OPTIONS_SUGGEST_H
-#define XT_CLI_OPTIONS_SUGGEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@ void xt_option_spell(char out[XT_OPTION_SPELT], const char *name, bool in_file);
 /* "; use --lr" after an unknown name, into `hint`. */
 void xt_option_suggest(char *hint, size_t size, const char *given, bool in_file,
                        enum xt_command_id command);
-
-#endif

@@ -1,7 +1,6 @@
 /* The options: one table that drives the command line, the config file, --help, --print-config, the
  * manual page and shell completion. Constant, thread-safe. */
-#ifndef XT_CLI_OPTIONS_TABLE_H
-#define XT_CLI_OPTIONS_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,5 +36,3 @@ const struct xt_option *xt_option_taken(const struct xt_option *option, enum xt_
 bool xt_option_binds_ranks(const struct xt_option *option);
 /* True for flags with a --no- form. Requests (--help, --print-config) have none. */
 bool xt_option_has_negation(const struct xt_option *option);
-
-#endif

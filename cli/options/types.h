@@ -6,8 +6,7 @@
  * Errors are XT_ERR_USAGE, begin with the caller's `subject` ("--batch", "run.yaml:3: batch") and
  * name the range and the given text. Stateless, thread-safe.
  */
-#ifndef XT_CLI_OPTIONS_TYPES_H
-#define XT_CLI_OPTIONS_TYPES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -121,5 +120,3 @@ enum xt_status xt_option_quote(const char *text, struct xt_str *out, struct xt_e
 /* True if YAML readers parse the bare word as something other than text (a number, a boolean,
  * null). */
 bool xt_option_is_bare_value(const char *text);
-
-#endif

@@ -1,7 +1,6 @@
 /* The options of one start: their values, sources, and the strings that they own.
  * cli/options/options.h fills them; afterwards they are read-only. */
-#ifndef XT_CLI_OPTIONS_VALUES_H
-#define XT_CLI_OPTIONS_VALUES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -89,5 +88,3 @@ const void *xt_options_value(const struct xt_options *options, const struct xt_o
 /* How an error names the option, by its source. */
 void xt_options_subject(char out[XT_OPTION_SUBJECT], const struct xt_options *options,
                         const char *name);
-
-#endif

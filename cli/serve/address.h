@@ -1,6 +1,5 @@
 /* The service's listening socket: a TCP port or a Unix socket. */
-#ifndef XT_CLI_SERVE_ADDRESS_H
-#define XT_CLI_SERVE_ADDRESS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -19,5 +18,3 @@ enum xt_status xt_listener_open(struct xt_listener *listener, const char *text, 
                                 struct xt_err *err);
 /* Also valid if open failed. */
 void xt_listener_close(struct xt_listener *listener);
-
-#endif

@@ -1,6 +1,5 @@
 /* A prediction as predict and serve print it: a line with tabs, or a JSON object. */
-#ifndef XT_CLI_SERVE_ANSWER_H
-#define XT_CLI_SERVE_ANSWER_H
+#pragma once
 
 #include "base/err.h"
 #include "cli/options/options.h"
@@ -17,5 +16,3 @@ void xt_answer_describe(struct xt_report *line, const struct xtrain *network,
                         const struct xtrain_answer *answer);
 /* For an image that could not be read, when each image gets a line. */
 void xt_answer_describe_error(struct xt_report *line, const char *path, const char *sentence);
-
-#endif

@@ -2,8 +2,7 @@
  * no client. First come, first served; but large images never take the last thread, so that small
  * ones can overtake them, and wait for each other where memory is short. All functions but create
  * and destroy are thread-safe. */
-#ifndef XT_CLI_SERVE_DECODERS_H
-#define XT_CLI_SERVE_DECODERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ enum xt_status xt_decoders_create(struct xt_decoders **out, int threads, uint64_
 void xt_decoders_destroy(struct xt_decoders *decoders);
 
 void xt_decoders_put(struct xt_decoders *decoders, struct xt_decode_job *job);
-
-#endif

@@ -1,7 +1,6 @@
 /* The host names by which the service may be addressed. A foreign name that resolves to the
  * loopback is an attack by a web page (DNS rebinding). Constant once initialised. */
-#ifndef XT_CLI_SERVE_HOSTS_H
-#define XT_CLI_SERVE_HOSTS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -15,5 +14,3 @@ bool xt_hosts_allow(const struct xt_hosts *hosts, const char *host);
 /* Whether a page from `origin` ("http://NAME:PORT") may send requests: its name is allowed, or
  * equals the request's own host. */
 bool xt_hosts_allow_origin(const struct xt_hosts *hosts, const char *origin, const char *host);
-
-#endif

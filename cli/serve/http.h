@@ -4,8 +4,7 @@
  * thread computes; a connection is suspended until its response is ready. Memory, connections and
  * time per client are limited; if the queue is full the response is 503.
  */
-#ifndef XT_CLI_SERVE_HTTP_H
-#define XT_CLI_SERVE_HTTP_H
+#pragma once
 
 #include "base/err.h"
 #include "cli/serve/address.h"
@@ -26,5 +25,3 @@ struct xt_http_config {
 enum xt_status xt_http_run(struct xtrain *network, struct xt_listener *listener,
                            struct xt_metrics *metrics, const struct xt_http_config *config,
                            struct xt_err *err);
-
-#endif

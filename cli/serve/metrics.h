@@ -1,6 +1,5 @@
 /* Counters of the service, in Prometheus' text format. Thread-safe once initialised. */
-#ifndef XT_CLI_SERVE_METRICS_H
-#define XT_CLI_SERVE_METRICS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ void xt_metrics_request(struct xt_metrics *metrics, int code, double seconds);
 void xt_metrics_pass(struct xt_metrics *metrics, int images, double seconds);
 enum xt_status xt_metrics_print(struct xt_metrics *metrics, const struct xt_metrics_now *now,
                                 struct xt_str *out, struct xt_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* libmicrohttpd, loaded when the service starts: other commands need neither it nor its
  * dependencies. */
-#ifndef XT_CLI_SERVE_MHD_H
-#define XT_CLI_SERVE_MHD_H
+#pragma once
 
 #include <microhttpd.h>
 
@@ -31,5 +30,3 @@ struct xt_mhd {
 
 /* XT_ERR_RUN says how to install it. It stays loaded. */
 enum xt_status xt_mhd_load(struct xt_mhd *mhd, struct xt_err *err);
-
-#endif

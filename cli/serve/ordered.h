@@ -1,7 +1,6 @@
 /* Prints predictions in the order in which the images were sent, as they become ready.
  * Single-threaded. */
-#ifndef XT_CLI_SERVE_ORDERED_H
-#define XT_CLI_SERVE_ORDERED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ enum xt_status xt_ordered_print(struct xt_ordered *ordered, bool all, struct xt_
 enum xt_status xt_ordered_end(struct xt_ordered *ordered, double start, struct xt_err *err);
 /* Also closes the network. */
 void xt_ordered_clear(struct xt_ordered *ordered);
-
-#endif

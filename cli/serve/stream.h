@@ -6,8 +6,7 @@
  *   images   the length as four bytes, big-endian, then a JPEG, PNG or WebP of that length
  *   frames   width * height * 3 bytes each, red, green, blue, without separators
  */
-#ifndef XT_CLI_SERVE_STREAM_H
-#define XT_CLI_SERVE_STREAM_H
+#pragma once
 
 #include "base/err.h"
 #include "cli/serve/ordered.h"
@@ -18,5 +17,3 @@
  * XT_STOPPED. width, height: of raw frames. */
 enum xt_status xt_stream_run(struct xt_ordered *ordered, enum xt_stdin_kind kind, int width,
                              int height, struct xt_err *err);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Not thread-safe.
  */
-#ifndef XT_CLI_TRY_SUSPECTS_H
-#define XT_CLI_TRY_SUSPECTS_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -53,5 +52,3 @@ const char *xt_suspect_text(const struct xt_suspect *suspect, const char *key);
 /* A table of all: path, label, prediction, confidence, odds. */
 enum xt_status xt_suspects_save(const struct xt_suspects *suspects, const char *path,
                                 struct xt_err *err);
-
-#endif

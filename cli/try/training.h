@@ -1,8 +1,7 @@
 /* One training, or another command, as a stage of xtrain try: its command line, and what came of
  * it. Not thread-safe.
  */
-#ifndef XT_CLI_TRY_TRAINING_H
-#define XT_CLI_TRY_TRAINING_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -44,5 +43,3 @@ struct xt_trained {
 /* Trains. After a signal err says where, and with `resumes` how the run is resumed. */
 enum xt_status xt_trained_run(struct xt_trained *out, const struct xt_line *line,
                               const struct xt_options *given, bool resumes, struct xt_err *err);
-
-#endif

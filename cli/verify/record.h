@@ -1,7 +1,6 @@
 /* What xtrain verify says of a run's files: each against proof.json, and the chain of metrics.jsonl
  * (runs/chain.h). */
-#ifndef XT_CLI_VERIFY_RECORD_H
-#define XT_CLI_VERIFY_RECORD_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -25,5 +24,3 @@ struct xt_record_check {
 
 /* The caller sets the first four. What does not hold is in the report, not an error. */
 enum xt_status xt_record_check(struct xt_record_check *check, struct xt_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* xtrain verify --replay: trains recorded steps again, from a checkpoint of the run into a
  * temporary folder, and compares losses, evaluations and weights with the recorded ones. */
-#ifndef XT_CLI_VERIFY_REPLAY_H
-#define XT_CLI_VERIFY_REPLAY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,5 +19,3 @@ struct xt_replay {
  * checkpoint is followed by recorded steps. */
 enum xt_status xt_replay(const struct xt_replay *replay, struct xt_report *report, bool *differs,
                          struct xt_err *err);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Constant data, compiled in; where the shapes come from is in assets/README.md.
  */
-#ifndef XT_DATA_DRAWING_GLYPHS_H
-#define XT_DATA_DRAWING_GLYPHS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ uint32_t xt_glyph_code(int glyph);
 
 /* 0 to XT_GLYPH_LEVELS. */
 int xt_glyph_coverage(int glyph, int x, int y);
-
-#endif

@@ -2,8 +2,7 @@
  * by the accurate integer transform and the simple upsampling, which give the same pixels with
  * every version of the library, with its vector code and without. Thread-safe.
  */
-#ifndef XT_DATA_DRAWING_JPEG_ARTEFACTS_H
-#define XT_DATA_DRAWING_JPEG_ARTEFACTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -12,5 +11,3 @@
 /* Changes RGB pixels ([height][width][3]) in place; quality is 1 to 100. */
 enum xt_status xt_synth_jpeg(uint8_t *pixels, int width, int height, int quality,
                              struct xt_err *err);
-
-#endif

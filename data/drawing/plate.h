@@ -8,8 +8,7 @@
  * A painter holds the constant part (glyphs and frames at the plane's resolution). It is immutable
  * once created, so safe to share between threads; painting allocates nothing.
  */
-#ifndef XT_DATA_DRAWING_PLATE_H
-#define XT_DATA_DRAWING_PLATE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -43,5 +42,3 @@ void xt_plate_painter_destroy(struct xt_plate_painter *painter);
 enum xt_status xt_plate_paint(const struct xt_plate_painter *painter, enum xt_plate_style style,
                               const int *glyphs, int hard, struct xt_rng *rng, uint8_t *pixels,
                               struct xt_err *err);
-
-#endif

@@ -2,8 +2,7 @@
  * any picture colour jitter. A function of the generator alone, in fixed point, so that a sample's
  * augmentation depends only on seed, epoch and position.
  */
-#ifndef XT_DATA_IMAGE_AUGMENT_H
-#define XT_DATA_IMAGE_AUGMENT_H
+#pragma once
 
 #include "base/rng.h"
 #include "data/image/image.h"
@@ -23,5 +22,3 @@ void xt_augment_colours(uint8_t *pixels, size_t count, enum xt_pixel_order order
  * and value of HSV stay, as in ColorJitter. */
 void xt_augment_hue(uint8_t *pixels, size_t count, enum xt_pixel_order order, float most,
                     struct xt_rng *rng);
-
-#endif

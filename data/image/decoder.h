@@ -2,8 +2,7 @@
  * and not by name, rotated as their Exif orientation says. Grey, palette, CMYK, 16-bit and alpha
  * (over black) all become three channels.
  */
-#ifndef XT_DATA_IMAGE_DECODER_H
-#define XT_DATA_IMAGE_DECODER_H
+#pragma once
 
 #include "data/image/jpeg.h"
 #include "data/image/png.h"
@@ -42,5 +41,3 @@ enum xt_status xt_decoder_read(struct xt_decoder *decoder, const char *path, con
 enum xt_status xt_decoder_load(struct xt_decoder *decoder, const char *path,
                                enum xt_pixel_order order, const struct xt_want *want,
                                struct xt_picture *out, struct xt_err *err);
-
-#endif

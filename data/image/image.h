@@ -1,8 +1,7 @@
 /* Images: 8-bit pixels of three channels, rows without padding. Sizes come from files and are
  * checked before anything is allocated: at most XT_IMAGE_PIXELS_MAX pixels.
  */
-#ifndef XT_DATA_IMAGE_IMAGE_H
-#define XT_DATA_IMAGE_IMAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ struct xt_box {
     double width;
     double height;
 };
-
-#endif

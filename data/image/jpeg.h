@@ -4,8 +4,7 @@
  * quarter or an eighth of its size (the cosine transform's own scaling), and only the rows and
  * blocks of the part.
  */
-#ifndef XT_DATA_IMAGE_JPEG_H
-#define XT_DATA_IMAGE_JPEG_H
+#pragma once
 
 #include "data/image/orientation.h"
 #include "data/image/transform.h"
@@ -40,5 +39,3 @@ enum xt_status xt_jpeg_decode(struct xt_jpeg *jpeg, const uint8_t *bytes, size_t
                               const struct xt_orientation *orientation, enum xt_pixel_order order,
                               const struct xt_want *want, const char *name, struct xt_picture *out,
                               struct xt_err *err);
-
-#endif

@@ -7,8 +7,7 @@
  * resumed run mixes the same. Shares are multiples of 1 / XT_MIXUP_ONE, so that pixels, which stay
  * bytes, and labels are mixed alike. Stateless, thread-safe.
  */
-#ifndef XT_DATA_IMAGE_MIXUP_H
-#define XT_DATA_IMAGE_MIXUP_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ struct xt_mix xt_mixup_row(const struct xt_mixup *mixup, int row);
 
 /* Mixes a batch of images of `bytes` each, in place. */
 void xt_mixup_pixels(const struct xt_mixup *mixup, uint8_t *pixels, size_t bytes);
-
-#endif

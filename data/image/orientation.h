@@ -1,8 +1,7 @@
 /* How a picture must be rotated to be upright: the Orientation tag of its Exif data (Exif 2.32, tag
  * 0x0112; exif.h reads it), which cameras write instead of rotating the pixels. Thread-safe.
  */
-#ifndef XT_DATA_IMAGE_ORIENTATION_H
-#define XT_DATA_IMAGE_ORIENTATION_H
+#pragma once
 
 #include "data/image/image.h"
 
@@ -24,5 +23,3 @@ struct xt_box xt_orientation_to_seen(const struct xt_orientation *orientation, s
 enum xt_status xt_orientation_apply(const struct xt_orientation *orientation,
                                     const struct xt_image *stored, struct xt_image *out,
                                     struct xt_err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* PNG through libpng, read and written. One per thread; zeroed is empty. */
-#ifndef XT_DATA_IMAGE_PNG_H
-#define XT_DATA_IMAGE_PNG_H
+#pragma once
 
 #include "base/str.h"
 #include "data/image/image.h"
@@ -27,5 +26,3 @@ enum xt_status xt_png_encode(const struct xt_image *image, enum xt_pixel_order o
 /* Writes the file under a temporary name, then renames it. */
 enum xt_status xt_png_save(const char *path, const struct xt_image *image,
                            enum xt_pixel_order order, struct xt_err *err);
-
-#endif

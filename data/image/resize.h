@@ -2,8 +2,7 @@
  * what Pillow's BILINEAR and torchvision's antialias=True do), in fixed point, so that it gives the
  * same bytes everywhere.
  */
-#ifndef XT_DATA_IMAGE_RESIZE_H
-#define XT_DATA_IMAGE_RESIZE_H
+#pragma once
 
 #include "data/image/image.h"
 
@@ -28,5 +27,3 @@ enum xt_status xt_resize_part(struct xt_resizer *resizer, const struct xt_image 
 /* Whether xt_resize_part would copy the pixels as they are. */
 bool xt_resize_is_copy(const struct xt_image *in, const struct xt_box *part, bool mirrored,
                        int width, int height);
-
-#endif

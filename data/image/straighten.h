@@ -3,8 +3,7 @@
  *
  * Thread-safe. The same bytes on every machine.
  */
-#ifndef XT_DATA_IMAGE_STRAIGHTEN_H
-#define XT_DATA_IMAGE_STRAIGHTEN_H
+#pragma once
 
 #include "data/image/image.h"
 
@@ -30,5 +29,3 @@ bool xt_corners_are_convex(const struct xt_corners *corners);
  * interpolation is enough. Outside of `in` its border is repeated. */
 enum xt_status xt_straighten(const struct xt_image *in, const struct xt_corners *corners,
                              struct xt_image *out, struct xt_err *err);
-
-#endif

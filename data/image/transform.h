@@ -3,8 +3,7 @@
  *
  * Thread-safe.
  */
-#ifndef XT_DATA_IMAGE_TRANSFORM_H
-#define XT_DATA_IMAGE_TRANSFORM_H
+#pragma once
 
 #include "base/rng.h"
 #include "data/image/image.h"
@@ -48,5 +47,3 @@ struct xt_picture {
 
 /* Fills the result for a reader that put the whole image into the picture. */
 void xt_picture_whole(struct xt_picture *picture, const struct xt_want *want);
-
-#endif

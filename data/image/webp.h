@@ -1,6 +1,5 @@
 /* WebP through libwebp, for decoder.c: still pictures. Stateless; thread-safe. */
-#ifndef XT_DATA_IMAGE_WEBP_H
-#define XT_DATA_IMAGE_WEBP_H
+#pragma once
 
 #include "data/image/image.h"
 
@@ -10,5 +9,3 @@ uint64_t xt_webp_pixels(const uint8_t *bytes, size_t size);
 /* The whole picture, blended over black. */
 enum xt_status xt_webp_decode(const uint8_t *bytes, size_t size, enum xt_pixel_order order,
                               const char *name, struct xt_image *out, struct xt_err *err);
-
-#endif

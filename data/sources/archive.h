@@ -2,8 +2,7 @@
  *
  * Thread-safe.
  */
-#ifndef XT_DATA_SOURCES_ARCHIVE_H
-#define XT_DATA_SOURCES_ARCHIVE_H
+#pragma once
 
 #include <archive.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ void xt_archive_allow_filters(struct archive *archive);
 /* The limit on the unpacked size of a compressed file of this size: images do not shrink by a
  * factor of 32, and half of the memory stays free. */
 uint64_t xt_archive_unpacked_most(uint64_t packed);
-
-#endif

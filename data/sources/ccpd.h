@@ -3,8 +3,7 @@
  * 025-95_113-154&383_386&473-386&473_177&454_154&383_363&402-0_0_22_27_27_33_16-37-15.jpg: area,
  * tilt, box, corners from the bottom-right one clockwise, plate, brightness, blur.
  */
-#ifndef XT_DATA_SOURCES_CCPD_H
-#define XT_DATA_SOURCES_CCPD_H
+#pragma once
 
 #include "data/image/straighten.h"
 
@@ -18,5 +17,3 @@ struct xt_ccpd_name {
 
 /* Parses a file's name, without its folder. XT_ERR_DATA says what is wrong with it. */
 enum xt_status xt_ccpd_read_name(const char *name, struct xt_ccpd_name *out, struct xt_err *err);
-
-#endif

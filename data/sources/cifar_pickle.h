@@ -2,8 +2,7 @@
  * array and the labels in a list (Krizhevsky 2009, "python version"). Nothing of them is executed;
  * every size is checked. Errors leave the file's name to the caller. Stateless, thread-safe.
  */
-#ifndef XT_DATA_SOURCES_CIFAR_PICKLE_H
-#define XT_DATA_SOURCES_CIFAR_PICKLE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ enum xt_status xt_cifar_pickle_read(struct xt_cifar_pickle *out, const uint8_t *
 /* The names in the list `key`, each ended by a line feed, into *out (release with free). */
 enum xt_status xt_cifar_pickle_names(char **out, const uint8_t *bytes, size_t size, const char *key,
                                      struct xt_err *err);
-
-#endif

@@ -10,8 +10,7 @@
  * goes through all of its samples, in an order of its own, before any comes again, over the ends of
  * epochs. Errors of the file are XT_ERR_USAGE with its name and line.
  */
-#ifndef XT_DATA_SOURCES_MIX_H
-#define XT_DATA_SOURCES_MIX_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -43,5 +42,3 @@ void xt_mix_plan_clear(struct xt_mix_plan *plan);
 /* A permutation of the numbers below `count`, selected by `key`; computed for one number at a
  * time. */
 uint64_t xt_mix_permute(uint64_t number, uint64_t count, uint64_t key);
-
-#endif

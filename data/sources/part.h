@@ -1,7 +1,6 @@
 /* A subset of another source's samples: evenly spaced, for the first check of a data set, which
  * reads few; or those held out for evaluation, and the others. */
-#ifndef XT_DATA_SOURCES_PART_H
-#define XT_DATA_SOURCES_PART_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -22,5 +21,3 @@ enum xt_status xt_source_holds_out(const struct xt_source *whole, size_t index, 
 enum xt_status xt_source_hold_out(struct xt_source *whole, double share, uint64_t seed,
                                   struct xt_source **training, struct xt_source **held,
                                   struct xt_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* The settings of a synthetic set: "?count=1000&seed=7" after its name. Errors are XT_ERR_USAGE.
  */
-#ifndef XT_DATA_SOURCES_QUERY_H
-#define XT_DATA_SOURCES_QUERY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ struct xt_query_setting {
 enum xt_status xt_query_read(const char *what, const char *query, struct xt_query_setting *settings,
                              size_t count, struct xt_err *err);
 bool xt_query_piece_is(struct xt_query_piece piece, const char *word);
-
-#endif

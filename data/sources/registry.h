@@ -3,8 +3,7 @@
  * A new kind is one file that defines a `struct xt_source_kind`, its name below, and its line in
  * the table of registry.c. All constant.
  */
-#ifndef XT_DATA_SOURCES_REGISTRY_H
-#define XT_DATA_SOURCES_REGISTRY_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -66,5 +65,3 @@ enum xt_status xt_source_spec_from(char **out, const char *path, const char *spe
                                    struct xt_err *err);
 /* The error for a name that does not exist: with the nearest one that does. */
 enum xt_status xt_source_not_found(const char *spec, int error, struct xt_err *err);
-
-#endif

@@ -5,8 +5,7 @@
  * are the loader's. The class's functions that take a const source may be called from several
  * threads at once, each with its own decoder and sample.
  */
-#ifndef XT_DATA_SOURCES_SOURCE_H
-#define XT_DATA_SOURCES_SOURCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -105,5 +104,3 @@ uint64_t xt_source_stamp_of(const char *path, const struct stat *st);
 int xt_source_class_count(const struct xt_source *source);
 /* The name of a class: its folder's, or its number. */
 const char *xt_source_class_name(const struct xt_source *source, int index);
-
-#endif

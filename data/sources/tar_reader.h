@@ -4,8 +4,7 @@
  * A reader goes from header to header and skips the contents. Sizes and positions are checked
  * against the file's, headers by their checksum. One thread per reader.
  */
-#ifndef XT_DATA_SOURCES_TAR_READER_H
-#define XT_DATA_SOURCES_TAR_READER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ enum xt_status xt_tar_next(struct xt_tar_reader *reader, bool *end, struct xt_er
 /* False if the bytes are not all there. */
 bool xt_tar_read(struct xt_tar_reader *reader, uint64_t at, void *out, size_t count);
 void xt_tar_clear(struct xt_tar_reader *reader);
-
-#endif

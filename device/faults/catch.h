@@ -2,8 +2,7 @@
  * no C++ runtime, but oneDNN's GPU build is C++ and reports a driver's errors by exceptions. It is
  * loaded only with that build, which has the runtime. Stateless, thread-safe.
  */
-#ifndef XT_DEVICE_FAULTS_CATCH_H
-#define XT_DEVICE_FAULTS_CATCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ struct xt_catcher {
 
 /* The library's one symbol. */
 #define XT_CATCHER_SYMBOL "xt_catcher"
-
-#endif

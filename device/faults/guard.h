@@ -11,8 +11,7 @@
  * One of the program's pieces of global state, with the table of dnnl.h. Thread-safe once the
  * library is loaded.
  */
-#ifndef XT_DEVICE_FAULTS_GUARD_H
-#define XT_DEVICE_FAULTS_GUARD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -98,5 +97,3 @@ void xt_guard_give_up(const char *why);
 bool xt_guard_is_opening(void);
 /* Its phase then. */
 extern const char xt_guard_opening[];
-
-#endif

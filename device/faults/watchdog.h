@@ -5,8 +5,7 @@
  * A thread of its own, which polls guard.h's calls. One of the program's pieces of global state, as
  * the calls are; thread-safe.
  */
-#ifndef XT_DEVICE_FAULTS_WATCHDOG_H
-#define XT_DEVICE_FAULTS_WATCHDOG_H
+#pragma once
 
 #include "base/err.h"
 
@@ -34,5 +33,3 @@ const char *xt_watchdog_begin_query(const char *phase);
 void xt_watchdog_end_query(const char *outer);
 /* A step is complete, in which a call may take as long as in others. */
 void xt_watchdog_step(double seconds);
-
-#endif

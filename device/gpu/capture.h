@@ -3,8 +3,7 @@
  * the driver reads when it is loaded; the queries here read them too. Stateless but for the folder
  * of a driver that is not installed; one thread.
  */
-#ifndef XT_DEVICE_GPU_CAPTURE_H
-#define XT_DEVICE_GPU_CAPTURE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ bool xt_capture_device(uint32_t *device);
  * older than those that were found to compile for it. */
 enum xt_status xt_capture_check(uint32_t device, uint32_t opened, const char *driver,
                                 struct xt_err *err);
-
-#endif

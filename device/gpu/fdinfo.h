@@ -5,8 +5,7 @@
  * The text comes from outside: a line that does not conform is ignored. The caller owns the values;
  * stateless, thread-safe.
  */
-#ifndef XT_DEVICE_GPU_FDINFO_H
-#define XT_DEVICE_GPU_FDINFO_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,5 +60,3 @@ bool xt_fdinfo_memory(const struct xt_fdinfo *info, double *bytes);
  * engines busy: of the busiest class (compute or render), over all its engines. False if the kernel
  * does not count that, or has not counted anything yet. */
 bool xt_fdinfo_busy(const struct xt_fdinfo *before, const struct xt_fdinfo *now, double *share);
-
-#endif

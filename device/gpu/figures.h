@@ -3,8 +3,7 @@
  * Sysman (level_zero.h), which may need CAP_PERFMON. Each figure has its origin, or the reason why
  * it is unknown. The caller owns the value; one thread.
  */
-#ifndef XT_DEVICE_GPU_FIGURES_H
-#define XT_DEVICE_GPU_FIGURES_H
+#pragma once
 
 #include "base/system/energy.h"
 #include "device/gpu/fdinfo.h"
@@ -41,5 +40,3 @@ void xt_figures_describe_all(const struct xt_telemetry *now, char *text, size_t 
 /* The reasons for the unknown ones among those reported in a run: memory, busy time, power,
  * frequency; "" if all of them are known. */
 void xt_figures_describe_unreadable(const struct xt_telemetry *now, char *text, size_t size);
-
-#endif

@@ -4,8 +4,7 @@
  * `root` is a prefix of every path ("" for the machine itself), so that a test can use a tree of
  * its own. Stateless, thread-safe.
  */
-#ifndef XT_DEVICE_GPU_HOST_GPU_H
-#define XT_DEVICE_GPU_HOST_GPU_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -53,5 +52,3 @@ struct xt_host_gpu_hint {
     char text[208];
 };
 struct xt_host_gpu_hint xt_host_gpu_join(const struct xt_render_node *node);
-
-#endif

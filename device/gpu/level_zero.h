@@ -7,8 +7,7 @@
  * https://oneapi-src.github.io/level-zero-spec. The caller owns a `struct xt_level_zero`; one
  * thread uses it at a time.
  */
-#ifndef XT_DEVICE_GPU_LEVEL_ZERO_H
-#define XT_DEVICE_GPU_LEVEL_ZERO_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -112,5 +111,3 @@ enum xt_yes_no { XT_NOT_KNOWN, XT_NO, XT_YES };
 /* Whether the CPU can address all of the device's memory (Resizable BAR). `why` (may be NULL, 96
  * bytes) gets a reason if that is unknown. */
 enum xt_yes_no xt_level_zero_resizable_bar(struct xt_level_zero *zero, int index, char *why);
-
-#endif

@@ -5,8 +5,7 @@
  * to monitor. While a monitor runs no other thread may call xt_device_read; it must be stopped
  * before the device is closed. xt_monitor_read may be called from any thread.
  */
-#ifndef XT_DEVICE_GPU_MONITOR_H
-#define XT_DEVICE_GPU_MONITOR_H
+#pragma once
 
 #include <stddef.h>
 
@@ -43,5 +42,3 @@ void xt_monitor_describe_unreadable(const struct xt_monitor_figures *figures, ch
 /* "memory at most 3.4 of 16.0 GB, 85 % busy, 118 W, 2090 MHz (memory, busy time by fdinfo, ...)":
  * over the whole run. */
 void xt_monitor_format_run(const struct xt_monitor_figures *figures, char *text, size_t size);
-
-#endif

@@ -1,8 +1,7 @@
 /* A GPU's description by OpenCL: for oneDNN devices that run through OpenCL, which cannot be
  * matched by Level Zero's handles. The OpenCL loader is loaded at run time. Stateless.
  */
-#ifndef XT_DEVICE_GPU_OPENCL_H
-#define XT_DEVICE_GPU_OPENCL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ enum xt_opencl_allocation {
     XT_OPENCL_ALLOCATION_SHARED = 0x4199,
 };
 enum xt_opencl_allocation xt_opencl_allocation(uint64_t context, const void *pointer);
-
-#endif

@@ -2,8 +2,7 @@
  * zeMemGetAllocProperties, OpenCL's cl_intel_unified_shared_memory): so it is verified that a batch
  * slot is pinned. Stateless.
  */
-#ifndef XT_DEVICE_GPU_POINTER_H
-#define XT_DEVICE_GPU_POINTER_H
+#pragma once
 
 #include "device/dnnl.h"
 
@@ -20,5 +19,3 @@ enum xt_pointer_kind xt_pointer_ask(dnnl_engine_t engine, const void *pointer);
 
 /* "pinned", "pageable", ... */
 const char *xt_pointer_kind_name(enum xt_pointer_kind kind);
-
-#endif

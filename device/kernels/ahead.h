@@ -2,8 +2,7 @@
  * first used on one, they are compared with what was recorded with them, and a message says why
  * some cannot be used. Stateless.
  */
-#ifndef XT_DEVICE_KERNELS_AHEAD_H
-#define XT_DEVICE_KERNELS_AHEAD_H
+#pragma once
 
 #include "device/kernels/kernel_cache.h"
 
@@ -21,5 +20,3 @@ bool xt_ahead_wants_opencl(const struct xt_kernel_cache *cache);
  * are for another device, driver or oneDNN are removed; those that no GPU has run yet are reported,
  * and require a new device check. XT_ERR_DEVICE if they cannot be removed. */
 enum xt_status xt_ahead_check(struct xt_kernel_cache *cache, const char *about, struct xt_err *err);
-
-#endif

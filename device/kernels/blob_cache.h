@@ -6,8 +6,7 @@
  * primitive, the device, the driver, oneDNN's version and commit. oneDNN checks no bounds in a
  * blob, so one that is incomplete or untrusted is never passed to it. One thread.
  */
-#ifndef XT_DEVICE_KERNELS_BLOB_CACHE_H
-#define XT_DEVICE_KERNELS_BLOB_CACHE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ bool xt_blob_read(const char *folder, const struct xt_blob_id *id, uint8_t **blo
  * once, and not written to again in this run. */
 void xt_blob_store(struct xt_kernel_cache *cache, const struct xt_blob_id *id, const uint8_t *blob,
                    size_t size);
-
-#endif

@@ -2,8 +2,7 @@
  * by compiling a kernel at each start, stored like the blobs of primitives (blob_cache.h). Only
  * that runtime has it; for others both functions do nothing. Stateless.
  */
-#ifndef XT_DEVICE_KERNELS_ENGINE_BLOB_H
-#define XT_DEVICE_KERNELS_ENGINE_BLOB_H
+#pragma once
 
 #include "device/dnnl.h"
 #include "device/kernels/kernel_cache.h"
@@ -13,5 +12,3 @@ void xt_engine_blob_recall(const struct xt_kernel_cache *cache);
 
 /* Stores the blob of this engine, if it is new. */
 void xt_engine_blob_store(struct xt_kernel_cache *cache, dnnl_engine_t engine);
-
-#endif

@@ -22,8 +22,7 @@
  * before the oneDNN library is loaded; if the user has set NEO_CACHE_DIR or cl_cache_dir, it is the
  * user's cache and left alone. One thread.
  */
-#ifndef XT_DEVICE_KERNELS_KERNEL_CACHE_H
-#define XT_DEVICE_KERNELS_KERNEL_CACHE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -128,5 +127,3 @@ enum xt_status xt_kernel_cache_record(struct xt_kernel_cache *cache, const char 
 /* The number of kernels now present, recorded or not; 0 if no cache is in use. */
 int xt_kernel_cache_count(const struct xt_kernel_cache *cache);
 void xt_kernel_cache_end(struct xt_kernel_cache *cache);
-
-#endif

@@ -1,7 +1,6 @@
 /* The CPU's overrides of primitives by the project's own loops (loops.h), parallel over samples,
  * where they are faster. One file per kind; cpu.c lists them. */
-#ifndef XT_ENGINE_CPU_CPU_H
-#define XT_ENGINE_CPU_CPU_H
+#pragma once
 
 #include "engine/backend.h"
 
@@ -94,5 +93,3 @@ void xt_cpu_context_prepare(struct xt_op *op, struct xt_graph *graph);
 enum xt_status xt_cpu_context_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 enum xt_status xt_cpu_context_backward(struct xt_op *op, struct xt_graph *graph,
                                        struct xt_err *err);
-
-#endif

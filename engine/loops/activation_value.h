@@ -1,7 +1,6 @@
 /* Activations that are computed within other loops, and their slopes, as plain arithmetic that
  * vectorises. `kind` is a constant wherever these are used. */
-#ifndef XT_ENGINE_LOOPS_ACTIVATION_VALUE_H
-#define XT_ENGINE_LOOPS_ACTIVATION_VALUE_H
+#pragma once
 
 #include "engine/net/activation.h"
 #include "engine/loops/element.h"
@@ -60,5 +59,3 @@ XT_INLINE float activation_slope(float x, enum xt_activation_kind kind, float al
     float s = sigmoid(x);
     return s * (1 + x * (1 - s));
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Software prefetch of the next chunk of a weight gradient, interleaved with the work on this one.
  * For the files of this folder that are built for AVX-512. */
-#ifndef XT_ENGINE_LOOPS_AHEAD_H
-#define XT_ENGINE_LOOPS_AHEAD_H
+#pragma once
 
 #include <immintrin.h>
 
@@ -45,5 +44,3 @@ static inline void look_ahead(struct xt_ahead *ahead, const struct xt_weight_gra
     ahead->due = 0;
     ahead->which = 0;
 }
-
-#endif

@@ -9,8 +9,7 @@
  *
  * A sample's gradient depends only on this sample.
  */
-#ifndef XT_ENGINE_LOOPS_DATA_GRAD_JOB_H
-#define XT_ENGINE_LOOPS_DATA_GRAD_JOB_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -39,5 +38,3 @@ typedef void xt_data_grad_loop(const struct xt_data_grad *job, int count, const 
 int xt_data_grad_channels(const struct xt_data_grad *job);
 size_t xt_data_grad_row(const struct xt_data_grad *job);
 size_t xt_data_grad_scratch(const struct xt_data_grad *job);
-
-#endif

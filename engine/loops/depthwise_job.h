@@ -6,8 +6,7 @@
  * backwards; with a stride along w they are sorted by the columns that they reach
  * (xt_depthwise_backward_tap).
  */
-#ifndef XT_ENGINE_LOOPS_DEPTHWISE_JOB_H
-#define XT_ENGINE_LOOPS_DEPTHWISE_JOB_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -48,5 +47,3 @@ static inline int xt_depthwise_backward_tap(const struct xt_depthwise *job, int 
         before += xt_depthwise_taps(job, i);
     return before + xt_depthwise_taps(job, phase) - 1 - kx / job->stride_w;
 }
-
-#endif

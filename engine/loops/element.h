@@ -1,8 +1,7 @@
 /* Reading and writing an element of a tensor as float32. `dtype` is a constant wherever these are
  * used, so that each loop is compiled once per type without branches on it.
  */
-#ifndef XT_ENGINE_LOOPS_ELEMENT_H
-#define XT_ENGINE_LOOPS_ELEMENT_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ XT_INLINE void *at_out(void *data, size_t i, enum xt_dtype dtype)
 {
     return (char *)data + i * xt_dtype_size(dtype);
 }
-
-#endif

@@ -6,8 +6,7 @@
  * works on one sample or a part of it; callers parallelise over samples. Sums are accumulated from
  * float32 rows in double, in an order that does not depend on threads. Thread-safe.
  */
-#ifndef XT_ENGINE_LOOPS_LOOPS_H
-#define XT_ENGINE_LOOPS_LOOPS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -163,5 +162,3 @@ struct xt_loops {
 };
 
 const struct xt_loops *xt_loops_get(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* The functions of one instruction set's build, named by XT_LOOPS_NAME; documented in loops.h.
  */
-#ifndef XT_ENGINE_LOOPS_TABLE_H
-#define XT_ENGINE_LOOPS_TABLE_H
+#pragma once
 
 #include "engine/loops/element.h"
 #include "engine/loops/loops.h"
@@ -69,6 +68,4 @@ xt_winograd_weights_loop XT_LOOPS_NAME(winograd_weights);
 #ifdef __AMX_BF16__
 xt_weight_grad_loop XT_LOOPS_NAME(weight_grad);
 xt_data_grad_loop XT_LOOPS_NAME(data_grad);
-#endif
-
 #endif

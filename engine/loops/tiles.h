@@ -2,8 +2,7 @@
  * of the given number of rows; 6 and 7 are right matrices of 16 rows. Each row is a cache line. For
  * the files of this folder that are built for AMX.
  */
-#ifndef XT_ENGINE_LOOPS_TILES_H
-#define XT_ENGINE_LOOPS_TILES_H
+#pragma once
 
 #ifdef __AMX_BF16__
 #include <immintrin.h>
@@ -24,5 +23,4 @@ static inline void configure_tiles(int rows)
     _tile_loadconfig(&tiles);
 }
 
-#endif
 #endif

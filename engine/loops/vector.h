@@ -1,8 +1,7 @@
 /* Vectors of float32: 16 numbers with AVX-512, 8 with AVX2; C's own operators add and multiply
  * them. For the files of this folder whose loops are written for both.
  */
-#ifndef XT_ENGINE_LOOPS_VECTOR_H
-#define XT_ENGINE_LOOPS_VECTOR_H
+#pragma once
 
 #include "engine/loops/element.h"
 
@@ -70,5 +69,4 @@ XT_INLINE xt_vector xt_vector_above_0(xt_vector value)
 
 #endif
 
-#endif
 #endif

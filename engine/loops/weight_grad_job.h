@@ -13,8 +13,7 @@
  * The gradient has the format OIhw16i16o, or OIhw16o16i where `turned`; channels that are padding
  * get zeros.
  */
-#ifndef XT_ENGINE_LOOPS_WEIGHT_GRAD_JOB_H
-#define XT_ENGINE_LOOPS_WEIGHT_GRAD_JOB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -91,5 +90,3 @@ size_t xt_weight_grad_pixel(const struct xt_weight_grad *job, bool out, int unit
 
 /* After all parts: sums weights [first, end) and, with the first of them, the bias. */
 void xt_weight_grad_add_up(const struct xt_weight_grad *job, size_t first, size_t end);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Tensors are dense N, H, W, C; channels are multiples of 32, pointers aligned to 64 bytes.
  */
-#ifndef XT_ENGINE_LOOPS_WINOGRAD_JOB_H
-#define XT_ENGINE_LOOPS_WINOGRAD_JOB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,5 +70,3 @@ void xt_winograd_plan(struct xt_winograd *job, int threads);
 void xt_winograd_grad_plan(struct xt_winograd_grad *job, int threads);
 /* Part `part` of `parts` of `count`: from *first up to the returned end. */
 int xt_winograd_part(int count, int part, int parts, int *first);
-
-#endif

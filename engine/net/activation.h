@@ -1,6 +1,5 @@
 /* The element-wise functions that a network may apply, as PyTorch defines them. */
-#ifndef XT_ENGINE_NET_ACTIVATION_H
-#define XT_ENGINE_NET_ACTIVATION_H
+#pragma once
 
 enum xt_activation_kind {
     XT_ACT_RELU,
@@ -26,5 +25,3 @@ struct xt_activation {
 };
 
 const char *xt_activation_name(enum xt_activation_kind kind); /* "ReLU" */
-
-#endif

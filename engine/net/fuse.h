@@ -2,8 +2,7 @@
  * fused form runs as one op: a convolution with its ReLU; a batch norm with the residual that is
  * added, ReLU and pools. Parameters are those of the net in its order, whatever order ops run in.
  */
-#ifndef XT_ENGINE_NET_FUSE_H
-#define XT_ENGINE_NET_FUSE_H
+#pragma once
 
 #include "engine/graph.h"
 #include "engine/net/net.h"
@@ -12,5 +11,3 @@
  * with the failure in the graph. The net is not needed afterwards. */
 struct xt_tensor *xt_net_lower(const struct xt_net *net, struct xt_graph *graph,
                                const struct xt_normalise *normalise);
-
-#endif

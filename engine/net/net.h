@@ -12,8 +12,7 @@
  * The first error is stored in the net: functions then return NULL, and accept it, so networks are
  * described without checks. xt_net_finish returns it.
  */
-#ifndef XT_ENGINE_NET_NET_H
-#define XT_ENGINE_NET_NET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -282,5 +281,3 @@ const struct xt_net_param *xt_node_param(const struct xt_net *net, const struct 
 /* Of one sample's forward pass, multiply and add counted as two; of convolutions and matrix
  * products, 0 else. */
 double xt_node_flops(const struct xt_node *node);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * As in graph.h the first failure is stored in the graph; after it these functions do nothing.
  */
-#ifndef XT_ENGINE_OPS_OPS_H
-#define XT_ENGINE_OPS_OPS_H
+#pragma once
 
 #include "engine/graph.h"
 #include "engine/ops/reference_op.h"
@@ -380,5 +379,3 @@ struct xt_context_op {
     size_t first_float[XT_TAPS_MAX]; /* as first_channel */
     size_t row[XT_TAPS_MAX];         /* offset of the i-th row of n floats */
 };
-
-#endif

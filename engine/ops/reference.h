@@ -4,8 +4,7 @@
  * Values are dense N, H, W, C; a convolution's weights are O, I, H, W. Buffers are the caller's.
  * Slow by design. Thread-safe.
  */
-#ifndef XT_ENGINE_OPS_REFERENCE_H
-#define XT_ENGINE_OPS_REFERENCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -103,5 +102,3 @@ struct xt_reference_tap {
 void xt_reference_context(const struct xt_reference_tap *taps, int count, int batch, double *out);
 void xt_reference_context_grad(const struct xt_reference_tap *taps, int count, int batch,
                                const double *out_grad);
-
-#endif

@@ -4,8 +4,7 @@
  * Arrays are dense N, H, W, C for tensors and row-major for parameters, of this part of the
  * network, owned by the struct. Slow by design. Not thread-safe but for `element`.
  */
-#ifndef XT_ENGINE_OPS_REFERENCE_OP_H
-#define XT_ENGINE_OPS_REFERENCE_OP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -96,5 +95,3 @@ void xt_reference_op_round(enum xt_dtype dtype, double *values, size_t count);
 double xt_reference_op_rounding(enum xt_dtype dtype);
 /* The bound for a number of roundings to the type and a float32 sum of `terms`. */
 double xt_reference_op_relative(enum xt_dtype dtype, double roundings, double terms);
-
-#endif

@@ -10,8 +10,7 @@
  * length of the sums. The reference loops quantise the weights as int8 does: the bound is half a
  * step of the output. Not thread-safe.
  */
-#ifndef XT_ENGINE_SELFTEST_SELFTEST_H
-#define XT_ENGINE_SELFTEST_SELFTEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -103,5 +102,3 @@ enum xt_status xt_selftest_verdict(const struct xt_selftest *result, const char 
  * more. */
 enum xt_status xt_selftest_refuse(const struct xt_selftest *result, const char *device,
                                   const char *check, struct xt_err *err);
-
-#endif

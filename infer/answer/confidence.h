@@ -2,8 +2,7 @@
  * arXiv:1706.04599) and the threshold below which its predictions are rejected. Found on validation
  * images (reliability.h) and stored in the metadata of the weights. Thread-safe.
  */
-#ifndef XT_INFER_ANSWER_CONFIDENCE_H
-#define XT_INFER_ANSWER_CONFIDENCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,5 +51,3 @@ struct xt_confidence_text {
     char temperature[24], threshold[24], lengths[24], by_length[(XT_DECODE_MAX + 1) * 24];
 };
 void xt_confidence_meta(const struct xt_confidence *confidence, struct xt_confidence_text *out);
-
-#endif

@@ -4,8 +4,7 @@
  * of all ways to be in state s at step t. Decoding needs the probability of a string; the loss
  * (train/losses/ctc.h) needs each row. Thread-safe.
  */
-#ifndef XT_INFER_ANSWER_CTC_RECURSION_H
-#define XT_INFER_ANSWER_CTC_RECURSION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -83,5 +82,3 @@ void xt_ctc_advance_row(const float *restrict before, const float *restrict skip
                         const float *restrict emit, int states, float *restrict after);
 /* ln P(label), of the last step's row. */
 double xt_ctc_row_total(const float *row, int states);
-
-#endif

@@ -2,8 +2,7 @@
  * beam search (Hannun et al. 2014, without a language model). Stateless, allocates nothing;
  * thread-safe.
  */
-#ifndef XT_INFER_ANSWER_DECODE_H
-#define XT_INFER_ANSWER_DECODE_H
+#pragma once
 
 #include "base/err.h"
 #include "infer/settings.h"
@@ -36,5 +35,3 @@ struct xt_decode_step {
 /* All `t` of them into `out` ([t]); the errors of xt_decode. */
 enum xt_status xt_decode_steps(const float *logits, int t, int classes, struct xt_decode_step *out,
                                struct xt_err *err);
-
-#endif

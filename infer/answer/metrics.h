@@ -1,6 +1,5 @@
 /* Accuracy over an evaluation. */
-#ifndef XT_INFER_ANSWER_METRICS_H
-#define XT_INFER_ANSWER_METRICS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -55,5 +54,3 @@ double xt_class_score_top5(const struct xt_class_score *score);
 /* The indices of the largest values, largest first, equal ones by index; returns their number, the
  * smaller of `limit` and `count`. NaN comes last. */
 int xt_top_classes(const float *values, int count, int limit, int *out);
-
-#endif

@@ -5,8 +5,7 @@
  * xt_predictor_create chooses by the network; it borrows the network, which must outlive it. One
  * thread at a time.
  */
-#ifndef XT_INFER_ANSWER_PREDICTOR_H
-#define XT_INFER_ANSWER_PREDICTOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -96,5 +95,3 @@ enum xt_status xt_predictor_create_classes(struct xt_predictor **out,
                                            const struct xt_network *network,
                                            const struct xt_answer_settings *settings,
                                            struct xt_err *err);
-
-#endif

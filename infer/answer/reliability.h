@@ -1,8 +1,7 @@
 /* How far the confidence of predictions can be relied on, by labelled images: the temperatures that
  * calibrate it, its reliability diagram, and the threshold of --reject. One thread.
  */
-#ifndef XT_INFER_ANSWER_RELIABILITY_H
-#define XT_INFER_ANSWER_RELIABILITY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -108,5 +107,3 @@ enum xt_status xt_observations_calibrate(const struct xt_observations *observati
 enum xt_status xt_observations_outcomes(const struct xt_observations *observations,
                                         const struct xt_confidence *confidence,
                                         struct xt_outcome *out, struct xt_err *err);
-
-#endif

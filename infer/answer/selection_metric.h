@@ -1,8 +1,7 @@
 /* The selection metric: which of two evaluations is better. Used for the weights that training
  * saves as the best, for --patience, and by readers of a run's record.
  */
-#ifndef XT_INFER_ANSWER_SELECTION_METRIC_H
-#define XT_INFER_ANSWER_SELECTION_METRIC_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -26,5 +25,3 @@ struct xt_selection_metric xt_selection_metric_of(const struct xt_metric *metric
 /* A loss that is NaN is worse than any. */
 bool xt_selection_metric_is_better(const struct xt_selection_metric *metric,
                                    const struct xt_selection_metric *than);
-
-#endif

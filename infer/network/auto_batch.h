@@ -1,7 +1,6 @@
 /* --batch auto: the largest batch whose memory plan fits what is free on the device and on the
  * host, with a margin. Each batch tried is planned as it would be built; nothing is allocated. */
-#ifndef XT_INFER_NETWORK_AUTO_BATCH_H
-#define XT_INFER_NETWORK_AUTO_BATCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,5 +23,3 @@ enum xt_status xt_auto_batch_take(struct xt_network *network,
                                   const struct xt_network_settings *settings, bool training,
                                   size_t images, const char *remark, int *batch,
                                   struct xt_err *err);
-
-#endif

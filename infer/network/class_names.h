@@ -1,8 +1,7 @@
 /* The names of a network's classes, in the order of its logits: read from a data set, stored in the
  * metadata of weights as a JSON array. The struct owns them; zeroed is empty.
  */
-#ifndef XT_INFER_NETWORK_CLASS_NAMES_H
-#define XT_INFER_NETWORK_CLASS_NAMES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -25,5 +24,3 @@ enum xt_status xt_class_names_print(const struct xt_class_names *names, struct x
                                     struct xt_err *err);
 bool xt_class_names_equal(const struct xt_class_names *a, const struct xt_class_names *b);
 void xt_class_names_clear(struct xt_class_names *names);
-
-#endif

@@ -8,8 +8,7 @@
  * dropped one, so that the retained logits do not change; when there are more new than dropped
  * ones, the columns of the rest are 0.
  */
-#ifndef XT_INFER_NETWORK_HEAD_H
-#define XT_INFER_NETWORK_HEAD_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -22,5 +21,3 @@
  * is new and what was dropped, and sets *adapted. */
 enum xt_status xt_head_adapt(struct xt_network *network, const struct xt_network_settings *settings,
                              bool training, bool *adapted, struct xt_err *err);
-
-#endif

@@ -2,8 +2,7 @@
  * limit the kernel kills the process) and of an XPU. Computed from a graph's plan, before anything
  * is allocated. Figures in bytes; owns nothing.
  */
-#ifndef XT_INFER_NETWORK_MEMORY_PLAN_H
-#define XT_INFER_NETWORK_MEMORY_PLAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,5 +84,3 @@ bool xt_memory_plan_fits_well(const struct xt_memory_plan *plan);
 enum xt_status xt_memory_plan_refuse(const struct xt_memory_plan *plan,
                                      const struct xt_graph *graph, const char *advice,
                                      struct xt_err *err);
-
-#endif

@@ -9,8 +9,7 @@
  * not determine the classes, the training data does: xt_network_open, a source by
  * xt_network_source_options, xt_network_take_classes, xt_network_build.
  */
-#ifndef XT_INFER_NETWORK_NETWORK_H
-#define XT_INFER_NETWORK_NETWORK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -148,5 +147,3 @@ enum xt_status xt_network_save(struct xt_network *network, const char *path, str
 
 /* The number of trained parameters, without the padding of formats. */
 size_t xt_network_parameter_count(const struct xt_network *network);
-
-#endif

@@ -1,8 +1,7 @@
 /* Building a network: its graph and kernels, after a check that memory suffices, and its weights.
  * Not thread-safe.
  */
-#ifndef XT_INFER_NETWORK_NETWORK_BUILD_H
-#define XT_INFER_NETWORK_NETWORK_BUILD_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -45,5 +44,3 @@ enum xt_status xt_network_init(struct xt_network *network,
                                const struct xt_network_settings *settings,
                                const struct xt_device_settings *device, int batch, bool training,
                                struct xt_err *err);
-
-#endif

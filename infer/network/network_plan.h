@@ -1,6 +1,5 @@
 /* Plans a network's graphs and their memory before anything is allocated. Not thread-safe. */
-#ifndef XT_INFER_NETWORK_NETWORK_PLAN_H
-#define XT_INFER_NETWORK_NETWORK_PLAN_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -35,5 +34,3 @@ enum xt_status xt_network_plan_drafts(struct xt_network *network,
 enum xt_status xt_network_plan(struct xt_network *network,
                                const struct xt_network_settings *settings, int batch, bool training,
                                struct xt_memory_plan *plan, struct xt_err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* A network's parameters as the tensors of a weight file, and back: published names, shapes and
  * order. Not thread-safe.
  */
-#ifndef XT_INFER_NETWORK_PARAM_FILES_H
-#define XT_INFER_NETWORK_PARAM_FILES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -29,5 +28,3 @@ enum xt_status xt_params_from_file(struct xt_params *params, struct xt_device *d
                                    const struct xt_params_view *view,
                                    const struct xt_weight_file *file, const char *file_name,
                                    bool partial, const char *except, struct xt_err *err);
-
-#endif

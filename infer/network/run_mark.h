@@ -2,8 +2,7 @@
  * record (runs/chain.h): `run_id` of the run, `run_head` of the record's last line then.
  * Thread-safe.
  */
-#ifndef XT_INFER_NETWORK_RUN_MARK_H
-#define XT_INFER_NETWORK_RUN_MARK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -32,5 +31,3 @@ struct xt_run_mark_text {
 struct xt_run_mark_text xt_run_mark_format(const struct xt_run_mark *mark);
 /* The first digits of the head, enough to tell records apart. */
 struct xt_run_mark_text xt_run_mark_short(const struct xt_run_mark *mark);
-
-#endif

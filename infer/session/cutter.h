@@ -1,8 +1,7 @@
 /* From a picture to the network's pixels: decoded, cropped to the requested region, resized. Shared
  * by the program and the library. One cutter per thread.
  */
-#ifndef XT_INFER_SESSION_CUTTER_H
-#define XT_INFER_SESSION_CUTTER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -53,5 +52,3 @@ enum xt_status xt_cutter_encoded(struct xt_cutter *cutter, const struct xt_feed_
 enum xt_status xt_cutter_pixels(struct xt_cutter *cutter, const struct xt_feed_size *size,
                                 const struct xt_pixels *pixels, const struct xt_region *region,
                                 uint8_t *out, struct xt_err *err);
-
-#endif

@@ -5,8 +5,7 @@
  * A pass over the queue starts as soon as it holds a full batch, a flush was requested, or the
  * oldest picture has waited for `wait`.
  */
-#ifndef XT_INFER_SESSION_ENGINE_H
-#define XT_INFER_SESSION_ENGINE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -47,5 +46,3 @@ bool xt_engine_reserved_is_zero(void *const *reserved, size_t count);
 void xt_engine_fail(const struct xt_err *err, struct xtrain_error *error);
 /* The reverse. */
 enum xt_status xt_engine_err(const struct xtrain_error *error, struct xt_err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Maps libxtrain's options to the program's settings; a header of its own for the test. */
-#ifndef XT_INFER_SESSION_LIBRARY_H
-#define XT_INFER_SESSION_LIBRARY_H
+#pragma once
 
 #include "base/err.h"
 #include "infer/session/xtrain.h"
@@ -10,5 +9,3 @@
  * invalid values. */
 enum xt_status xt_library_settings(const char *weights, const struct xtrain_options *options,
                                    struct xt_infer_settings *out, struct xt_err *err);
-
-#endif

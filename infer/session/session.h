@@ -2,8 +2,7 @@
  * predict, serve and libxtrain; engine.h adds a queue and a thread. All calls from one thread,
  * since OpenMP's threads belong to the caller.
  */
-#ifndef XT_INFER_SESSION_SESSION_H
-#define XT_INFER_SESSION_SESSION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ void xt_session_clear(struct xt_session *session);
 
 /* Bytes of one image at the network's size. */
 size_t xt_session_image_bytes(const struct xt_session *session);
-
-#endif

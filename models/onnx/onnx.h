@@ -6,8 +6,7 @@
  * The first failure sticks: later functions do nothing and return dummy names, and xt_onnx_save
  * returns it. One thread at a time.
  */
-#ifndef XT_MODELS_ONNX_ONNX_H
-#define XT_MODELS_ONNX_ONNX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +71,3 @@ void xt_onnx_meta(struct xt_onnx *onnx, const char *key, const char *value);
 /* Writes the file: temporary name, synced, renamed. Its size goes to *bytes. */
 enum xt_status xt_onnx_save(struct xt_onnx *onnx, const char *path, size_t *bytes,
                             struct xt_err *err);
-
-#endif

@@ -2,8 +2,7 @@
  * pickles before it (protocol 1001). torch/serialization.py describes both. Errors leave the file's
  * name to the caller.
  */
-#ifndef XT_MODELS_WEIGHTS_PTH_H
-#define XT_MODELS_WEIGHTS_PTH_H
+#pragma once
 
 #include "base/pickle.h"
 #include "models/weights/weight_input.h"
@@ -18,5 +17,3 @@ enum xt_status xt_pth_parse_zip(struct xt_weight_file *file, const struct xt_wei
                                 struct xt_err *err);
 enum xt_status xt_pth_parse_legacy(struct xt_weight_file *file, const struct xt_weight_input *input,
                                    struct xt_err *err);
-
-#endif

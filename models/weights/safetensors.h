@@ -1,8 +1,7 @@
 /* The safetensors format (https://huggingface.co/docs/safetensors): eight bytes of header length,
  * a JSON header, then the tensors' bytes without holes. Errors leave the file's name to the caller.
  */
-#ifndef XT_MODELS_WEIGHTS_SAFETENSORS_H
-#define XT_MODELS_WEIGHTS_SAFETENSORS_H
+#pragma once
 
 #include "models/weights/weight_input.h"
 #include "models/weights/weight_store.h"
@@ -17,5 +16,3 @@ enum xt_status xt_safetensors_header(uint8_t **header, size_t *size,
                                      const struct xt_file_tensor *tensors, size_t count,
                                      const struct xt_file_meta *meta, size_t meta_count,
                                      struct xt_err *err);
-
-#endif

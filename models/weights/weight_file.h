@@ -10,8 +10,7 @@
  * be used from different threads. Formats: https://huggingface.co/docs/safetensors ;
  * torch/serialization.py for .pth.
  */
-#ifndef XT_MODELS_WEIGHTS_WEIGHT_FILE_H
-#define XT_MODELS_WEIGHTS_WEIGHT_FILE_H
+#pragma once
 
 #include "models/weights/weight_store.h"
 
@@ -42,5 +41,3 @@ enum xt_status xt_weight_file_parse(struct xt_weight_file *file, const uint8_t *
 enum xt_status xt_weight_file_write(const char *path, const struct xt_file_tensor *tensors,
                                     size_t count, const struct xt_file_meta *meta,
                                     size_t meta_count, struct xt_err *err);
-
-#endif

@@ -7,8 +7,7 @@
  * Neither depends on the order in the file. Files without them, which other programs write, are not
  * checked.
  */
-#ifndef XT_MODELS_WEIGHTS_WEIGHT_HASH_H
-#define XT_MODELS_WEIGHTS_WEIGHT_HASH_H
+#pragma once
 
 #include "base/sha256.h"
 #include "base/str.h"
@@ -34,5 +33,3 @@ void xt_weight_hash_clear(struct xt_weight_hash *hash);
 /* XT_ERR_DATA names the tensor that differs from what was written, or the metadata; leaves the
  * file's name to the caller. */
 enum xt_status xt_weight_hash_check(const struct xt_weight_file *file, struct xt_err *err);
-
-#endif

@@ -4,8 +4,7 @@
  * requested parts take memory. Readers read the header first, of at most XT_WEIGHT_HEADER_MAX
  * bytes, and check its claims against `size` and `most` before they request a tensor's bytes.
  */
-#ifndef XT_MODELS_WEIGHTS_WEIGHT_INPUT_H
-#define XT_MODELS_WEIGHTS_WEIGHT_INPUT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ enum xt_status xt_weight_input_read(const struct xt_weight_input *input, size_t 
 /* XT_ERR_DATA where `tensor_bytes` exceeds what the caller can use. */
 enum xt_status xt_weight_input_check(const struct xt_weight_input *input, size_t tensor_bytes,
                                      struct xt_err *err);
-
-#endif

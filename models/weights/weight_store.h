@@ -4,8 +4,7 @@
  * failure. Messages leave the file's name to xt_weight_file_parse. Different files may be used from
  * different threads.
  */
-#ifndef XT_MODELS_WEIGHTS_WEIGHT_STORE_H
-#define XT_MODELS_WEIGHTS_WEIGHT_STORE_H
+#pragma once
 
 #include "models/weights/weight_tensor.h"
 
@@ -52,5 +51,3 @@ enum xt_status xt_weight_store_check_unique(const struct xt_weight_file *file, s
 const char *xt_weight_store_printable(char *out, size_t size, const void *bytes, size_t length);
 
 bool xt_weight_store_is_text(const char *bytes, size_t length, bool allow_controls);
-
-#endif

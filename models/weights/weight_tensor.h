@@ -1,8 +1,7 @@
 /* A tensor of a weight file: its name, type, shape and bytes. The base of this folder's readers.
  * All functions are thread-safe.
  */
-#ifndef XT_MODELS_WEIGHTS_WEIGHT_TENSOR_H
-#define XT_MODELS_WEIGHTS_WEIGHT_TENSOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,5 +31,3 @@ bool xt_file_tensor_measure(const struct xt_file_tensor *tensor, size_t *bytes);
  * `out`, of `count`. */
 enum xt_status xt_file_tensor_floats(const struct xt_file_tensor *tensor, float *out, size_t count,
                                      struct xt_err *err);
-
-#endif

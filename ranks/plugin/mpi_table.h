@@ -6,8 +6,7 @@
  * touched until `test` reports completion; `test` also drives progress. Functions return 0, or a
  * code for `describe`. Collectives are called by every process, in the same order on each channel.
  */
-#ifndef XT_RANKS_PLUGIN_MPI_TABLE_H
-#define XT_RANKS_PLUGIN_MPI_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,5 +58,3 @@ struct xt_mpi_table {
 
 /* The library's only symbol. */
 #define XT_MPI_SYMBOL "xt_mpi_table"
-
-#endif

@@ -3,8 +3,7 @@
  * A list is accompanied by NAME-confused.ENDING, the confused pairs, and for classes by
  * NAME-matrix.ENDING, the confusion matrix.
  */
-#ifndef XT_RUNS_REPORT_ERROR_FILES_H
-#define XT_RUNS_REPORT_ERROR_FILES_H
+#pragma once
 
 #include "base/err.h"
 #include "base/file.h"
@@ -19,5 +18,3 @@ enum xt_status xt_error_files_check(const char *path, struct xt_err *err);
 enum xt_status xt_error_files_write(const char *path, const struct xt_findings *findings,
                                     const char *weights, const char *data,
                                     struct xt_file_list *files, struct xt_err *err);
-
-#endif

@@ -4,8 +4,7 @@
  * For wrong images the prediction is stored, not the pixels: about 200 bytes each for plates.
  * Failures while collecting are returned by xt_errors_end. Not thread-safe.
  */
-#ifndef XT_RUNS_REPORT_ERRORS_H
-#define XT_RUNS_REPORT_ERRORS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -70,5 +69,3 @@ enum xt_status xt_errors_end(struct xt_errors *errors, struct xt_err *err);
 enum xt_status xt_errors_pack(struct xt_errors *errors, struct xt_str *out, struct xt_err *err);
 enum xt_status xt_errors_add_packed(struct xt_errors *errors, const void *bytes, size_t count,
                                     struct xt_err *err);
-
-#endif

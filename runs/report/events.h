@@ -5,8 +5,7 @@
  * A run never fails because of it: the first failed write is warned of, and later records are still
  * tried. A record is written whole or not at all. The caller owns it; one thread at a time.
  */
-#ifndef XT_RUNS_REPORT_EVENTS_H
-#define XT_RUNS_REPORT_EVENTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ void xt_events_picture(struct xt_events *events, int64_t step,
 
 /* CRC-32C (Castagnoli) as TFRecord masks it. */
 uint32_t xt_events_masked_crc(const void *bytes, size_t count);
-
-#endif

@@ -10,8 +10,7 @@
  *              confidence]], steps [[symbol or "" for the blank, probability]], picture (a data
  * URL)
  */
-#ifndef XT_RUNS_REPORT_FINDINGS_H
-#define XT_RUNS_REPORT_FINDINGS_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ void xt_findings_drop_pictures(const cJSON *findings);
 /* The name of a symbol or class; "" for -1. */
 enum xt_status xt_findings_name(const struct xt_errors *errors, int symbol, struct xt_str *out,
                                 struct xt_err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* Building JSON with cJSON, with a sticky out-of-memory error: an item that could not be created is
  * NULL, and adding to it does nothing. Texts become UTF-8 (xt_str_escape_bytes). Not thread-safe.
  */
-#ifndef XT_RUNS_REPORT_JSON_H
-#define XT_RUNS_REPORT_JSON_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -29,5 +28,3 @@ enum xt_status xt_json_print(const struct xt_json *json, const cJSON *item, stru
 
 /* A number of an object; `otherwise` where that key is missing. */
 double xt_json_get(const cJSON *object, const char *key, double otherwise);
-
-#endif

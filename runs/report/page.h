@@ -2,8 +2,7 @@
  * requests. Its data is embedded as JSON and drawn by its script, so that names and labels are
  * never markup. page.html, page.css and page.js are embedded into the program by the build.
  */
-#ifndef XT_RUNS_REPORT_PAGE_H
-#define XT_RUNS_REPORT_PAGE_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -37,5 +36,3 @@ enum xt_status xt_page_write_diff(const char *path, cJSON *diff, struct xt_err *
  *   suspects  its suspects, each as the errors of findings.h
  */
 enum xt_status xt_page_write_try(const char *path, cJSON *tried, struct xt_err *err);
-
-#endif

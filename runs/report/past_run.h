@@ -2,8 +2,7 @@
  * record (metrics.jsonl, the source of every curve) and its last report (report.json). Nothing in
  * the folder is changed. The input is untrusted: invalid parts are skipped.
  */
-#ifndef XT_RUNS_REPORT_PAST_RUN_H
-#define XT_RUNS_REPORT_PAST_RUN_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -64,5 +63,3 @@ const char *xt_past_run_setting(const struct xt_past_run *run, const char *key);
  * compared. Release *keys with free. */
 enum xt_status xt_past_runs_differ(const struct xt_past_run *runs, size_t count, const char ***keys,
                                    size_t *key_count, struct xt_err *err);
-
-#endif

@@ -5,8 +5,7 @@
  * the next evaluation while pages have taken more than a hundredth of the run's time (and more than
  * a second); at the end it is always written. One thread.
  */
-#ifndef XT_RUNS_REPORT_RUN_REPORT_H
-#define XT_RUNS_REPORT_RUN_REPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -71,5 +70,3 @@ void xt_run_report_take(struct xt_run_report *report, struct xt_errors *errors,
 /* Writes report.json and report.html. Without `last` they are deferred where pages have taken more
  * than 1 % of the run, but findings are written at once. */
 void xt_run_report_write(struct xt_run_report *report, const struct xt_run_facts *facts, bool last);
-
-#endif

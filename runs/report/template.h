@@ -1,10 +1,7 @@
 /* The contents of page.html, page.css and page.js: NUL-terminated text. */
-#ifndef XT_RUNS_REPORT_TEMPLATE_H
-#define XT_RUNS_REPORT_TEMPLATE_H
+#pragma once
 
 /* @STYLE@, @DATA@ and @SCRIPT@ are its placeholders. */
 extern const char xt_template_page[];
 extern const char xt_template_style[];
 extern const char xt_template_script[];
-
-#endif

@@ -1,6 +1,5 @@
 /* The networks of the registry, for tests of what says their names. */
-#ifndef XT_TESTS_MODEL_NAMES_H
-#define XT_TESTS_MODEL_NAMES_H
+#pragma once
 
 #include <assert.h>
 #include <stdio.h>
@@ -37,5 +36,3 @@ static inline const char *with_model_names(const char *text, const char *between
     snprintf(out + length, sizeof out - (size_t)length, "%s", place + strlen("{models}"));
     return out;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* Every instruction set's build of the loops, for tests that compare all of them with reference
  * loops.
  */
-#ifndef XT_TESTS_LOOP_BUILDS_H
-#define XT_TESTS_LOOP_BUILDS_H
+#pragma once
 
 #include "engine/loops/loops.h"
 
@@ -30,5 +29,3 @@ static inline int builds(const struct xt_loops *out[BUILDS_MAX])
 #endif
     return count;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Random tensors for the tests of loops, and the memory that they and their results lie in. */
-#ifndef XT_TESTS_RANDOM_TENSOR_H
-#define XT_TESTS_RANDOM_TENSOR_H
+#pragma once
 
 #include "support.h"
 
@@ -38,5 +37,3 @@ static inline double *random_numbers(struct xt_rng *rng, enum xt_dtype dtype, si
         values[i] = random_number(rng, dtype, (char *)to + i * xt_dtype_size(dtype));
     return values;
 }
-
-#endif

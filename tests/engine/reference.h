@@ -4,8 +4,7 @@
  * the graph and note it. check_net then holds the graph's logits, running statistics and gradients
  * against the loops; gradients by central differences. bf16 is held against the graph in float32.
  */
-#ifndef XT_TESTS_ENGINE_REFERENCE_H
-#define XT_TESTS_ENGINE_REFERENCE_H
+#pragma once
 
 #include "support.h"
 
@@ -823,5 +822,3 @@ static inline void check_net(net_describe *describe)
     check_net_bf16(describe, (struct xt_graph_pass){.training = false});
     check_net_bf16(describe, (struct xt_graph_pass){.training = true});
 }
-
-#endif

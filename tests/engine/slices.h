@@ -1,6 +1,5 @@
 /* A network of the registry on the CPU, for tests of passes by slices. */
-#ifndef XT_TESTS_SLICES_H
-#define XT_TESTS_SLICES_H
+#pragma once
 
 #include "support.h"
 
@@ -56,5 +55,3 @@ static inline double distance(const float *a, const float *b, size_t count)
     }
     return length > 0 ? sqrt(apart / length) : INFINITY;
 }
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef XT_TESTS_CUT_FILE_H
-#define XT_TESTS_CUT_FILE_H
+#pragma once
 
 #include "support.h"
 
@@ -28,5 +27,3 @@ static inline void assert_refused_when_cut(const char *path)
     }
     free(bytes);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* A trainer driven as a library. */
-#ifndef XT_TESTS_RUNS_H
-#define XT_TESTS_RUNS_H
+#pragma once
 
 #include "support.h"
 
@@ -17,5 +16,3 @@ static inline void trainer_run(struct xt_trainer *trainer, const struct xt_train
     if (status)
         fail_msg("%s", err.text);
 }
-
-#endif

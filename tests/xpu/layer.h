@@ -1,8 +1,7 @@
 /* What the OpenCL layers of these tests have in common: how the OpenCL loader gets in. Each says
  * its name, and which functions it puts before the driver's.
  */
-#ifndef XT_TESTS_XPU_LAYER_H
-#define XT_TESTS_XPU_LAYER_H
+#pragma once
 
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
@@ -27,5 +26,3 @@ unsigned char *layer_binary(cl_program program, size_t *size);
 
 /* A line for the file that XT_LAYER_LOG names, if it does. */
 __attribute__((format(printf, 1, 2))) void layer_log(const char *format, ...);
-
-#endif

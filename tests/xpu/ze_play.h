@@ -1,7 +1,6 @@
 /* Runs what a test looks at with the test double of a Level Zero driver, in a process of its own,
  * because a process starts its drivers once. */
-#ifndef XT_TESTS_XPU_ZE_PLAY_H
-#define XT_TESTS_XPU_ZE_PLAY_H
+#pragma once
 
 #include "support.h"
 
@@ -29,5 +28,3 @@ static inline void ze_play(void (*look)(const void *argument, void *result), con
     if (xt_process_run(&process, seen, size, NULL, &err))
         fail_msg("%s", err.text);
 }
-
-#endif

@@ -2,8 +2,7 @@
  * to the logits, in float32 and log space, threads over samples. The softmax over classes is part
  * of it.
  */
-#ifndef XT_TRAIN_LOSSES_CTC_H
-#define XT_TRAIN_LOSSES_CTC_H
+#pragma once
 
 #include <stddef.h>
 
@@ -26,5 +25,3 @@ void xt_ctc_destroy(struct xt_ctc *ctc);
  */
 double xt_ctc_loss(struct xt_ctc *ctc, const float *logits, const int *labels, size_t label_stride,
                    const int *label_lengths, int n, int blank, float *losses, float *grad);
-
-#endif

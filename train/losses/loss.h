@@ -2,8 +2,7 @@
  * licence plates, softmax cross entropy for classes. One thread at a time; the losses use threads
  * of their own.
  */
-#ifndef XT_TRAIN_LOSSES_LOSS_H
-#define XT_TRAIN_LOSSES_LOSS_H
+#pragma once
 
 #include "base/err.h"
 #include "data/loader.h"
@@ -26,5 +25,3 @@ double xt_loss_mean(struct xt_loss *loss, const struct xt_batch *batch, const fl
 
 /* For an evaluation that reports the loss too. */
 struct xt_evaluate_loss xt_loss_of_evaluation(struct xt_loss *loss);
-
-#endif

@@ -2,8 +2,7 @@
  * Labels may be smoothed (Szegedy et al. 2016, arXiv:1512.00567) and be a mixture of two classes
  * (mixup, Zhang et al. 2018, arXiv:1710.09412). Stateless, thread-safe.
  */
-#ifndef XT_TRAIN_LOSSES_SOFTMAX_H
-#define XT_TRAIN_LOSSES_SOFTMAX_H
+#pragma once
 
 #include <stddef.h>
 
@@ -26,5 +25,3 @@ struct xt_softmax_targets {
  * number of threads. */
 double xt_softmax_loss(const float *logits, int n, int classes,
                        const struct xt_softmax_targets *targets, float *losses, float *grad);
-
-#endif

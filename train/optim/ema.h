@@ -5,8 +5,7 @@
  * dominate a short run's average. Between updates the average can be exchanged with the weights,
  * for evaluation and for files. Not thread-safe.
  */
-#ifndef XT_TRAIN_OPTIM_EMA_H
-#define XT_TRAIN_OPTIM_EMA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ enum xt_status xt_ema_unmap(struct xt_ema *ema, bool changed, struct xt_err *err
 /* Updates of the average so far. */
 int64_t xt_ema_updates(const struct xt_ema *ema);
 void xt_ema_set_updates(struct xt_ema *ema, int64_t updates);
-
-#endif

@@ -1,8 +1,7 @@
 /* The sum of several batches' gradients (--accumulate), on their device, in float32 and in the
  * order of the batches. Not thread-safe.
  */
-#ifndef XT_TRAIN_OPTIM_GRADIENT_SUM_H
-#define XT_TRAIN_OPTIM_GRADIENT_SUM_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -19,5 +18,3 @@ void xt_gradient_sum_destroy(struct xt_gradient_sum *sum);
 enum xt_status xt_gradient_sum_add(struct xt_gradient_sum *sum, bool first, struct xt_err *err);
 /* Moves the sum into the parameters' gradients. */
 enum xt_status xt_gradient_sum_take(struct xt_gradient_sum *sum, struct xt_err *err);
-
-#endif

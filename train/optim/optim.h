@@ -6,8 +6,7 @@
  * in the gradient but for adamw, where it is decoupled. The forms are PyTorch's (eps outside the
  * root, no damping), in float32 with scalars worked out in double.
  */
-#ifndef XT_TRAIN_OPTIM_OPTIM_H
-#define XT_TRAIN_OPTIM_OPTIM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,5 +51,3 @@ void xt_optim_update(struct xt_optim *optim, float *values, const float *grads,
  * does not depend on the number of threads. */
 double xt_optim_grad_norm(const float *grads, const struct xt_optim_range *ranges,
                           size_t range_count);
-
-#endif

@@ -2,8 +2,7 @@
  * loop for host memory and as oneDNN primitives for device memory, and an entry in optim.c's table.
  * All constant.
  */
-#ifndef XT_TRAIN_OPTIM_RULE_H
-#define XT_TRAIN_OPTIM_RULE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,5 +55,3 @@ extern const struct xt_optim_class xt_optim_sgd, xt_optim_adam, xt_optim_adamw, 
 /* Square roots in place, vectorized, bit-identical to sqrtf, whose errno keeps the compiler from
  * vectorizing a loop. */
 void xt_optim_roots(float *values, size_t count);
-
-#endif

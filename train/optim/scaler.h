@@ -6,8 +6,7 @@
  * After 2000 finite steps in a row it is doubled. It is a power of two from 1 to 2^24, so that
  * scaling is exact. All in float32. Copyable by value; not thread-safe.
  */
-#ifndef XT_TRAIN_OPTIM_SCALER_H
-#define XT_TRAIN_OPTIM_SCALER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,5 +34,3 @@ enum xt_scaler_verdict {
     XT_SCALER_FAIL, /* not finite, and the scale cannot be lowered */
 };
 enum xt_scaler_verdict xt_scaler_judge(struct xt_scaler *scaler, bool finite);
-
-#endif

@@ -1,7 +1,6 @@
 /* The learning rate as a function of the step. Stateless: step k of n always has the same rate.
  * Thread-safe. */
-#ifndef XT_TRAIN_OPTIM_SCHEDULE_H
-#define XT_TRAIN_OPTIM_SCHEDULE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -38,5 +37,3 @@ enum xt_status xt_schedule_init(struct xt_schedule *schedule,
  * 0), then by cosine to lr/25e4. None falls below min-lr: cosines end there, the others are clamped
  * to it. */
 double xt_schedule_lr(const struct xt_schedule *schedule, int64_t step);
-
-#endif

@@ -1,7 +1,6 @@
 /* The primitives that optimizers are built from, on one range of the arenas, called by a kind's
  * `describe`. Errors are recorded in the program (program.h). */
-#ifndef XT_TRAIN_OPTIM_STEPS_H
-#define XT_TRAIN_OPTIM_STEPS_H
+#pragma once
 
 #include "engine/program.h"
 #include "train/optim/optim.h"
@@ -50,5 +49,3 @@ void xt_optim_velocity(struct xt_optim_update *update, const struct xt_operand *
 void xt_optim_square(struct xt_optim_update *update, const struct xt_operand *square, double old);
 /* p = p - lr * by */
 void xt_optim_step(struct xt_optim_update *update, const struct xt_operand *by);
-
-#endif

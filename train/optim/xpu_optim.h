@@ -5,8 +5,7 @@
  * on the device; its host arrays (xt_optim) are uploaded before the first update, and downloaded on
  * request. Not thread-safe.
  */
-#ifndef XT_TRAIN_OPTIM_XPU_OPTIM_H
-#define XT_TRAIN_OPTIM_XPU_OPTIM_H
+#pragma once
 
 #include "engine/params.h"
 #include "train/optim/optim.h"
@@ -47,5 +46,3 @@ bool xt_xpu_optim_judge(struct xt_xpu_optim *own);
 void xt_xpu_optim_reload(struct xt_xpu_optim *own);
 /* Downloads the state to the host's arrays. */
 enum xt_status xt_xpu_optim_pull(struct xt_xpu_optim *own, struct xt_err *err);
-
-#endif

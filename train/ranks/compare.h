@@ -2,8 +2,7 @@
  * weights. Collective; a no-op for a single process. XT_ERR_USAGE on all ranks where something
  * differs (ranks/facts.h).
  */
-#ifndef XT_TRAIN_RANKS_COMPARE_H
-#define XT_TRAIN_RANKS_COMPARE_H
+#pragma once
 
 #include "data/sources/source.h"
 #include "infer/network/network.h"
@@ -17,5 +16,3 @@ enum xt_status xt_ranks_compare_network(struct xt_ranks *ranks, const struct xt_
  * them ("--data"); NULL instead of a source is compared too. */
 enum xt_status xt_ranks_compare_images(struct xt_ranks *ranks, const struct xt_source *source,
                                        const char *option, uint64_t seed, struct xt_err *err);
-
-#endif

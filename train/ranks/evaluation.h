@@ -1,6 +1,5 @@
 /* An evaluation by all ranks, each on its share of the images. */
-#ifndef XT_TRAIN_RANKS_EVALUATION_H
-#define XT_TRAIN_RANKS_EVALUATION_H
+#pragma once
 
 #include "infer/evaluate.h"
 #include "ranks/ranks.h"
@@ -13,5 +12,3 @@ struct xt_evaluate_share xt_ranks_evaluate_share(struct xt_ranks *ranks);
  * for a single process. */
 enum xt_status xt_ranks_share_errors(struct xt_ranks *ranks, struct xt_errors *errors,
                                      struct xt_err *err);
-
-#endif

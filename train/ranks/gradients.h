@@ -5,8 +5,7 @@
  * It is the graph's communicator (graph.h): with sync_bn norms are over all ranks' samples; else
  * the ranks' running statistics are averaged.
  */
-#ifndef XT_TRAIN_RANKS_GRADIENTS_H
-#define XT_TRAIN_RANKS_GRADIENTS_H
+#pragma once
 
 #include "engine/executor.h"
 #include "ranks/ranks.h"
@@ -51,5 +50,3 @@ enum xt_status xt_gradient_residual_level(struct xt_ranks *ranks, float *residua
 int xt_gradient_reduction_buckets(const struct xt_gradient_reduction *reduction);
 /* Bytes that a rank sends of its gradients in a step. */
 double xt_gradient_reduction_bytes(const struct xt_gradient_reduction *reduction);
-
-#endif

@@ -2,8 +2,7 @@
  * the optimizer's arrays, the gradients' residual; and the bad images of each, which rank 0 lists.
  * Collective; a no-op for a single process.
  */
-#ifndef XT_TRAIN_RANKS_STATE_H
-#define XT_TRAIN_RANKS_STATE_H
+#pragma once
 
 #include "data/loader.h"
 #include "engine/params.h"
@@ -35,5 +34,3 @@ enum xt_status xt_rank_state_check_initial(struct xt_ranks *ranks, struct xt_par
  * Long reasons are truncated. Released with xt_loader_free_bad. */
 enum xt_status xt_ranks_share_bad(struct xt_ranks *ranks, struct xt_bad_sample **bad, size_t *count,
                                   struct xt_err *err);
-
-#endif

@@ -2,8 +2,7 @@
  * them run on the trainer's thread. Every rank calls them all: files and lines of the record are
  * written by rank 0 only.
  */
-#ifndef XT_TRAIN_TRAINER_PARTS_H
-#define XT_TRAIN_TRAINER_PARTS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -120,5 +119,3 @@ enum xt_status xt_trainer_why_stop(struct xt_trainer *trainer, bool *done);
 /* What the ranks agree on: the loss of all, whether it is finite, whether they stop, whether too
  * many images are bad. */
 enum xt_status xt_trainer_agree(struct xt_trainer *trainer, double *loss, struct xt_err *err);
-
-#endif

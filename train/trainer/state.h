@@ -1,8 +1,7 @@
 /* The trainer's state in a checkpoint: its numbers and the optimizer's arrays, and how every rank
  * restores them.
  */
-#ifndef XT_TRAIN_TRAINER_STATE_H
-#define XT_TRAIN_TRAINER_STATE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -55,5 +54,3 @@ enum xt_status xt_train_state_share(struct xt_trainer *trainer, struct xt_train_
                                     struct xt_err *err);
 /* Resumes from it. */
 void xt_train_state_take(struct xt_trainer *trainer, const struct xt_train_state *state);
-
-#endif

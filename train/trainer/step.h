@@ -5,8 +5,7 @@
  * device applies the update only if the gradients are finite, and the step is in flight until the
  * host judges it, with the next batch's loss or in xt_train_step_judge. Only then does it count.
  */
-#ifndef XT_TRAIN_TRAINER_STEP_H
-#define XT_TRAIN_TRAINER_STEP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -57,5 +56,3 @@ enum xt_status xt_train_step_check_statistics(const struct xt_trainer *trainer, 
 /* The same of the weights. */
 enum xt_status xt_train_step_check_values(const struct xt_trainer *trainer, int64_t step,
                                           struct xt_err *err);
-
-#endif

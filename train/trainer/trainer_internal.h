@@ -1,6 +1,5 @@
 /* The trainer's own state: for the files of train/trainer/ and trainer.c, and their tests. */
-#ifndef XT_TRAIN_TRAINER_TRAINER_INTERNAL_H
-#define XT_TRAIN_TRAINER_TRAINER_INTERNAL_H
+#pragma once
 
 #include "base/system/energy.h"
 #include "data/loader.h"
@@ -136,5 +135,3 @@ void xt_trainer_clear(struct xt_trainer *trainer);
 /* Seconds that the run has taken so far, over all starts. */
 double xt_trainer_seconds(const struct xt_trainer *trainer);
 struct xt_run_costs xt_trainer_costs(const struct xt_trainer *trainer);
-
-#endif

@@ -2,8 +2,7 @@
  * with, the layer whose output or running statistic has it forward, the loss, or the layer whose
  * gradient has it backward. Not thread-safe.
  */
-#ifndef XT_TRAIN_WATCH_NONFINITE_H
-#define XT_TRAIN_WATCH_NONFINITE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -17,5 +16,3 @@
 void xt_nonfinite_find(struct xt_network *network, struct xt_loss *trained_for,
                        const struct xt_batch *batch, const struct xt_scaler *scaler, char *text,
                        size_t size);
-
-#endif

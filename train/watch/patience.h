@@ -5,8 +5,7 @@
  * smaller loss is one too, or a higher secondary metric. Stored in checkpoints by value; zeroed:
  * nothing was evaluated yet.
  */
-#ifndef XT_TRAIN_WATCH_PATIENCE_H
-#define XT_TRAIN_WATCH_PATIENCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ void xt_patience_see(struct xt_patience *patience, const struct xt_selection_met
                      double min_delta);
 /* Whether `most` evaluations have passed without gain; 0: never. */
 bool xt_patience_is_over(const struct xt_patience *patience, int most);
-
-#endif

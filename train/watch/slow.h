@@ -3,8 +3,7 @@
  * A fact that could not be read is omitted from the judgement, with the reason; nothing is guessed.
  * Stateless.
  */
-#ifndef XT_TRAIN_WATCH_SLOW_H
-#define XT_TRAIN_WATCH_SLOW_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -64,5 +63,3 @@ void xt_slow_judge(const struct xt_slow_facts *facts, struct xt_slow *out);
 void xt_slow_describe_examined(const struct xt_slow *slow, char *text, size_t size);
 void xt_slow_describe_rest(const struct xt_slow *slow, const struct xt_slow_facts *facts,
                            char *text, size_t size);
-
-#endif

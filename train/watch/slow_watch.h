@@ -3,8 +3,7 @@
  * Steps whose ops are timed one by one are not counted: each op is waited for there. One thread;
  * reads the GPU's driver only in xt_slow_watch_begin, before a monitor is started.
  */
-#ifndef XT_TRAIN_WATCH_SLOW_WATCH_H
-#define XT_TRAIN_WATCH_SLOW_WATCH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -45,5 +44,3 @@ bool xt_slow_watch_judge(struct xt_slow_watch *watch, bool now);
 
 /* Logs new findings: "slow because ...; ...". */
 void xt_slow_watch_say(struct xt_slow_watch *watch);
-
-#endif

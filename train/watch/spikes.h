@@ -5,8 +5,7 @@
  * spike if it lies more than ten distances above the level, after the first 50 steps; as long as it
  * stays there it is the same spike. Stored in checkpoints by value; zeroed: no step yet.
  */
-#ifndef XT_TRAIN_WATCH_SPIKES_H
-#define XT_TRAIN_WATCH_SPIKES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ struct xt_spikes {
 
 /* Whether a spike begins with this finite loss. */
 bool xt_spikes_see(struct xt_spikes *spikes, double loss);
-
-#endif

@@ -1,6 +1,5 @@
 /* A client that means no good: sends bytes as they are, bounded in time and memory. */
-#ifndef XT_CLI_SERVE_ATTACK_EXCHANGE_H
-#define XT_CLI_SERVE_ATTACK_EXCHANGE_H
+#pragma once
 
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -47,5 +46,3 @@ struct xt_reply xt_exchange(const struct xt_target *target, const struct xt_send
 
 /* Opens a connection and sends nothing; -1: it could not be made. */
 int xt_target_connect(const struct xt_target *target);
-
-#endif

@@ -1,12 +1,9 @@
 /* xtrain serve --selftest: attacks a running service as hostile clients and browsers would, and
  * says what held. Sends at most some hundred megabytes in two minutes. */
-#ifndef XT_CLI_SERVE_ATTACK_SELFTEST_H
-#define XT_CLI_SERVE_ATTACK_SELFTEST_H
+#pragma once
 
 #include "base/err.h"
 #include "cli/report.h"
 
 /* XT_ERR_RUN where something did not hold, or nobody answers there. */
 enum xt_status xt_serve_selftest(const char *url, bool remote, struct xt_err *err);
-
-#endif

@@ -4,8 +4,7 @@
  * xt_pixel_loops_get picks the widest that the CPU has. All arithmetic is in integers, so every
  * build gives the same bytes. Pixels are three bytes, rows have no padding. Thread-safe.
  */
-#ifndef XT_DATA_IMAGE_LOOPS_PIXELS_H
-#define XT_DATA_IMAGE_LOOPS_PIXELS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -81,5 +80,3 @@ struct xt_pixel_loops {
 };
 
 const struct xt_pixel_loops *xt_pixel_loops_get(void);
-
-#endif

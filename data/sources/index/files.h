@@ -4,8 +4,7 @@
  * A caller creates the set, adds files, and finishes it; an invalid label is counted, not returned
  * at once, so that the error can say how many there are.
  */
-#ifndef XT_DATA_SOURCES_INDEX_FILES_H
-#define XT_DATA_SOURCES_INDEX_FILES_H
+#pragma once
 
 #include "data/classes.h"
 #include "data/cached_files.h"
@@ -95,5 +94,3 @@ enum xt_status xt_source_files_finish_tree(struct xt_source_files *set, const ch
 /* Adds one file, labelled by its name. */
 enum xt_status xt_source_files_add_named(struct xt_source_files *set, char *path,
                                          struct xt_err *err);
-
-#endif

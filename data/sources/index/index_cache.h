@@ -6,8 +6,7 @@
  * counts as missing, and is overwritten. The caller checks whether an entry is still valid. Nothing
  * here is an error of the run: an index that cannot be read or written is built anew. Thread-safe.
  */
-#ifndef XT_DATA_SOURCES_INDEX_INDEX_CACHE_H
-#define XT_DATA_SOURCES_INDEX_INDEX_CACHE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ enum xt_status xt_index_put_u32(struct xt_str *body, size_t value, struct xt_err
 enum xt_status xt_index_put_u64(struct xt_str *body, uint64_t value, struct xt_err *err);
 enum xt_status xt_index_put_text(struct xt_str *body, const char *text, size_t size,
                                  struct xt_err *err);
-
-#endif

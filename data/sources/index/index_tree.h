@@ -7,8 +7,7 @@
  * might have the same time, nor one in which links lead to a folder twice: the list does not hold
  * the aliases.
  */
-#ifndef XT_DATA_SOURCES_INDEX_INDEX_TREE_H
-#define XT_DATA_SOURCES_INDEX_INDEX_TREE_H
+#pragma once
 
 #include "base/file.h"
 #include "base/str.h"
@@ -27,5 +26,3 @@ enum xt_status xt_index_tree_write(const struct xt_file_tree *tree, const char *
 enum xt_status xt_index_tree_read(struct xt_file_tree *tree, const char *folder,
                                   const uint8_t *bytes, size_t size, bool *good,
                                   struct xt_err *err);
-
-#endif

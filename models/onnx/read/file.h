@@ -6,8 +6,7 @@
  * unpacking takes of memory is limited by the file's size. Different files may be read from
  * different threads.
  */
-#ifndef XT_MODELS_ONNX_READ_FILE_H
-#define XT_MODELS_ONNX_READ_FILE_H
+#pragma once
 
 #include <onnx.pb-c.h>
 
@@ -37,5 +36,3 @@ enum xt_status xt_onnx_tensor(const struct xt_onnx_file *file, const Onnx__Tenso
                               struct xt_err *err);
 /* One element of it. */
 double xt_onnx_tensor_number(const struct xt_file_tensor *tensor, size_t index);
-
-#endif

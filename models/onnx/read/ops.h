@@ -1,7 +1,6 @@
 /* The operators of ONNX that are read, each a function: from the views of what the node reads to
  * the view of what it gives. */
-#ifndef XT_MODELS_ONNX_READ_OPS_H
-#define XT_MODELS_ONNX_READ_OPS_H
+#pragma once
 
 #include "models/onnx/read/reader.h"
 
@@ -77,5 +76,3 @@ bool xt_read_window(struct xt_reader *reader, const struct xt_read_node *node, c
 /* Padding by the attributes pads and auto_pad, of an input with these sides. */
 bool xt_read_pads(struct xt_reader *reader, const struct xt_read_node *node, const int sides[2],
                   const int kernel[2], const int stride[2], const int dilation[2], int pad[4]);
-
-#endif

@@ -4,8 +4,7 @@
  * in the file is checked before it is used; XT_ERR_DATA names the file and what of it cannot be
  * read. Different files may be read from different threads.
  */
-#ifndef XT_MODELS_ONNX_READ_READ_H
-#define XT_MODELS_ONNX_READ_READ_H
+#pragma once
 
 #include "engine/net/net.h"
 #include "models/weights/weight_store.h"
@@ -24,5 +23,3 @@ enum xt_status xt_onnx_read(struct xt_onnx_net *out, const char *path, struct xt
 enum xt_status xt_onnx_read_bytes(struct xt_onnx_net *out, const uint8_t *bytes, size_t size,
                                   const char *name, struct xt_err *err);
 void xt_onnx_net_clear(struct xt_onnx_net *net);
-
-#endif

@@ -6,8 +6,7 @@
  * nodes of the net (layers.c, math.c, shapes.c). The first failure is stored in the reader;
  * functions that return a pointer then return NULL, those that return a bool false.
  */
-#ifndef XT_MODELS_ONNX_READ_READER_H
-#define XT_MODELS_ONNX_READ_READER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -184,5 +183,3 @@ struct xt_read_view *xt_read_take(struct xt_reader *reader, const struct xt_read
 /* A value's view; of an initializer a parameter's. NULL: it has none. */
 struct xt_read_view *xt_read_view_of(struct xt_reader *reader, const struct xt_read_node *node,
                                      struct xt_read_value *value);
-
-#endif

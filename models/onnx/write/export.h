@@ -6,8 +6,7 @@
  * [batch][3][height][width], normalised, or "images", u8 [batch][height][width][3]; its output is
  * "logits", float32, [batch][classes] or [batch][time][classes]. Thread-safe for different graphs.
  */
-#ifndef XT_MODELS_ONNX_WRITE_EXPORT_H
-#define XT_MODELS_ONNX_WRITE_EXPORT_H
+#pragma once
 
 #include "base/err.h"
 #include "engine/graph.h"
@@ -33,5 +32,3 @@ struct xt_exported {
 /* XT_ERR_USAGE names an op without an ONNX counterpart. The file is written whole or not at all. */
 enum xt_status xt_export_onnx(const struct xt_graph *graph, const struct xt_export_options *options,
                               const char *path, struct xt_exported *out, struct xt_err *err);
-
-#endif

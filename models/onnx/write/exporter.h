@@ -4,8 +4,7 @@
  * ONNX uses NCHW. A tensor of the graph becomes a value, float32 or fp16; an int8 tensor is
  * quantised and dequantised (QDQ), and its value is the dequantised one.
  */
-#ifndef XT_MODELS_ONNX_WRITE_EXPORTER_H
-#define XT_MODELS_ONNX_WRITE_EXPORTER_H
+#pragma once
 
 #include "models/onnx/onnx.h"
 #include "engine/graph.h"
@@ -92,5 +91,3 @@ void xt_export_softmax(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_layer_norm(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_dropout(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_context(struct xt_exporter *exporter, const struct xt_op *op);
-
-#endif

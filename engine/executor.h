@@ -33,6 +33,12 @@ enum xt_status xt_graph_backward(struct xt_graph *graph, struct xt_err *err);
 enum xt_status xt_graph_convolutions_alone(struct xt_graph *graph, bool training,
                                            struct xt_err *err);
 
+/* Seconds of the same primitives in the formats that oneDNN prefers, each the fastest of `runs`
+ * runs in a row, on random data in memory of its own: what a perfect program on oneDNN's
+ * convolutions would take. The CPU's alone. XT_INTERRUPTED or XT_STOPPED by a signal. */
+enum xt_status xt_graph_convolutions_free(struct xt_graph *graph, int runs, double *seconds,
+                                          struct xt_err *err);
+
 float *xt_graph_logits(struct xt_graph *graph);      /* [n][h * w][c], on the host */
 float *xt_graph_logits_grad(struct xt_graph *graph); /* the same shape */
 

@@ -198,8 +198,8 @@ struct xt_graph {
     struct xt_buffer *scratchpad;  /* of oneDNN's primitives */
     struct xt_buffer *casts;       /* the parameters' values in the graph's type; NULL: not read */
     size_t cast_at[XT_PARAMS_MAX]; /* of each in it, as float32 numbers */
-    struct xt_buffer
-        *lower_bound_grad[2];   /* output's and input's, for convolutions by slices alone */
+    /* Gradients of the output and the input, where those of slices are not whole, and weights. */
+    struct xt_buffer *lower_bound_memory[3];
     size_t loop_scratch_floats; /* a thread's */
     float *loop_scratch;        /* [threads][loop_scratch_floats] */
     struct xt_pinned *pinned;   /* the host memory requested by ops */

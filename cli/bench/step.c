@@ -165,6 +165,17 @@ static enum xt_status measure(struct bench *bench, struct xt_err *err)
     return status;
 }
 
+static enum xt_status time_free_convolutions(struct bench *bench, struct xt_bench_step *out,
+                                             struct xt_err *err)
+{
+    enum { RUNS_MOST = 5 };
+    int runs = bench->steps < RUNS_MOST ? bench->steps : RUNS_MOST;
+    out->free_conv_s = NAN;
+    return bench->network->device.own_memory
+               ? XT_OK
+               : xt_graph_convolutions_free(bench->network->graph, runs, &out->free_conv_s, err);
+}
+
 /* Steps as in training: per-op timing would add a wait to each op. */
 static enum xt_status watch_steps(struct bench *bench, struct xt_slow_watch *watch,
                                   struct xt_monitor *monitor, struct xt_err *err)
@@ -226,6 +237,11 @@ double xt_bench_images_per_s(const struct xt_bench_step *result)
 double xt_bench_share(const struct xt_bench_step *result)
 {
     return result->conv_s / result->step_s;
+}
+
+double xt_bench_free_share(const struct xt_bench_step *result)
+{
+    return result->free_conv_s / result->step_s;
 }
 
 /* A step counts if it is in the middle half by time. */
@@ -293,7 +309,6 @@ static enum xt_status report(struct bench *bench, struct xt_bench_step *out, str
     out->batch = network->batch;
     out->dtype = network->graph->options.dtype;
     out->steps = bench->steps;
-    out->peak_rss_bytes = peak_rss();
     /* A bench saves nothing. */
     struct xt_memory_plan plan = xt_trainer_memory_plan(bench->trainer);
     out->planned_bytes = plan.host.all - plan.host.parts[XT_MEMORY_FILES];
@@ -331,6 +346,9 @@ enum xt_status xt_bench_step(struct xt_bench_step *out, const struct xt_train_se
     struct xt_cpu_time before = xt_cpu_time();
     if (!status)
         status = measure(&bench, err);
+    out->peak_rss_bytes = peak_rss();
+    if (!status)
+        status = time_free_convolutions(&bench, out, err);
     out->others = xt_cpu_share_of_others(&before);
     if (!status && why)
         status = find_why(&bench, out, err);

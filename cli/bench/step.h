@@ -1,5 +1,6 @@
 /* Times whole training steps (forward, loss, backward, update) and, between them, the network's
- * convolutions, the lower bound of a step.
+ * convolutions, the lower bound of a step; afterwards each convolution alone, in the formats that
+ * oneDNN prefers.
  *
  * A few steps alternate with as many runs of the convolutions, so that other load on the machine
  * affects both alike. Data loading is not included: every step reads one slot of random bytes with
@@ -42,6 +43,7 @@ struct xt_bench_step {
     int steps;
     double step_s;       /* median */
     double conv_s;       /* median */
+    double free_conv_s;  /* in the formats that oneDNN prefers; NaN: not measured (an XPU) */
     double first_step_s; /* from the process's start to the end of the first step */
     double peak_rss_bytes;
     double planned_bytes; /* from the memory plan */
@@ -66,8 +68,9 @@ enum xt_status xt_bench_step(struct xt_bench_step *out, const struct xt_train_se
 void xt_bench_step_clear(struct xt_bench_step *result);
 
 double xt_bench_images_per_s(const struct xt_bench_step *result);
-/* The share of the rate that the lower bound allows. */
+/* The share of the rate that the lower bound allows, in the network's formats and in any. */
 double xt_bench_share(const struct xt_bench_step *result);
+double xt_bench_free_share(const struct xt_bench_step *result);
 
 /* The median; sorts `values`. */
 double xt_bench_median(double *values, int count);

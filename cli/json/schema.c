@@ -19,7 +19,8 @@
 #define WAITED "ranks! gradients norms other beside_backward"
 #define STEP                                                                                       \
     "model device device_name type batch threads beside steps images_per_s step_ms conv_ms share " \
-    "first_step_seconds peak_rss_mb planned_mb others_cpu_share to_old profile{step_ms! sum_ms! "  \
+    "free_conv_ms free_share first_step_seconds peak_rss_mb planned_mb others_cpu_share to_old "   \
+    "profile{step_ms! sum_ms! "                                                                    \
     "refresh_ms! loss_ms! update_ms! ops[op! kind! type! forward_ms backward_ms "                  \
     "forward_gflops_per_s backward_gflops_per_s forward_gb_per_s backward_gb_per_s]} why{" SLOW    \
     " step_ms launches_ms waits_ms loss_ms busy examined not_examined}"

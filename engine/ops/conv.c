@@ -57,8 +57,7 @@ static size_t weight_count(const struct xt_conv_op *conv)
 
 /* ---- the program ---- */
 
-/* O, I, H, W; with groups oneDNN wants G, O / G, I / G, H, W, which is the same memory. */
-static int weight_dims(const struct xt_conv_op *conv, dnnl_dims_t dims)
+int xt_conv_weight_dims(const struct xt_conv_op *conv, dnnl_dims_t dims)
 {
     int64_t groups = conv->groups;
     int64_t out = xt_op_out(&conv->op, 0)->c / groups;
@@ -146,7 +145,7 @@ static void creation_init(struct description *m, const struct xt_post_ops *post_
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
     struct xt_program *p = m->program;
     dnnl_dims_t dims;
-    int ndims = weight_dims(conv, dims);
+    int ndims = xt_conv_weight_dims(conv, dims);
     struct xt_operand from = xt_operand_tensor(in, NULL);
     struct xt_operand to = xt_operand_tensor(out, NULL);
     if (m->slice)
@@ -267,7 +266,7 @@ static bool is_format(const struct description *m, const_dnnl_memory_desc_t md,
                       dnnl_data_type_t dtype, dnnl_format_tag_t tag)
 {
     dnnl_dims_t dims;
-    int ndims = weight_dims(m->conv, dims);
+    int ndims = xt_conv_weight_dims(m->conv, dims);
     const_dnnl_memory_desc_t is = xt_program_layout_as(m->program, dtype, ndims, dims, tag);
     return is && xt_dnnl.memory_desc_equal(md, is);
 }
@@ -329,17 +328,32 @@ static struct xt_location hwio_weights(const struct description *m)
                                                       : xt_graph_cast_of(m->graph, m->conv->weight);
 }
 
+/* Memory that only the lower bound uses, for arbitrary data. */
+static struct xt_buffer *lower_bound_memory(const struct description *m, int which,
+                                            const char *kind, size_t bytes)
+{
+    struct xt_buffer **memory = &m->graph->lower_bound_memory[which];
+    if (!*memory) {
+        *memory = xt_graph_add_buffer(m->graph, "the convolutions alone", kind, 0);
+        xt_buffer_use(*memory, 2 * m->graph->op_count + 1);
+    }
+    if (*memory && (*memory)->bytes < bytes)
+        (*memory)->bytes = bytes;
+    return *memory;
+}
+
 /* The weights in the primitive's format: the parameter itself if it has that format. For the lower
- * bound (`alone`) a parameter of the same size in another format is as good. */
+ * bound (`alone`) a memory of the same size is as good: training does not make that copy. */
 static struct xt_location working(struct description *m, const_dnnl_primitive_desc_t pd, bool alone)
 {
     const_dnnl_memory_desc_t md = xt_layout_of(pd, dnnl_query_weights_md, 0);
     if (xt_program_fails(m->program) ||
         (!has_own_weights(m->conv) && xt_dnnl.memory_desc_equal(md, m->master_md)))
         return m->master;
-    if (alone && xt_op_in(&m->conv->op, 0)->dtype == XT_F32 &&
-        xt_layout_bytes(md) <= xt_layout_bytes(m->master_md))
-        return m->master;
+    if (alone && xt_op_in(&m->conv->op, 0)->dtype == XT_F32)
+        return xt_layout_bytes(md) <= xt_layout_bytes(m->master_md)
+                   ? m->master
+                   : xt_in_buffer(lower_bound_memory(m, 2, "weights", xt_layout_bytes(md)));
     if (has_hwio(m->conv, m->graph))
         return hwio_weights(m);
     struct copies *copies = m->copies;
@@ -429,14 +443,7 @@ static const struct xt_buffer *whole_gradient(const struct description *m,
     struct xt_buffer *grad = input ? xt_op_in_grad(&conv->op, 0) : tensor->grad[0];
     if (!grad || (!grad->ring && grad != tensor->value) || m->slice)
         return grad;
-    struct xt_buffer **lower_bound = &m->graph->lower_bound_grad[input];
-    if (!*lower_bound) {
-        *lower_bound = xt_graph_add_buffer(m->graph, "the convolutions alone", "gradient", 0);
-        xt_buffer_use(*lower_bound, 2 * m->graph->op_count + 1);
-    }
-    if (*lower_bound && (*lower_bound)->bytes < xt_tensor_bytes(tensor))
-        (*lower_bound)->bytes = xt_tensor_bytes(tensor);
-    return *lower_bound;
+    return lower_bound_memory(m, input, "gradient", xt_tensor_bytes(tensor));
 }
 
 static void add_weight_primitive(struct description *m, struct xt_location written)

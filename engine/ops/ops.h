@@ -230,6 +230,9 @@ struct xt_conv_op {
     struct xt_device_memory
         host_scales; /* int8: [out->c] scales of each output channel's weights */
 };
+/* O, I, H, W; with groups oneDNN wants G, O / G, I / G, H, W, which is the same memory. Returns the
+ * number of dimensions. */
+int xt_conv_weight_dims(const struct xt_conv_op *conv, dnnl_dims_t dims);
 /* Symmetric padding and no dilation: assumed by a back end's own loops. */
 bool xt_conv_is_even(const struct xt_conv_op *conv);
 /* ops/conv.c: whether a norm can be folded: `out` is the unread output of a convolution without

@@ -20,6 +20,7 @@ static struct xt_bench_run run_of(enum xt_dtype dtype, int batch, double step_s)
                    .steps = 3,
                    .step_s = step_s,
                    .conv_s = step_s / 2,
+                   .free_conv_s = dtype == XT_F16 ? (double)NAN : step_s / 4,
                    .first_step_s = 0.5,
                    .peak_rss_bytes = 3e8,
                    .planned_bytes = 3.1e8,
@@ -105,9 +106,10 @@ static void json_holds_the_keys_that_scripts_read(void **state)
 {
     (void)state;
     static const char *const parts[] = {
-        "\"images_per_s\":640,",       "\"step_ms\":200,",    "\"conv_ms\":100,",
-        "\"first_step_seconds\":0.5,", "\"peak_rss_mb\":300", "\"share\":0.5",
-        "\"planned_mb\":310",          "\"type\":\"bf16\"",   "\"others_cpu_share\":0.25",
+        "\"images_per_s\":640,",       "\"step_ms\":200,",          "\"conv_ms\":100,",
+        "\"first_step_seconds\":0.5,", "\"peak_rss_mb\":300",       "\"share\":0.5",
+        "\"free_conv_ms\":50",         "\"free_share\":0.25",       "\"planned_mb\":310",
+        "\"type\":\"bf16\"",           "\"others_cpu_share\":0.25",
     };
     struct xt_bench_run run = run_of(XT_BF16, 128, 0.2);
     char *text = described(&run, 1, XT_REPORT_JSON);

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "engine/loops/loops.h"
 
 bool xt_param_is_statistic(const struct xt_param *param)
 {
@@ -382,14 +383,6 @@ enum xt_status xt_params_export(const struct xt_param *param, struct xt_device *
     return status;
 }
 
-/* A standard normal number from two uniform ones (Box and Muller 1958). */
-static float normal(struct xt_rng *rng)
-{
-    double u = ((double)(xt_rng_next(rng) >> 11) + 1) * 0x1p-53;
-    double v = (double)(xt_rng_next(rng) >> 11) * 0x1p-53;
-    return (float)(sqrt(-2 * log(u)) * cos(2 * 3.14159265358979323846 * v));
-}
-
 static uint64_t hash_name(const char *name)
 {
     uint64_t hash = 0;
@@ -420,18 +413,22 @@ static struct xt_init init_of(const struct xt_param *param, float bias)
 static void fill_row_major(const struct xt_param *param, uint64_t seed, float bias,
                            float *reference)
 {
+    enum { SOME = 4096 };
     size_t count = product(param->file_dims, param->ndims);
     const struct xt_rng begin = xt_rng_begin(seed, hash_name(param->name));
     const struct xt_init init = init_of(param, bias);
-    bool is_uniform = init.rule == XT_INIT_UNIFORM;
-#pragma omp parallel for schedule(static) if (count > 4096)
-    for (size_t i = 0; i < count; i++) {
+    const struct xt_loops *loops = xt_loops_get();
+#pragma omp parallel for schedule(static) if (count > SOME)
+    for (size_t at = 0; at < count; at += SOME) {
+        size_t some = count - at < SOME ? count - at : SOME;
         struct xt_rng rng = begin;
-        rng.counter += is_uniform ? i : 2 * i;
-        if (is_uniform)
+        rng.counter += at;
+        if (init.rule == XT_INIT_NORMAL)
+            loops->normal(begin, at, some, init.value, reference + at);
+        for (size_t i = at; i < at + some && init.rule == XT_INIT_CONSTANT; i++)
+            reference[i] = init.value;
+        for (size_t i = at; i < at + some && init.rule == XT_INIT_UNIFORM; i++)
             reference[i] = (float)((double)(xt_rng_next(&rng) >> 11) * 0x1p-52 - 1) * init.value;
-        else
-            reference[i] = init.rule == XT_INIT_NORMAL ? normal(&rng) * init.value : init.value;
     }
 }
 

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/rng.h"
 #include "device/device.h"
 #include "engine/net/activation.h"
 #include "engine/loops/data_grad_job.h"
@@ -139,6 +140,8 @@ struct xt_loops {
      * size[0] by size[1], from row 0 and column 0 on; the others become 0. */
     void (*zero_insert)(const void *pixels, size_t bytes, const int size[2], const int strides[2],
                         void *to);
+    /* Normal numbers `first` to first + count of the generator's sequence, times `scale`. */
+    void (*normal)(struct xt_rng rng, size_t first, size_t count, float scale, float *out);
     /* The largest magnitude of `count` numbers; NaN if any is not finite. */
     float (*largest)(const float *in, size_t count);
     /* One sample of a depthwise convolution, of its input's gradient from the output's, and of the

@@ -22,6 +22,7 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
     .normalise = XT_LOOPS_NAME(normalise),
     .centre = XT_LOOPS_NAME(centre),
     .zero_insert = XT_LOOPS_NAME(zero_insert),
+    .normal = XT_LOOPS_NAME(normal),
     .largest = XT_LOOPS_NAME(largest),
     .depthwise = XT_LOOPS_NAME(depthwise),
     .depthwise_data_grad = XT_LOOPS_NAME(depthwise_data_grad),

@@ -40,6 +40,7 @@ void XT_LOOPS_NAME(normalise)(enum xt_dtype dtype, const uint8_t *in, size_t cou
 void XT_LOOPS_NAME(centre)(const uint8_t *in, size_t count, int8_t *out);
 void XT_LOOPS_NAME(zero_insert)(const void *pixels, size_t bytes, const int size[2],
                                 const int strides[2], void *to);
+void XT_LOOPS_NAME(normal)(struct xt_rng rng, size_t first, size_t count, float scale, float *out);
 float XT_LOOPS_NAME(largest)(const float *in, size_t count);
 xt_depthwise_loop XT_LOOPS_NAME(depthwise);
 xt_depthwise_loop XT_LOOPS_NAME(depthwise_data_grad);

@@ -792,6 +792,33 @@ static void pixels_are_spread_among_zeros(void **state)
     }
 }
 
+static float normal_of_the_library(struct xt_rng rng, size_t i)
+{
+    rng.counter += 2 * i;
+    double u = ((double)(xt_rng_next(&rng) >> 11) + 1) * 0x1p-53;
+    double v = (double)(xt_rng_next(&rng) >> 11) * 0x1p-53;
+    return (float)(sqrt(-2 * log(u)) * cos(2 * 3.14159265358979323846 * v));
+}
+
+/* First weights do not depend on the CPU. */
+static void normal_numbers_are_those_of_the_library_in_each_build(void **state)
+{
+    enum { FIRST = 3, COUNT = 300001 };
+    (void)state;
+    const struct xt_loops *all[BUILDS_MAX];
+    const struct xt_rng rng = xt_rng_begin(5, 11);
+    float *numbers = calloc(COUNT, sizeof *numbers);
+    assert_non_null(numbers);
+    for (int b = builds(all) - 1; b >= 0; b--) {
+        size_t wrong = 0;
+        all[b]->normal(rng, FIRST, COUNT, 0.1f, numbers);
+        for (size_t i = 0; i < COUNT; i++)
+            wrong += numbers[i] != normal_of_the_library(rng, FIRST + i) * 0.1f;
+        assert_int_equal(wrong, 0);
+    }
+    free(numbers);
+}
+
 static void the_widest_build_is_picked(void **state)
 {
     (void)state;
@@ -816,6 +843,7 @@ int main(void)
         cmocka_unit_test(builds_agree_bit_by_bit_on_bytes_and_masks),
         cmocka_unit_test(a_mask_goes_by_the_elements_number),
         cmocka_unit_test(pixels_are_spread_among_zeros),
+        cmocka_unit_test(normal_numbers_are_those_of_the_library_in_each_build),
         cmocka_unit_test(the_widest_build_is_picked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -634,7 +634,7 @@ void *xt_program_address(const struct xt_program *program, const struct xt_locat
                          struct xt_err *err)
 {
     const struct xt_device *device = place->buffer ? place->buffer->device : place->memory->device;
-    if (device != program->device) {
+    if (!device || device->engine != program->device->engine) {
         xt_err_set(err, XT_ERR_RUN, "%s runs on %s, but its %s is on %s", program->name,
                    program->device->name, place->buffer ? place->buffer->tensor : "memory",
                    device ? device->name : "no device");

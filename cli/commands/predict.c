@@ -166,7 +166,7 @@ static enum xt_status start(struct reader *reader, struct xt_err *err)
     enum xt_status status = xt_engine_start(reader->network, &plan, err);
     return status ? status
                   : xt_ordered_init(&reader->answers, reader->network,
-                                    xt_engine_network(reader->network)->batch, &s->answer, err);
+                                    xt_engine_batch(reader->network), &s->answer, err);
 }
 
 static void clear(struct reader *reader)

@@ -70,7 +70,7 @@ static enum xt_status start(struct xtrain *network, const struct xt_options *opt
     enum xt_status status = xt_engine_start(network, plan, err);
     if (status)
         return status;
-    xt_log_note("%s on %s: ready after %.1f s, up to %d images in a pass", xtrain_model(network),
+    xt_log_note("%s on %s: ready after %.1f s, up to %d images at a time", xtrain_model(network),
                 xtrain_device(network), xt_thread_seconds() - begin, plan->session.batch);
     xt_origin_note(&xt_engine_network(network)->mark);
     if (xt_engine_network(network)->over_batch)

@@ -480,7 +480,7 @@ static void receive(struct request *request, const char *bytes, size_t size)
     request->size += size;
 }
 
-/* Runs on the network's thread. */
+/* Runs on a thread of the network. */
 static void wake(void *context)
 {
     const struct request *request = context;
@@ -494,8 +494,8 @@ static void set_waiting(struct request *request)
     request->since = xt_thread_seconds();
 }
 
-/* Runs on a decoding thread; the connection is resumed by the network's thread when the prediction
- * is ready, or here after an error. */
+/* Runs on a decoding thread; the connection is resumed by a thread of the network when the
+ * prediction is ready, or here after an error. */
 static void send_to_network(struct xt_decode_job *job)
 {
     struct request *request = (struct request *)(void *)job;

@@ -1,7 +1,7 @@
 /* The service over HTTP: POST /predict, GET /healthz, GET /metrics.
  *
  * libmicrohttpd's thread receives requests, decoding threads decode images, and the network's
- * thread computes; a connection is suspended until its response is ready. Memory, connections and
+ * threads compute; a connection is suspended until its response is ready. Memory, connections and
  * time per client are limited; if the queue is full the response is 503.
  */
 #pragma once

@@ -36,7 +36,7 @@ enum xt_status xt_ordered_init(struct xt_ordered *ordered, struct xtrain *networ
                          "the pending predictions", err);
 }
 
-/* Runs on the network's thread. If the eventfd is already set, the write may fail. */
+/* Runs on a thread of the network. If the eventfd is already set, the write may fail. */
 static void wake(void *context)
 {
     const struct xt_ordered *ordered = context;

@@ -14,6 +14,11 @@
 
 enum stage { OPENING, OPEN, BUILDING, READY, FAILED };
 enum place { QUEUED, IN_PASS };
+enum {
+    WORKERS_MOST = 4, /* each graph has its own copies of the weights, as its kernels want them */
+    WORKER_BATCH = 4, /* more in a pass gain less than 1 % where threads do not wait */
+    LONE_RETRY = 32,  /* lone pictures until all threads together are tried again */
+};
 
 /* An unused cutter. */
 struct spare {
@@ -40,28 +45,46 @@ struct xtrain_answer {
     uint8_t pixels[];
 };
 
+/* A thread that computes. */
+struct worker {
+    struct xtrain *engine;
+    pthread_t thread;
+    pthread_cond_t wake;
+    bool is_idle;
+    struct xt_session session;   /* with its part of the threads; empty: it is the only worker */
+    struct xt_session *runs;     /* of the pass: that, or the engine's */
+    struct xtrain_answer **pass; /* [batch] */
+};
+
+/* Passes of several workers run side by side, so that threads do not wait for each other, and their
+ * total is the number that was asked for. The first worker also runs the engine's own session: with
+ * all threads, for a lone picture. */
 struct xtrain {
     struct xt_infer_settings settings;
     struct xt_engine_plan plan;
-    struct xt_session session; /* the worker's; its network is read-only once open */
+    struct xt_session session; /* its network is read-only once open */
+    struct worker workers[WORKERS_MOST];
+    int worker_count, workers_started;
+    int batch;   /* that is due without waiting for more */
+    int busy;    /* threads that compute */
+    int retries; /* lone pictures until the next retry */
+    /* Recent times of the first worker's passes over a lone picture: alone, and all threads. */
+    double lone_seconds[2];
     struct xt_feed_size size;
-    pthread_t worker;
     pthread_mutex_t lock;
-    pthread_cond_t to_worker;
     pthread_cond_t to_callers;
     enum stage stage;
     struct xt_err err; /* of the stage that failed */
     bool closing;
     struct xtrain_answer *first;
     struct xtrain_answer **last;
-    int queued;                  /* in the list */
-    int taken;                   /* places: queued ones, and those being decoded */
-    uint64_t sent, flushed;      /* numbers of the last one queued and of the last one flushed */
-    struct xtrain_answer **pass; /* [batch] */
+    int queued;             /* in the list */
+    int taken;              /* places: queued ones, and those being decoded */
+    uint64_t sent, flushed; /* numbers of the last one queued and of the last one flushed */
     struct spare *spares;
 };
 
-/* ---- the worker ---- */
+/* ---- the workers ---- */
 
 static void enter(struct xtrain *engine, enum stage stage, const struct xt_err *err)
 {
@@ -77,74 +100,197 @@ static bool wait_for_plan(struct xtrain *engine)
 {
     pthread_mutex_lock(&engine->lock);
     while (engine->stage == OPEN && !engine->closing)
-        pthread_cond_wait(&engine->to_worker, &engine->lock);
+        pthread_cond_wait(&engine->workers[0].wake, &engine->lock);
     bool build = engine->stage == BUILDING;
     pthread_mutex_unlock(&engine->lock);
     return build;
 }
 
-static enum xt_status build(struct xtrain *engine, struct xt_err *err)
+static int threads_of(const struct xtrain *engine)
 {
-    struct xt_session *session = &engine->session;
-    enum xt_status status =
-        xt_session_build(session, &engine->settings, &engine->plan.session, err);
-    if (!status)
-        status = xt_mem_calloc(&engine->pass, (size_t)session->network.batch,
-                               sizeof(struct xtrain_answer *), "a batch of answers", err);
-    int batch = session->network.batch;
-    if (!engine->plan.queue)
-        engine->plan.queue = 4 * batch;
-    if (engine->plan.queue < batch)
-        engine->plan.queue = batch;
+    return engine->session.network.device.threads;
+}
+
+/* Where an answer depends on the other pictures of its pass, there is one pass at a time. */
+static int count_workers(const struct xtrain *engine)
+{
+    const struct xt_session_plan *plan = &engine->plan.session;
+    const struct xt_network *network = &engine->session.network;
+    int most = threads_of(engine) < plan->batch ? threads_of(engine) : plan->batch;
+    if (!plan->any_count || network->device.own_memory || network->over_batch || most < 1)
+        return 1;
+    return most < WORKERS_MOST ? most : WORKERS_MOST;
+}
+
+static enum xt_status build_worker(struct xtrain *engine, int index, struct xt_err *err)
+{
+    struct worker *worker = &engine->workers[index];
+    int count = engine->worker_count;
+    int threads = threads_of(engine) / count + (index < threads_of(engine) % count);
+    int batch = (engine->batch + count - 1) / count;
+    enum xt_status status = XT_OK;
+    if (count > 1)
+        status = xt_session_build_beside(&worker->session, &engine->session, &engine->settings,
+                                         threads, batch < WORKER_BATCH ? batch : WORKER_BATCH, err);
+    return status ? status
+                  : xt_mem_calloc(&worker->pass, (size_t)engine->batch,
+                                  sizeof(struct xtrain_answer *), "a batch of answers", err);
+}
+
+/* The shorter time of two, after those that warmed up. */
+static enum xt_status time_lone(struct xtrain *engine, struct xt_err *err)
+{
+    struct xt_session *sessions[] = {&engine->workers[0].session, &engine->session};
+    enum xt_status status = XT_OK;
+    for (int i = 0; i < 4 && !status; i++) {
+        double start = xt_thread_seconds();
+        status = xt_session_run(sessions[i % 2], 1, err);
+        double seconds = xt_thread_seconds() - start;
+        engine->lone_seconds[i % 2] = i < 2 ? seconds : fmin(seconds, engine->lone_seconds[i % 2]);
+    }
     return status;
 }
 
-static void wait_until(struct xtrain *engine, double seconds)
+static enum xt_status build(struct xtrain *engine, struct xt_err *err)
 {
+    struct xt_session_plan whole = engine->plan.session;
+    engine->worker_count = count_workers(engine);
+    whole.batch = engine->worker_count > 1 ? 1 : whole.batch;
+    enum xt_status status = xt_session_build(&engine->session, &engine->settings, &whole, err);
+    engine->batch =
+        engine->worker_count > 1 ? engine->plan.session.batch : engine->session.network.batch;
+    for (int i = 0; i < engine->worker_count && !status; i++)
+        status = build_worker(engine, i, err);
+    if (!status && engine->worker_count > 1)
+        status = time_lone(engine, err);
+    if (!engine->plan.queue)
+        engine->plan.queue = 4 * engine->batch;
+    if (engine->plan.queue < engine->batch)
+        engine->plan.queue = engine->batch;
+    return status;
+}
+
+/* Wakes one that can take from the queue, the first if it is idle; each wakes the next one for what
+ * it does not take. */
+static void wake_worker(struct xtrain *engine)
+{
+    for (int i = 0; i < WORKERS_MOST; i++)
+        if (engine->workers[i].is_idle) {
+            pthread_cond_signal(&engine->workers[i].wake);
+            return;
+        }
+}
+
+static void wait_until(struct worker *worker, double seconds)
+{
+    struct xtrain *engine = worker->engine;
+    worker->is_idle = true;
     if (isinf(seconds)) {
-        pthread_cond_wait(&engine->to_worker, &engine->lock);
-        return;
+        pthread_cond_wait(&worker->wake, &engine->lock);
+    } else {
+        struct timespec until = {.tv_sec = (time_t)seconds};
+        until.tv_nsec = (long)((seconds - (double)until.tv_sec) * 1e9);
+        pthread_cond_timedwait(&worker->wake, &engine->lock, &until);
     }
-    struct timespec until = {.tv_sec = (time_t)seconds};
-    until.tv_nsec = (long)((seconds - (double)until.tv_sec) * 1e9);
-    pthread_cond_timedwait(&engine->to_worker, &engine->lock, &until);
+    worker->is_idle = false;
 }
 
 /* Whether the queue is to be computed now. */
 static bool is_due(const struct xtrain *engine)
 {
-    return engine->queued >= engine->session.network.batch || engine->closing ||
+    return engine->queued >= engine->batch || engine->closing ||
            engine->first->number <= engine->flushed ||
            xt_thread_seconds() >= engine->first->since + engine->plan.wait;
 }
 
-static int take(struct xtrain *engine)
+/* All threads answer a lone picture sooner, unless other processes hold some of their CPUs: then
+ * each op waits for the slowest. */
+static bool is_for_all_threads(struct worker *worker)
 {
+    struct xtrain *engine = worker->engine;
+    if (worker != engine->workers || engine->queued > 1 || engine->busy)
+        return false;
+    if (engine->lone_seconds[1] <= engine->lone_seconds[0])
+        return true;
+    engine->retries = (engine->retries + 1) % LONE_RETRY;
+    return !engine->retries;
+}
+
+/* Chooses the session and the number of pictures for it: a fair part, where others are idle. */
+static int choose(struct worker *worker)
+{
+    struct xtrain *engine = worker->engine;
+    int takers = 1;
+    worker->runs = &engine->session;
+    if (engine->worker_count > 1 && !is_for_all_threads(worker))
+        worker->runs = &worker->session;
+    for (int i = 0; i < engine->worker_count; i++)
+        takers += engine->workers[i].is_idle;
+    return xt_session_take(worker->runs, (engine->queued + takers - 1) / takers);
+}
+
+/* The batch that the first one begins, of which other workers have their part. */
+static void make_due(struct xtrain *engine)
+{
+    uint64_t last = engine->first->number + (uint64_t)engine->batch - 1;
+    last = last < engine->sent ? last : engine->sent;
+    engine->flushed = last > engine->flushed ? last : engine->flushed;
+}
+
+static int take(struct worker *worker)
+{
+    struct xtrain *engine = worker->engine;
+    int most = engine->first ? choose(worker) : 0;
     int count = 0;
-    int most = xt_session_take(&engine->session, engine->queued);
+    if (engine->first)
+        make_due(engine);
     while (count < most && engine->first) {
         struct xtrain_answer *answer = engine->first;
         engine->first = answer->next;
         answer->place = IN_PASS;
-        engine->pass[count++] = answer;
+        worker->pass[count++] = answer;
     }
     if (!engine->first)
         engine->last = &engine->first;
     engine->queued -= count;
     engine->taken -= count;
+    engine->busy += count ? worker->runs->network.device.threads : 0;
+    if (engine->first)
+        wake_worker(engine);
     pthread_cond_broadcast(&engine->to_callers);
     return count;
 }
 
-/* The size of the next batch; 0 when it is closed and the queue is empty. */
-static int next_batch(struct xtrain *engine)
+static bool has_threads(const struct worker *worker)
 {
+    const struct xtrain *engine = worker->engine;
+    return engine->worker_count == 1 ||
+           engine->busy + worker->session.network.device.threads <= threads_of(engine);
+}
+
+/* The size of the next batch; 0 when it is closed and the queue is empty. */
+static int next_batch(struct worker *worker)
+{
+    struct xtrain *engine = worker->engine;
     pthread_mutex_lock(&engine->lock);
-    while (engine->first ? !is_due(engine) : !engine->closing)
-        wait_until(engine, engine->first ? engine->first->since + engine->plan.wait : INFINITY);
-    int count = take(engine);
+    while (engine->first ? !has_threads(worker) || !is_due(engine) : !engine->closing)
+        wait_until(worker, engine->first && has_threads(worker)
+                               ? engine->first->since + engine->plan.wait
+                               : INFINITY);
+    int count = take(worker);
     pthread_mutex_unlock(&engine->lock);
     return count;
+}
+
+/* Lets others have its threads. */
+static void end_pass(struct worker *worker)
+{
+    struct xtrain *engine = worker->engine;
+    pthread_mutex_lock(&engine->lock);
+    engine->busy -= worker->runs->network.device.threads;
+    if (engine->first)
+        wake_worker(engine);
+    pthread_mutex_unlock(&engine->lock);
 }
 
 static enum xt_status append_text(struct xtrain_answer *answer, const struct xt_str *text)
@@ -191,28 +337,41 @@ static enum xt_status fill(struct xtrain_answer *answer, const struct xt_session
     return status;
 }
 
-static void compute(struct xtrain *engine, int count)
+/* A single long pass says little. */
+static void note_lone(struct worker *worker, double seconds)
 {
-    struct xt_session *session = &engine->session;
+    struct xtrain *engine = worker->engine;
+    double *recent = &engine->lone_seconds[worker->runs == &engine->session];
+    *recent = seconds < *recent ? seconds : *recent + (fmin(seconds, 2 * *recent) - *recent) / 8;
+}
+
+static void compute(struct worker *worker, int count)
+{
+    struct xtrain *engine = worker->engine;
+    struct xt_session *session = worker->runs;
     size_t bytes = xt_session_image_bytes(session);
     struct xt_err err = {0};
     double start = xt_thread_seconds();
     for (int i = 0; i < count; i++)
-        memcpy(session->pixels + (size_t)i * bytes, engine->pass[i]->pixels, bytes);
+        memcpy(session->pixels + (size_t)i * bytes, worker->pass[i]->pixels, bytes);
     enum xt_status status = xt_session_run(session, count, &err);
     for (int i = 0; i < count; i++)
         if (status)
-            engine->pass[i]->err = err;
+            worker->pass[i]->err = err;
         else
-            fill(engine->pass[i], session, i);
+            fill(worker->pass[i], session, i);
+    double seconds = xt_thread_seconds() - start;
+    if (count == 1 && worker == engine->workers)
+        note_lone(worker, seconds);
     if (engine->plan.passed)
-        engine->plan.passed(engine->plan.context, count, xt_thread_seconds() - start);
+        engine->plan.passed(engine->plan.context, count, seconds);
 }
 
-static void hand_out(struct xtrain *engine, int count)
+static void hand_out(struct worker *worker, int count)
 {
+    struct xtrain *engine = worker->engine;
     for (int i = 0; i < count; i++) {
-        struct xtrain_answer *answer = engine->pass[i];
+        struct xtrain_answer *answer = worker->pass[i];
         void (*done)(void *) = answer->done;
         void *context = answer->context;
         pthread_mutex_lock(&engine->lock);
@@ -224,8 +383,32 @@ static void hand_out(struct xtrain *engine, int count)
     }
 }
 
-/* The session runs entirely on this thread: the host's threads are not affected. */
 static void *work(void *argument)
+{
+    struct worker *worker = argument;
+    for (int count; (count = next_batch(worker));) {
+        compute(worker, count);
+        end_pass(worker);
+        hand_out(worker, count);
+    }
+    return NULL;
+}
+
+static enum xt_status start_others(struct xtrain *engine, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    engine->workers_started = 1;
+    while (engine->workers_started < engine->worker_count && !status) {
+        struct worker *worker = &engine->workers[engine->workers_started];
+        status = xt_thread_start(&worker->thread, work, worker, "a thread that computes", err);
+        engine->workers_started += !status;
+    }
+    return status;
+}
+
+/* All sessions are built, and all threads started, on the first worker's: the host's are not
+ * affected. */
+static void *work_first(void *argument)
 {
     struct xtrain *engine = argument;
     struct xt_err err = {0};
@@ -233,12 +416,16 @@ static void *work(void *argument)
     enter(engine, OPEN, &err);
     if (!err.status && wait_for_plan(engine)) {
         err.status = build(engine, &err);
+        if (!err.status)
+            err.status = start_others(engine, &err);
         enter(engine, READY, &err);
-        for (int count; !err.status && (count = next_batch(engine));) {
-            compute(engine, count);
-            hand_out(engine, count);
-        }
+        if (!err.status)
+            work(&engine->workers[0]);
     }
+    for (int i = 1; i < engine->workers_started; i++)
+        pthread_join(engine->workers[i].thread, NULL);
+    for (int i = 0; i < engine->worker_count; i++)
+        xt_session_clear(&engine->workers[i].session);
     xt_session_clear(&engine->session);
     return NULL;
 }
@@ -263,7 +450,10 @@ static void init_locks(struct xtrain *engine)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&engine->lock, NULL);
-    pthread_cond_init(&engine->to_worker, &monotonic);
+    for (int i = 0; i < WORKERS_MOST; i++) {
+        engine->workers[i].engine = engine;
+        pthread_cond_init(&engine->workers[i].wake, &monotonic);
+    }
     pthread_cond_init(&engine->to_callers, NULL);
     pthread_condattr_destroy(&monotonic);
 }
@@ -277,9 +467,11 @@ static void destroy(struct xtrain *engine)
         free(spare);
     }
     pthread_cond_destroy(&engine->to_callers);
-    pthread_cond_destroy(&engine->to_worker);
+    for (int i = 0; i < WORKERS_MOST; i++) {
+        pthread_cond_destroy(&engine->workers[i].wake);
+        free(engine->workers[i].pass);
+    }
     pthread_mutex_destroy(&engine->lock);
-    free(engine->pass);
     free(engine);
 }
 
@@ -294,7 +486,8 @@ enum xt_status xt_engine_open(struct xtrain **out, const struct xt_infer_setting
     engine->settings = *settings;
     engine->last = &engine->first;
     init_locks(engine);
-    status = xt_thread_start(&engine->worker, work, engine, "the thread that computes", err);
+    status = xt_thread_start(&engine->workers[0].thread, work_first, engine,
+                             "the thread that computes", err);
     if (status) {
         destroy(engine);
         return status;
@@ -316,7 +509,7 @@ enum xt_status xt_engine_start(struct xtrain *engine, const struct xt_engine_pla
     pthread_mutex_lock(&engine->lock);
     engine->plan = *plan;
     engine->stage = BUILDING;
-    pthread_cond_signal(&engine->to_worker);
+    pthread_cond_signal(&engine->workers[0].wake);
     pthread_mutex_unlock(&engine->lock);
     return wait_for_stage(engine, BUILDING, err);
 }
@@ -327,15 +520,21 @@ void xtrain_close(struct xtrain *network)
         return;
     pthread_mutex_lock(&network->lock);
     network->closing = true;
-    pthread_cond_signal(&network->to_worker);
+    for (int i = 0; i < WORKERS_MOST; i++)
+        pthread_cond_signal(&network->workers[i].wake);
     pthread_mutex_unlock(&network->lock);
-    pthread_join(network->worker, NULL);
+    pthread_join(network->workers[0].thread, NULL);
     destroy(network);
 }
 
 const struct xt_network *xt_engine_network(const struct xtrain *engine)
 {
     return &engine->session.network;
+}
+
+int xt_engine_batch(const struct xtrain *engine)
+{
+    return engine->batch;
 }
 
 int xt_engine_waiting(struct xtrain *engine)
@@ -471,7 +670,7 @@ static void queue(struct xtrain *engine, struct xtrain_answer *answer)
     *engine->last = answer;
     engine->last = &answer->next;
     engine->queued++;
-    pthread_cond_signal(&engine->to_worker);
+    wake_worker(engine);
     pthread_mutex_unlock(&engine->lock);
 }
 
@@ -550,7 +749,7 @@ void xtrain_flush(struct xtrain *network)
         return;
     pthread_mutex_lock(&network->lock);
     network->flushed = network->sent;
-    pthread_cond_signal(&network->to_worker);
+    wake_worker(network);
     pthread_mutex_unlock(&network->lock);
 }
 

@@ -1,6 +1,6 @@
-/* The struct xtrain of xtrain.h: a session on its own thread, with a queue of pictures. The program
- * opens one by this header: it has more settings than the library's options, and needs the network
- * before it chooses the batch. Everything else goes through xtrain.h.
+/* The struct xtrain of xtrain.h: sessions on threads of their own, with a queue of pictures. The
+ * program opens one by this header: it has more settings than the library's options, and needs the
+ * network before it chooses the batch. Everything else goes through xtrain.h.
  *
  * A pass over the queue starts as soon as it holds a full batch, a flush was requested, or the
  * oldest picture has waited for `wait`.
@@ -20,7 +20,7 @@ struct xt_engine_plan {
     bool refuse;           /* when the queue is full: XTRAIN_BUSY */
     double decode_seconds; /* CPU time that a picture's decoding may take, else XTRAIN_COSTLY; 0: no
                               limit */
-    /* Called on the engine's thread after each pass; may be NULL. */
+    /* Called on the engine's threads after each pass; may be NULL. */
     void (*passed)(void *context, int images, double seconds);
     void *context;
 };
@@ -35,6 +35,8 @@ enum xt_status xt_engine_start(struct xtrain *engine, const struct xt_engine_pla
                                struct xt_err *err);
 /* The opened network. */
 const struct xt_network *xt_engine_network(const struct xtrain *engine);
+/* Most pictures that are computed together, once it is started. */
+int xt_engine_batch(const struct xtrain *engine);
 /* The number of pictures in the queue. */
 int xt_engine_waiting(struct xtrain *engine);
 

@@ -91,14 +91,13 @@ static enum xt_status warm(struct xt_session *session, struct xt_err *err)
     return status;
 }
 
-enum xt_status xt_session_build(struct xt_session *session,
-                                const struct xt_infer_settings *settings,
-                                const struct xt_session_plan *plan, struct xt_err *err)
+/* What a session needs beside its network. */
+static enum xt_status complete(struct xt_session *session, const struct xt_infer_settings *settings,
+                               bool any_count, struct xt_err *err)
 {
     struct xt_network *network = &session->network;
-    enum xt_status status = build_network(session, settings, plan, err);
-    if (!status && plan->any_count)
-        status = build_smaller(session, settings, network->batch, err);
+    enum xt_status status =
+        any_count ? build_smaller(session, settings, network->batch, err) : XT_OK;
     if (!status)
         status = xt_network_check_device(network, &settings->network, &settings->device, NULL,
                                          false, err);
@@ -110,13 +109,38 @@ enum xt_status xt_session_build(struct xt_session *session,
     if (status)
         return status;
     session->graphs[session->graph_count++] = network->graph;
-    return plan->any_count ? warm(session, err) : XT_OK;
+    return any_count ? warm(session, err) : XT_OK;
+}
+
+enum xt_status xt_session_build(struct xt_session *session,
+                                const struct xt_infer_settings *settings,
+                                const struct xt_session_plan *plan, struct xt_err *err)
+{
+    enum xt_status status = build_network(session, settings, plan, err);
+    return status ? status : complete(session, settings, plan->any_count, err);
+}
+
+enum xt_status xt_session_build_beside(struct xt_session *session, const struct xt_session *of,
+                                       const struct xt_infer_settings *settings, int threads,
+                                       int batch, struct xt_err *err)
+{
+    struct xt_network *network = &session->network;
+    session->is_beside = true;
+    *network = of->network;
+    network->device.threads = threads;
+    network->batch = batch;
+    network->graph = NULL;
+    enum xt_status status =
+        xt_network_build_beside(network, &settings->network, batch, false, &network->graph, err);
+    network->inference = network->graph;
+    return status ? status : complete(session, settings, true, err);
 }
 
 int xt_session_take(const struct xt_session *session, int waiting)
 {
     int pick = session->graph_count - 1;
-    while (pick > 0 && 4 * waiting < 3 * session->graphs[pick]->options.batch)
+    int quarters = session->is_beside ? 4 : 3; /* few threads lose little by a smaller graph */
+    while (pick > 0 && 4 * waiting < quarters * session->graphs[pick]->options.batch)
         pick--;
     int batch = session->graphs[pick]->options.batch;
     return waiting < batch ? waiting : batch;
@@ -148,6 +172,9 @@ void xt_session_clear(struct xt_session *session)
     network->inference = network->graph;
     xt_predictor_destroy(session->predictor);
     free(session->pixels);
-    xt_network_clear(network);
+    if (session->is_beside)
+        xt_graph_destroy(network->graph);
+    else
+        xt_network_clear(network);
     *session = (struct xt_session){0};
 }

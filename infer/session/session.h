@@ -1,5 +1,5 @@
 /* Inference with a trained network: opened, built for its device, run batch by batch. Shared by
- * predict, serve and libxtrain; engine.h adds a queue and a thread. All calls from one thread,
+ * predict, serve and libxtrain; engine.h adds a queue and threads. All calls from one thread,
  * since OpenMP's threads belong to the caller.
  */
 #pragma once
@@ -23,7 +23,8 @@ struct xt_session_plan {
 
 /* Zeroed is empty; the caller clears it, also after a failure. */
 struct xt_session {
-    struct xt_network network;
+    struct xt_network network; /* beside another session: a copy, over that one's parameters */
+    bool is_beside;
     struct xt_predictor *predictor;
     /* Over the same parameters, in order of batch size; the last one is the network's own. */
     struct xt_graph *graphs[XT_SESSION_GRAPHS];
@@ -39,6 +40,12 @@ enum xt_status xt_session_open(struct xt_session *session, const struct xt_infer
 enum xt_status xt_session_build(struct xt_session *session,
                                 const struct xt_infer_settings *settings,
                                 const struct xt_session_plan *plan, struct xt_err *err);
+/* Builds another session over the same parameters, with fewer of the device's threads, for passes
+ * of any count on a CPU. `of` is built, and cleared last; each may then run on a thread of its own,
+ * at the same time. */
+enum xt_status xt_session_build_beside(struct xt_session *session, const struct xt_session *of,
+                                       const struct xt_infer_settings *settings, int threads,
+                                       int batch, struct xt_err *err);
 /* The best number of the `waiting` images for the next pass: those that fill a graph, or nearly; a
  * graph computes its full batch in any case. */
 int xt_session_take(const struct xt_session *session, int waiting);

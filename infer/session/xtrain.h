@@ -5,10 +5,10 @@
  *     xtrain_answer_  the plate's text or the likeliest classes, with confidences
  *
  * xtrain_send and xtrain_wait are the two halves of xtrain_read: several pictures sent before
- * waiting are computed together, a batch in one pass.
+ * waiting are computed together.
  *
- * Threads: a handle may be used by any number of threads at once; its own thread computes, so that
- * pictures from several threads share batches. Decoding runs on the sending thread. An answer
+ * Threads: a handle may be used by any number of threads at once; its own threads compute, so
+ * that pictures from several threads share batches. Decoding runs on the sending thread. An answer
  * belongs to one thread at a time. Several handles may be open at once, but only one on GPUs.
  * Nothing here may be used in a child after fork.
  *

@@ -103,11 +103,9 @@ static void *send_many(void *argument)
     return NULL;
 }
 
-static void test_threads_share_a_handle(void **state)
+static void share_a_handle(const struct xtrain_options *options)
 {
-    (void)state;
-    const struct xtrain_options options = {.threads = 1, .batch = 8, .wait = 0.001, .queue = 10};
-    struct xtrain *network = open_with(&options);
+    struct xtrain *network = open_with(options);
     double expected[KINDS];
     struct sender senders[THREADS];
     pthread_t threads[THREADS];
@@ -120,6 +118,38 @@ static void test_threads_share_a_handle(void **state)
     for (int i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);
         assert_int_equal(senders[i].wrong, 0);
+    }
+    xtrain_close(network);
+}
+
+static void test_threads_share_a_handle(void **state)
+{
+    (void)state;
+    share_a_handle(&(struct xtrain_options){.threads = 1, .batch = 8, .wait = 0.001, .queue = 10});
+}
+
+/* With several threads passes run side by side: a full batch is divided, and all of it is due. */
+static void test_passes_run_side_by_side(void **state)
+{
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it does not know libgomp's barriers */
+#endif
+    share_a_handle(&(struct xtrain_options){.threads = 3, .batch = 8, .queue = 10});
+    const struct xtrain_options options = {.threads = 2, .batch = 3, .wait = 3600};
+    struct xtrain *network = open_with(&options);
+    struct xtrain_answer *answers[3] = {NULL};
+    uint8_t pixels[BYTES];
+    double alone = 0;
+    for (int i = 0; i < 3; i++) {
+        const struct xtrain_image image = picture(5, pixels);
+        assert_int_equal(xtrain_send(network, &image, &answers[i], NULL), XTRAIN_OK);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(xtrain_wait(answers[i], NULL), XTRAIN_OK);
+        alone = i ? alone : xtrain_answer_confidence(answers[i]);
+        assert_true(xtrain_answer_confidence(answers[i]) == alone);
+        xtrain_answer_free(answers[i]);
     }
     xtrain_close(network);
 }
@@ -529,6 +559,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads_share_a_handle),
+        cmocka_unit_test(test_passes_run_side_by_side),
         cmocka_unit_test(test_handles_open_side_by_side),
         cmocka_unit_test(test_handles_may_have_other_thread_counts),
         cmocka_unit_test(test_a_full_queue_refuses_and_a_flush_empties_it),

@@ -358,15 +358,12 @@ enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, st
 static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, bool backward,
                                    bool second, struct xt_err *err)
 {
-    const struct xt_cpu_winograd *winograd = winograd_of(op);
     (void)second;
     if (depthwise_of(op))
         return xt_cpu_depthwise_begin(depthwise_of(op), op, backward, err);
     if (backward)
         return place_job(op, graph, err);
-    return winograd && graph->options.training
-               ? xt_cpu_winograd_bring_weights(winograd, op, graph, false, err)
-               : XT_OK;
+    return XT_OK;
 }
 
 /* Sums the workers' weight gradients; the program then only changes the format. */
@@ -393,10 +390,8 @@ static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bo
             xt_cpu_depthwise_forward(depthwise_of(op), op, graph, slice->first + i);
         return XT_OK;
     }
-    if (winograd) {
-        xt_cpu_winograd_forward_slice(winograd, op, graph, slice);
-        return XT_OK;
-    }
+    if (winograd)
+        return xt_cpu_winograd_forward_slice(winograd, op, graph, slice, err);
     return xt_program_run_slice(&op->program, XT_FORWARD, slice->worker, slice->first, err);
 }
 

@@ -16,9 +16,9 @@ enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, st
 struct xt_cpu_winograd {
     struct xt_winograd output, input_grad;
     struct xt_winograd_grad weight_grad;
-    struct xt_location master;            /* of the weights */
-    struct xt_buffer *forward, *backward; /* their transforms for a pass */
-    struct xt_buffer *sums;
+    struct xt_location master;     /* training: the weights */
+    struct xt_buffer *stored;      /* inference: their transform */
+    struct xt_buffer *group_grads; /* NULL: one group of tiles, whose gradient needs no sum */
 };
 /* Whether these loops can run it, and are faster than its primitives. */
 bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph);
@@ -34,13 +34,10 @@ enum xt_status xt_cpu_winograd_backward(const struct xt_cpu_winograd *winograd,
 /* Inference: transforms the weights with the norm folded into them, which are staged. */
 enum xt_status xt_cpu_winograd_fold(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
                                     const struct xt_graph *graph, struct xt_err *err);
-/* Training: transforms the weights for a pass. */
-enum xt_status xt_cpu_winograd_bring_weights(const struct xt_cpu_winograd *winograd,
+/* One slice, in the caller's thread. */
+enum xt_status xt_cpu_winograd_forward_slice(const struct xt_cpu_winograd *winograd,
                                              const struct xt_op *op, const struct xt_graph *graph,
-                                             bool backward, struct xt_err *err);
-/* One slice, in the caller's thread, after the weights are transformed. */
-void xt_cpu_winograd_forward_slice(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
-                                   const struct xt_graph *graph, const struct xt_slice *slice);
+                                             const struct xt_slice *slice, struct xt_err *err);
 
 /* A depthwise convolution of a training graph by loops (loops/depthwise_job.h), in place of its
  * primitives. */

@@ -5,17 +5,23 @@
 #include "base/mem.h"
 #include "engine/cpu/cpu.h"
 
-/* Tiles that reach over the end waste products: a quarter for 7 by 7 pixels. With few tiles the
- * weights, 16/9 of a convolution's, take longer than the products; in training they are transformed
- * for each pass. In inference the tiles of one image decide: a batch changes no bits. */
+static int tile_of(const struct xt_graph *graph)
+{
+    return graph->options.training ? XT_WINOGRAD_LARGE : XT_WINOGRAD_SMALL;
+}
+
+/* Tiles that reach over the end waste products. In training the weights are transformed
+ * for each chunk of tiles: with few of them that takes long beside the products.
+ * In inference the tiles of one image decide: a batch changes no bits. */
 static bool is_worth_it(const struct xt_tensor *in, const struct xt_tensor *out, bool training)
 {
-    enum { CHANNELS = 64, TILES = 128, TILES_OF_ONE = 48 };
-    const double least = 0.85;
-    int tiles = xt_winograd_tiles(in->n, in->h, in->w);
-    bool are_many = training ? tiles >= TILES : tiles >= TILES_OF_ONE * in->n;
+    enum { CHANNELS = 64, TILES = 32, TILES_OF_ONE = 48 };
+    const double least = training ? 0.5 : 0.85;
+    int tile = training ? XT_WINOGRAD_LARGE : XT_WINOGRAD_SMALL;
+    int tiles = xt_winograd_tiles(tile, in->n, in->h, in->w);
+    bool are_many = tiles >= (training ? TILES : TILES_OF_ONE * in->n);
     return in->c >= CHANNELS && out->c >= CHANNELS && are_many &&
-           (double)in->n * in->h * in->w >= least * 4 * tiles;
+           (double)in->n * in->h * in->w >= least * tile * tile * tiles;
 }
 
 /* In training a convolution alone; in inference one with its norm folded into it. */
@@ -40,26 +46,34 @@ bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph)
            is_supported(conv, graph);
 }
 
+static size_t weight_count(const struct xt_op *op)
+{
+    return 9 * (size_t)xt_op_in(op, 0)->c * (size_t)xt_op_out(op, 0)->c;
+}
+
 static void prepare_training(struct xt_cpu_winograd *winograd, struct xt_conv_op *conv,
-                             struct xt_graph *graph, size_t weights)
+                             struct xt_graph *graph)
 {
     const struct xt_op *op = &conv->op;
     const struct xt_tensor *in = xt_op_in(op, 0);
     const struct xt_tensor *out = xt_op_out(op, 0);
     int threads = graph->options.device->threads;
-    int backward = xt_op_backward_time(graph, op);
-    winograd->input_grad =
-        (struct xt_winograd){.n = in->n, .h = in->h, .w = in->w, .in_c = out->c, .out_c = in->c};
+    winograd->input_grad = (struct xt_winograd){.tile = XT_WINOGRAD_LARGE,
+                                                .n = in->n,
+                                                .h = in->h,
+                                                .w = in->w,
+                                                .in_c = out->c,
+                                                .out_c = in->c,
+                                                .turned = true};
     winograd->weight_grad = (struct xt_winograd_grad){
         .n = in->n, .h = in->h, .w = in->w, .in_c = in->c, .out_c = out->c};
     xt_winograd_plan(&winograd->input_grad, threads);
     xt_winograd_grad_plan(&winograd->weight_grad, threads);
     winograd->master = xt_graph_value_of(graph, conv->weight);
-    winograd->forward = xt_graph_temporary(graph, out, weights, xt_op_forward_time(op));
-    if (in->wants_grad)
-        winograd->backward = xt_graph_temporary(graph, out, weights, backward);
-    winograd->sums = xt_graph_temporary(
-        graph, out, xt_winograd_grad_sums(&winograd->weight_grad) * sizeof(float), backward);
+    if (winograd->weight_grad.groups > 1)
+        winograd->group_grads = xt_graph_temporary(
+            graph, out, (size_t)winograd->weight_grad.groups * weight_count(op) * sizeof(float),
+            xt_op_backward_time(graph, op));
     conv->own[1] = conv->own_weight_grad = true;
     conv->weight_grad_format = dnnl_OIhw16i16o;
 }
@@ -69,8 +83,9 @@ void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op
 {
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
-    size_t weights = XT_WINOGRAD_PLACES * (size_t)in->c * (size_t)out->c * sizeof(float);
-    winograd->output = (struct xt_winograd){.n = in->n,
+    int tile = tile_of(graph);
+    winograd->output = (struct xt_winograd){.tile = tile,
+                                            .n = in->n,
                                             .h = in->h,
                                             .w = in->w,
                                             .in_c = in->c,
@@ -78,12 +93,14 @@ void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op
                                             .adds = conv->fold.residual != NULL,
                                             .relu = conv->relu};
     xt_winograd_plan(&winograd->output, graph->options.device->threads);
-    xt_graph_want_scratch(graph, xt_winograd_scratch(in->c > out->c ? in->c : out->c));
+    xt_graph_want_scratch(graph, xt_winograd_scratch(tile, in->c > out->c ? in->c : out->c));
     conv->own[0] = true;
+    size_t stored =
+        (size_t)xt_winograd_places(tile) * (size_t)in->c * (size_t)out->c * sizeof(float);
     if (graph->options.training)
-        prepare_training(winograd, conv, graph, weights);
+        prepare_training(winograd, conv, graph);
     else
-        winograd->forward = xt_graph_permanent(graph, conv->op.name, XT_WORKING_WEIGHTS, weights);
+        winograd->stored = xt_graph_permanent(graph, conv->op.name, XT_WORKING_WEIGHTS, stored);
 }
 
 /* From O, I, H, W to OIhw16i16o. */
@@ -105,7 +122,7 @@ enum xt_status xt_cpu_winograd_fold(const struct xt_cpu_winograd *winograd, cons
 {
     float *sorted = NULL;
     struct xt_winograd_weights weights = {
-        .out = xt_op_out(op, 0)->c, .in = xt_op_in(op, 0)->c, .forward = winograd->forward->data};
+        .out = xt_op_out(op, 0)->c, .in = xt_op_in(op, 0)->c, .to = winograd->stored->data};
     int blocks = xt_winograd_blocks(weights.in, weights.out);
     size_t bytes = 9 * (size_t)weights.in * (size_t)weights.out * sizeof *sorted;
     if (xt_mem_aligned(&sorted, bytes, 1, "folded weights", err))
@@ -120,24 +137,6 @@ enum xt_status xt_cpu_winograd_fold(const struct xt_cpu_winograd *winograd, cons
     return XT_OK;
 }
 
-enum xt_status xt_cpu_winograd_bring_weights(const struct xt_cpu_winograd *winograd,
-                                             const struct xt_op *op, const struct xt_graph *graph,
-                                             bool backward, struct xt_err *err)
-{
-    struct xt_winograd_weights weights = {
-        .from = xt_program_address(&op->program, &winograd->master, err),
-        .out = xt_op_out(op, 0)->c,
-        .in = xt_op_in(op, 0)->c,
-        .forward = backward ? NULL : winograd->forward->data,
-        .backward = backward ? winograd->backward->data : NULL};
-    if (!weights.from)
-        return err->status;
-#pragma omp parallel for schedule(static)
-    for (int block = 0; block < xt_winograd_blocks(weights.in, weights.out); block++)
-        graph->loops->winograd_weights(&weights, block);
-    return XT_OK;
-}
-
 static void convolve(const struct xt_winograd *job, const struct xt_graph *graph)
 {
 #pragma omp parallel for schedule(static)
@@ -145,32 +144,46 @@ static void convolve(const struct xt_winograd *job, const struct xt_graph *graph
         graph->loops->winograd(job, part, xt_graph_loop_scratch(graph));
 }
 
+/* NULL: an error. */
+static const float *weights_of(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
+                               struct xt_err *err)
+{
+    return winograd->stored ? winograd->stored->data
+                            : xt_program_address(&op->program, &winograd->master, err);
+}
+
 enum xt_status xt_cpu_winograd_forward(const struct xt_cpu_winograd *winograd,
                                        const struct xt_op *op, const struct xt_graph *graph,
                                        struct xt_err *err)
 {
     struct xt_winograd job = winograd->output;
-    if (graph->options.training && xt_cpu_winograd_bring_weights(winograd, op, graph, false, err))
-        return err->status;
     job.bias = ((const struct xt_conv_op *)op)->host_bias.host;
     job.in = xt_op_in(op, 0)->value->data;
-    job.weights = winograd->forward->data;
+    job.weights = weights_of(winograd, op, err);
     job.out = xt_op_out(op, 0)->value->data;
+    if (!job.weights)
+        return err->status;
     convolve(&job, graph);
     return XT_OK;
 }
 
-/* Adds up the sums of all parts. */
-static void learn(const struct xt_winograd_grad *job, const struct xt_graph *graph)
+static void learn(const struct xt_winograd_grad *job, const struct xt_graph *graph, size_t count,
+                  float *grad)
 {
 #pragma omp parallel
     {
 #pragma omp for schedule(static)
         for (int part = 0; part < job->groups * job->shares; part++)
             graph->loops->winograd_grad(job, part, xt_graph_loop_scratch(graph));
+        if (job->groups > 1) {
 #pragma omp for schedule(static)
-        for (int block = 0; block < xt_winograd_blocks(job->in_c, job->out_c); block++)
-            graph->loops->winograd_output_transform(job, block);
+            for (size_t i = 0; i < count; i++) {
+                float sum = job->grads[i];
+                for (size_t g = 1; g < (size_t)job->groups; g++)
+                    sum += job->grads[g * count + i];
+                grad[i] = sum;
+            }
+        }
     }
 }
 
@@ -180,27 +193,28 @@ enum xt_status xt_cpu_winograd_backward(const struct xt_cpu_winograd *winograd,
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
     struct xt_winograd_grad grad = winograd->weight_grad;
+    float *to = xt_program_address(&op->program, &conv->weight_grad, err);
+    if (!to)
+        return err->status;
     grad.in = xt_op_in(op, 0)->value->data;
     grad.out_grad = xt_op_out(op, 0)->grad[0]->data;
-    grad.sums = winograd->sums->data;
-    grad.grad = xt_program_address(&op->program, &conv->weight_grad, err);
-    if (!grad.grad)
-        return err->status;
-    learn(&grad, graph);
-    if (!winograd->backward)
+    grad.grads = winograd->group_grads ? winograd->group_grads->data : to;
+    learn(&grad, graph, weight_count(op), to);
+    if (!xt_op_in(op, 0)->wants_grad)
         return XT_OK;
     struct xt_winograd job = winograd->input_grad;
-    if (xt_cpu_winograd_bring_weights(winograd, op, graph, true, err))
-        return err->status;
     job.in = grad.out_grad;
-    job.weights = winograd->backward->data;
+    job.weights = weights_of(winograd, op, err);
     job.out = xt_op_in_grad(op, 0)->data;
+    if (!job.weights)
+        return err->status;
     convolve(&job, graph);
     return XT_OK;
 }
 
-void xt_cpu_winograd_forward_slice(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
-                                   const struct xt_graph *graph, const struct xt_slice *slice)
+enum xt_status xt_cpu_winograd_forward_slice(const struct xt_cpu_winograd *winograd,
+                                             const struct xt_op *op, const struct xt_graph *graph,
+                                             const struct xt_slice *slice, struct xt_err *err)
 {
     const struct xt_tensor *in = xt_op_in(op, 0);
     const struct xt_tensor *out = xt_op_out(op, 0);
@@ -209,7 +223,10 @@ void xt_cpu_winograd_forward_slice(const struct xt_cpu_winograd *winograd, const
     job.groups = job.shares = 1;
     job.bias = ((const struct xt_conv_op *)op)->host_bias.host;
     job.in = xt_tensor_sample(in, in->value, slice->first);
-    job.weights = winograd->forward->data;
+    job.weights = weights_of(winograd, op, err);
     job.out = xt_tensor_sample(out, out->value, slice->first);
+    if (!job.weights)
+        return err->status;
     graph->loops->winograd(&job, 0, xt_graph_loop_scratch(graph));
+    return XT_OK;
 }

@@ -3,9 +3,9 @@
 
 #include "engine/loops/winograd_job.h"
 
-int xt_winograd_tiles(int n, int h, int w)
+int xt_winograd_tiles(int tile, int n, int h, int w)
 {
-    return n * ((h + 1) / 2) * ((w + 1) / 2);
+    return n * ((h + tile - 1) / tile) * ((w + tile - 1) / tile);
 }
 
 int xt_winograd_blocks(int in_c, int out_c)
@@ -14,15 +14,14 @@ int xt_winograd_blocks(int in_c, int out_c)
     return in_c / SIDE * (out_c / SIDE);
 }
 
-size_t xt_winograd_scratch(int in_c)
+size_t xt_winograd_scratch(int tile, int in_c)
 {
-    size_t tile = (size_t)in_c + XT_WINOGRAD_WIDE + 2 * (size_t)XT_WINOGRAD_SPARE;
-    return (size_t)in_c + XT_WINOGRAD_PLACES * XT_WINOGRAD_CHUNK * tile;
-}
-
-size_t xt_winograd_grad_sums(const struct xt_winograd_grad *job)
-{
-    return (size_t)job->groups * XT_WINOGRAD_PLACES * (size_t)job->in_c * (size_t)job->out_c;
+    enum { TAPS = 9 };
+    size_t rows = (size_t)in_c + XT_WINOGRAD_PANELS + 2 * (size_t)XT_WINOGRAD_SPARE;
+    size_t zeros = in_c > XT_WINOGRAD_PANELS ? (size_t)in_c : XT_WINOGRAD_PANELS;
+    size_t weights = tile == XT_WINOGRAD_LARGE ? (size_t)(tile + 2 + TAPS) * XT_WINOGRAD_PANELS : 0;
+    return zeros + (size_t)(xt_winograd_places(tile) * xt_winograd_chunk(tile)) * rows +
+           weights * (size_t)in_c;
 }
 
 /* Whether twice as many shares of `panels` leave at most an eighth of the threads idle.
@@ -35,11 +34,11 @@ static bool can_share(int threads, int shares, int panels)
 
 void xt_winograd_plan(struct xt_winograd *job, int threads)
 {
-    int tiles = xt_winograd_tiles(job->n, job->h, job->w);
+    int tiles = xt_winograd_tiles(job->tile, job->n, job->h, job->w);
     int panels = job->out_c / XT_WINOGRAD_WIDE;
     job->shares = 1;
     while (can_share(threads, job->shares, panels) &&
-           tiles < threads / job->shares * XT_WINOGRAD_CHUNK)
+           tiles < threads / job->shares * xt_winograd_chunk(job->tile))
         job->shares *= 2;
     job->groups = threads / job->shares;
     if (job->groups > tiles)
@@ -48,11 +47,11 @@ void xt_winograd_plan(struct xt_winograd *job, int threads)
 
 void xt_winograd_grad_plan(struct xt_winograd_grad *job, int threads)
 {
-    /* Sums that one core's L2 holds beside the tiles. */
+    /* Gradients that one core's L2 holds beside the tiles. */
     const size_t most = (size_t)1 << 20;
-    size_t bytes = XT_WINOGRAD_PLACES * (size_t)job->in_c * (size_t)job->out_c * sizeof(float);
+    size_t bytes = 9 * (size_t)job->in_c * (size_t)job->out_c * sizeof(float);
     int panels = job->out_c / XT_WINOGRAD_WIDE;
-    int tiles = xt_winograd_tiles(job->n, job->h, job->w);
+    int tiles = xt_winograd_tiles(XT_WINOGRAD_LARGE, job->n, job->h, job->w);
     job->shares = 1;
     while (can_share(threads, job->shares, panels) && bytes / (size_t)job->shares > most)
         job->shares *= 2;

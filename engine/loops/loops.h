@@ -160,7 +160,6 @@ struct xt_loops {
     /* 3x3 convolutions of float32 (winograd_job.h); NULL in builds without AVX2. */
     xt_winograd_loop *winograd;
     xt_winograd_grad_loop *winograd_grad;
-    xt_winograd_output_transform_loop *winograd_output_transform;
     xt_winograd_weights_loop *winograd_weights;
 };
 

@@ -33,7 +33,6 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
 #ifdef XT_LOOPS_HAVE_VECTORS
     .winograd = XT_LOOPS_NAME(winograd),
     .winograd_grad = XT_LOOPS_NAME(winograd_grad),
-    .winograd_output_transform = XT_LOOPS_NAME(winograd_output_transform),
     .winograd_weights = XT_LOOPS_NAME(winograd_weights),
 #endif
 #ifdef __AMX_BF16__

@@ -63,7 +63,6 @@ xt_weight_grad_loop XT_LOOPS_NAME(weight_grad_f32);
 #ifdef __AVX2__
 xt_winograd_loop XT_LOOPS_NAME(winograd);
 xt_winograd_grad_loop XT_LOOPS_NAME(winograd_grad);
-xt_winograd_output_transform_loop XT_LOOPS_NAME(winograd_output_transform);
 xt_winograd_weights_loop XT_LOOPS_NAME(winograd_weights);
 #endif
 #ifdef __AMX_BF16__

@@ -8,18 +8,38 @@
 #include <string.h>
 
 enum {
-    PLACES = XT_WINOGRAD_PLACES,
+    LARGE = XT_WINOGRAD_LARGE,
+    SIDE = LARGE + 2, /* of a tile's input, at most */
+    PLACES = SIDE * SIDE,
     WIDE = XT_WINOGRAD_WIDE,
-    CHUNK = XT_WINOGRAD_CHUNK,
     LANES = XT_LANES,
     PAIR = 2 * LANES,            /* columns of a product, in registers */
-    SIDE = 4,                    /* of a tile's input */
     ROWS = LANES == 16 ? 12 : 6, /* of a product, in registers */
     FEW_ROWS = LANES == 16 ? 4 : 2,
     GRAD_ROWS = LANES / 2,
+    PANELS = XT_WINOGRAD_PANELS, /* output channels at a time */
+    AT_ONCE = PANELS / WIDE,
     TAPS = 9,
     EDGE = 16,          /* of a block of weights */
     BLOCK = EDGE * EDGE /* of one tap */
+};
+
+/* The points of a large tile's transforms are 0, +-NEAR, +-FAR and infinity: sums have a third of
+ * the error that +-1 and +-2 give. */
+static const float NEAR = 0.75F;
+static const float FAR = 1.5F;
+static const float NEAR_SQUARE = 0.75F * 0.75F;
+static const float FAR_SQUARE = 1.5F * 1.5F;
+
+/* A large tile's transform of three weights: their polynomial at each point, divided by the product
+ * of the point's differences from the others. */
+static const float from_taps[SIDE][3] = {
+    {64 / 81.0F, 0, 0},
+    {-128 / 243.0F, -32 / 81.0F, -8 / 27.0F},
+    {-128 / 243.0F, 32 / 81.0F, -8 / 27.0F},
+    {32 / 243.0F, 16 / 81.0F, 8 / 27.0F},
+    {32 / 243.0F, -16 / 81.0F, 8 / 27.0F},
+    {0, 0, 1},
 };
 
 /* From one tile's numbers to the next one's, and from one place's to the next one's. A row is a
@@ -29,9 +49,15 @@ XT_INLINE size_t row_of(int channels)
     return (size_t)channels + XT_WINOGRAD_SPARE;
 }
 
-XT_INLINE size_t place_of(int channels)
+/* Zeros for pixels outside. */
+XT_INLINE size_t zeros_of(int in_c)
 {
-    return CHUNK * row_of(channels);
+    return (size_t)(in_c > PANELS ? in_c : PANELS);
+}
+
+XT_INLINE size_t place_of(int tile, int channels)
+{
+    return (size_t)xt_winograd_chunk(tile) * row_of(channels);
 }
 
 /* Tiles [first, first + count) of images of h by w pixels. */
@@ -45,12 +71,12 @@ struct corner {
     int n, y, x;
 };
 
-static struct corner corner_of(const struct chunk *chunk, int i)
+XT_INLINE struct corner corner_of(const struct chunk *chunk, int i, int tile)
 {
-    int wide = (chunk->w + 1) / 2;
-    int high = (chunk->h + 1) / 2;
-    int tile = chunk->first + i;
-    return (struct corner){tile / wide / high, 2 * (tile / wide % high), 2 * (tile % wide)};
+    int wide = (chunk->w + tile - 1) / tile;
+    int high = (chunk->h + tile - 1) / tile;
+    int at = chunk->first + i;
+    return (struct corner){at / wide / high, tile * (at / wide % high), tile * (at % wide)};
 }
 
 /* A pixel's channels, or `outside`. */
@@ -63,40 +89,63 @@ XT_INLINE const float *pixel(const struct chunk *chunk, const float *tensor, int
            (((size_t)n * (size_t)chunk->h + (size_t)y) * (size_t)chunk->w + (size_t)x) * (size_t)c;
 }
 
-/* One dimension of the input transform. */
-XT_INLINE void transform_input(const xt_vector from[SIDE], xt_vector to[SIDE])
+/* Where the pixels of a square are. Not inlined: pointers in memory are faster than in vectors. */
+static __attribute__((noinline)) void find_pixels(const struct chunk *chunk, const float *tensor,
+                                                  int c, struct corner at, int side,
+                                                  const float *outside, const float *found[PLACES])
 {
-    to[0] = from[0] - from[2];
-    to[1] = from[1] + from[2];
-    to[2] = from[2] - from[1];
-    to[3] = from[1] - from[3];
+    for (int y = 0; y < side; y++)
+        for (int x = 0; x < side; x++)
+            found[side * y + x] = pixel(chunk, tensor, c, at.n, at.y + y, at.x + x, outside);
 }
 
-/* sums [places][CHUNK][row], of all channels. */
-static void transform_inputs(const struct chunk *chunk, const float *in, int c, const float *zeros,
-                             float *sums)
+/* One dimension of the input transform. */
+XT_INLINE void transform_input(const xt_vector from[SIDE], xt_vector to[SIDE], int tile)
 {
+    if (tile != LARGE) {
+        to[0] = from[0] - from[2];
+        to[1] = from[1] + from[2];
+        to[2] = from[2] - from[1];
+        to[3] = from[1] - from[3];
+        return;
+    }
+    xt_vector near = NEAR * (from[3] - FAR_SQUARE * from[1]);
+    xt_vector far = FAR * (from[3] - NEAR_SQUARE * from[1]);
+    xt_vector near_even = from[4] - FAR_SQUARE * from[2];
+    xt_vector far_even = from[4] - NEAR_SQUARE * from[2];
+    to[0] = near_even + NEAR_SQUARE * (FAR_SQUARE * from[0] - from[2]);
+    to[1] = near_even + near;
+    to[2] = near_even - near;
+    to[3] = far_even + far;
+    to[4] = far_even - far;
+    to[5] = from[5] - (NEAR_SQUARE + FAR_SQUARE) * from[3] + NEAR_SQUARE * FAR_SQUARE * from[1];
+}
+
+/* sums [places][chunk][row], of all channels. */
+XT_INLINE void transform_inputs(const struct chunk *chunk, const float *in, int c,
+                                const float *zeros, float *sums, int tile)
+{
+    int side = tile + 2;
     for (int i = 0; i < chunk->count; i++) {
-        struct corner at = corner_of(chunk, i);
+        struct corner at = corner_of(chunk, i, tile);
         const float *from[PLACES];
-        for (int p = 0; p < PLACES; p++)
-            from[p] = pixel(chunk, in, c, at.n, at.y + p / SIDE - 1, at.x + p % SIDE - 1, zeros);
+        find_pixels(chunk, in, c, (struct corner){at.n, at.y - 1, at.x - 1}, side, zeros, from);
         for (int k = 0; k < c; k += LANES) {
             xt_vector columns[SIDE][SIDE];
             xt_vector rows[SIDE];
-            for (int x = 0; x < SIDE; x++) {
+            for (int x = 0; x < side; x++) {
                 xt_vector pixels[SIDE];
-                for (int y = 0; y < SIDE; y++)
-                    pixels[y] = xt_vector_load(from[SIDE * y + x] + k);
-                transform_input(pixels, rows);
-                for (int y = 0; y < SIDE; y++)
+                for (int y = 0; y < side; y++)
+                    pixels[y] = xt_vector_load(from[side * y + x] + k);
+                transform_input(pixels, rows, tile);
+                for (int y = 0; y < side; y++)
                     columns[y][x] = rows[y];
             }
             float *to = sums + (size_t)i * row_of(c) + k;
-            for (int y = 0; y < SIDE; y++) {
-                transform_input(columns[y], rows);
-                for (int x = 0; x < SIDE; x++)
-                    xt_vector_store(to + (size_t)(SIDE * y + x) * place_of(c), rows[x]);
+            for (int y = 0; y < side; y++) {
+                transform_input(columns[y], rows, tile);
+                for (int x = 0; x < side; x++)
+                    xt_vector_store(to + (size_t)(side * y + x) * place_of(tile, c), rows[x]);
             }
         }
     }
@@ -120,8 +169,8 @@ XT_INLINE void multiply(const float *rows, int in_c, const float *weights, float
         }
     }
     for (int r = 0; r < count; r++) {
-        xt_vector_store(to + (size_t)r * row_of(WIDE), sums[r][0]);
-        xt_vector_store(to + (size_t)r * row_of(WIDE) + LANES, sums[r][1]);
+        xt_vector_store(to + (size_t)r * row_of(PANELS), sums[r][0]);
+        xt_vector_store(to + (size_t)r * row_of(PANELS) + LANES, sums[r][1]);
     }
 }
 
@@ -130,10 +179,10 @@ static void multiply_pair(const float *tiles, int in_c, const float *weights, fl
 {
     int r = 0;
     for (; r + ROWS <= count; r += ROWS)
-        multiply(tiles + (size_t)r * row_of(in_c), in_c, weights, to + (size_t)r * row_of(WIDE),
+        multiply(tiles + (size_t)r * row_of(in_c), in_c, weights, to + (size_t)r * row_of(PANELS),
                  ROWS);
     for (; r < count; r += FEW_ROWS)
-        multiply(tiles + (size_t)r * row_of(in_c), in_c, weights, to + (size_t)r * row_of(WIDE),
+        multiply(tiles + (size_t)r * row_of(in_c), in_c, weights, to + (size_t)r * row_of(PANELS),
                  FEW_ROWS);
 }
 
@@ -144,10 +193,21 @@ static void multiply_place(const float *tiles, int in_c, const float *weights, f
 }
 
 /* One dimension of the output transform. */
-XT_INLINE void transform_output(const xt_vector from[SIDE], xt_vector to[2])
+XT_INLINE void transform_output(const xt_vector from[SIDE], xt_vector to[LARGE], int tile)
 {
-    to[0] = from[0] + (from[1] + from[2]);
-    to[1] = from[1] - from[2] - from[3];
+    xt_vector sum = from[1] + from[2];
+    xt_vector difference = from[1] - from[2];
+    if (tile != LARGE) {
+        to[0] = from[0] + sum;
+        to[1] = difference - from[3];
+        return;
+    }
+    xt_vector far_sum = from[3] + from[4];
+    xt_vector far_difference = from[3] - from[4];
+    to[0] = from[0] + (sum + far_sum);
+    to[1] = NEAR * difference + FAR * far_difference;
+    to[2] = NEAR_SQUARE * sum + FAR_SQUARE * far_sum;
+    to[3] = NEAR_SQUARE * NEAR * difference + (FAR_SQUARE * FAR * far_difference + from[5]);
 }
 
 /* Writes channels [k, k + LANES) of a pixel. */
@@ -160,252 +220,36 @@ XT_INLINE void write_output(const struct xt_winograd *job, int k, xt_vector valu
     xt_vector_store(to, job->relu ? xt_vector_above_0(value) : value);
 }
 
-/* Channels [k, k + WIDE) of the chunk's outputs. */
-static void write_outputs(const struct xt_winograd *job, const struct chunk *chunk,
-                          const float *products, int k)
+/* Channels [k, end) of the chunk's outputs. */
+XT_INLINE void write_outputs(const struct xt_winograd *job, const struct chunk *chunk,
+                             const float *products, int k, int end, int tile)
 {
     int c = job->out_c;
+    int side = tile + 2;
     for (int i = 0; i < chunk->count; i++) {
-        struct corner at = corner_of(chunk, i);
-        int high = at.y + 1 < chunk->h ? 2 : 1;
-        int wide = at.x + 1 < chunk->w ? 2 : 1;
+        struct corner at = corner_of(chunk, i, tile);
+        int high = chunk->h - at.y;
+        int wide = chunk->w - at.x;
         float *to = job->out + (pixel(chunk, job->out, c, at.n, at.y, at.x, NULL) - job->out) + k;
-        for (int channel = 0; channel < WIDE; channel += LANES) {
-            const float *from = products + (size_t)i * row_of(WIDE) + channel;
-            xt_vector columns[2][SIDE];
-            xt_vector two[2];
-            for (int x = 0; x < SIDE; x++) {
+        for (int channel = 0; channel < end - k; channel += LANES) {
+            const float *from = products + (size_t)i * row_of(PANELS) + channel;
+            xt_vector columns[LARGE][SIDE];
+            xt_vector row[LARGE];
+            for (int x = 0; x < side; x++) {
                 xt_vector places[SIDE];
-                for (int y = 0; y < SIDE; y++)
-                    places[y] = xt_vector_load(from + (size_t)(SIDE * y + x) * place_of(WIDE));
-                transform_output(places, two);
-                columns[0][x] = two[0];
-                columns[1][x] = two[1];
+                for (int y = 0; y < side; y++)
+                    places[y] =
+                        xt_vector_load(from + (size_t)(side * y + x) * place_of(tile, PANELS));
+                transform_output(places, row, tile);
+                for (int y = 0; y < tile; y++)
+                    columns[y][x] = row[y];
             }
-            for (int y = 0; y < high; y++) {
-                transform_output(columns[y], two);
-                for (int x = 0; x < wide; x++)
-                    write_output(job, k + channel, two[x],
+            for (int y = 0; y < tile && y < high; y++) {
+                transform_output(columns[y], row, tile);
+                for (int x = 0; x < tile && x < wide; x++)
+                    write_output(job, k + channel, row[x],
                                  to + (size_t)(y * chunk->w + x) * (size_t)c + channel);
             }
-        }
-    }
-}
-
-void XT_LOOPS_NAME(winograd)(const struct xt_winograd *job, int part, float *scratch)
-{
-    float *zeros = scratch;
-    float *sums = zeros + job->in_c;
-    float *products = sums + PLACES * place_of(job->in_c);
-    size_t step = (size_t)job->in_c * WIDE;
-    int first = 0;
-    int end = xt_winograd_part(xt_winograd_tiles(job->n, job->h, job->w), part / job->shares,
-                               job->groups, &first);
-    int panel = 0;
-    int last = xt_winograd_part(job->out_c / WIDE, part % job->shares, job->shares, &panel);
-    struct chunk chunk = {.h = job->h, .w = job->w};
-    memset(zeros, 0, (size_t)job->in_c * sizeof *zeros);
-    for (chunk.first = first; chunk.first < end; chunk.first += CHUNK) {
-        chunk.count = end - chunk.first < CHUNK ? end - chunk.first : CHUNK;
-        transform_inputs(&chunk, job->in, job->in_c, zeros, sums);
-        for (int k = panel; k < last; k++) {
-            const float *weights = job->weights + (size_t)k * PLACES * step;
-            for (size_t p = 0; p < PLACES; p++)
-                multiply_place(sums + p * place_of(job->in_c), job->in_c, weights + p * step,
-                               products + p * place_of(WIDE), chunk.count);
-            write_outputs(job, &chunk, products, k * WIDE);
-        }
-    }
-}
-
-/* ---- the weight gradient ---- */
-
-/* One dimension of the gradient transform. */
-XT_INLINE void transform_gradient(const xt_vector from[2], xt_vector to[SIDE])
-{
-    to[0] = from[0];
-    to[1] = from[0] + from[1];
-    to[2] = from[0] - from[1];
-    to[3] = xt_vector_of(0) - from[1];
-}
-
-/* sums [places][CHUNK][row] of channels [k, k + WIDE). */
-static void transform_gradients(const struct chunk *chunk, const float *grad, int c, int k,
-                                const float *zeros, float *sums)
-{
-    for (int i = 0; i < chunk->count; i++) {
-        struct corner at = corner_of(chunk, i);
-        const float *from[2][2];
-        for (int p = 0; p < 4; p++) {
-            const float *some = pixel(chunk, grad, c, at.n, at.y + p / 2, at.x + p % 2, NULL);
-            from[p / 2][p % 2] = some ? some + k : zeros;
-        }
-        for (int channel = 0; channel < WIDE; channel += LANES) {
-            xt_vector columns[SIDE][2];
-            xt_vector four[SIDE];
-            for (int x = 0; x < 2; x++) {
-                transform_gradient((xt_vector[2]){xt_vector_load(from[0][x] + channel),
-                                                  xt_vector_load(from[1][x] + channel)},
-                                   four);
-                for (int y = 0; y < SIDE; y++)
-                    columns[y][x] = four[y];
-            }
-            float *to = sums + (size_t)i * row_of(WIDE) + channel;
-            for (int y = 0; y < SIDE; y++) {
-                transform_gradient(columns[y], four);
-                for (int x = 0; x < SIDE; x++)
-                    xt_vector_store(to + (size_t)(SIDE * y + x) * place_of(WIDE), four[x]);
-            }
-        }
-    }
-}
-
-/* Over `count` tiles, the products of GRAD_ROWS input channels with PAIR gradients; added to the
- * destination, or overwriting it. */
-XT_INLINE void add_products(const float *inputs, int in_c, const float *grads, int count, bool add,
-                            float *to)
-{
-    xt_vector sums[GRAD_ROWS][2];
-    for (int r = 0; r < GRAD_ROWS; r++)
-        for (int v = 0; v < 2; v++)
-            sums[r][v] = add ? xt_vector_load(to + r * WIDE + v * LANES) : xt_vector_of(0);
-    for (int t = 0; t < count; t++) {
-        xt_vector left = xt_vector_load(grads + (size_t)t * row_of(WIDE));
-        xt_vector right = xt_vector_load(grads + (size_t)t * row_of(WIDE) + LANES);
-        for (int r = 0; r < GRAD_ROWS; r++) {
-            xt_vector one = xt_vector_of(inputs[(size_t)t * row_of(in_c) + (size_t)r]);
-            sums[r][0] = xt_vector_add_product(one, left, sums[r][0]);
-            sums[r][1] = xt_vector_add_product(one, right, sums[r][1]);
-        }
-    }
-    for (int r = 0; r < GRAD_ROWS; r++)
-        for (int v = 0; v < 2; v++)
-            xt_vector_store(to + r * WIDE + v * LANES, sums[r][v]);
-}
-
-/* Channels [k, end) of one group's tiles. */
-static void add_panels(const struct xt_winograd_grad *job, int group, int k, int end,
-                       float *scratch)
-{
-    float *zeros = scratch;
-    float *inputs = zeros + job->in_c;
-    float *grads = inputs + PLACES * place_of(job->in_c);
-    size_t in_c = (size_t)job->in_c;
-    struct chunk chunk = {.h = job->h, .w = job->w};
-    int first = 0;
-    int last =
-        xt_winograd_part(xt_winograd_tiles(job->n, job->h, job->w), group, job->groups, &first);
-    for (chunk.first = first; chunk.first < last; chunk.first += CHUNK) {
-        chunk.count = last - chunk.first < CHUNK ? last - chunk.first : CHUNK;
-        transform_inputs(&chunk, job->in, job->in_c, zeros, inputs);
-        for (int o = k; o < end; o += WIDE) {
-            float *to =
-                job->sums + ((size_t)group * (size_t)job->out_c + (size_t)o) * PLACES * in_c;
-            transform_gradients(&chunk, job->out_grad, job->out_c, o, zeros, grads);
-            for (size_t p = 0; p < PLACES; p++)
-                for (size_t i = 0; i < in_c; i += GRAD_ROWS)
-                    for (size_t column = 0; column < WIDE; column += PAIR)
-                        add_products(inputs + p * place_of(job->in_c) + i, job->in_c,
-                                     grads + p * place_of(WIDE) + column, chunk.count,
-                                     chunk.first > first, to + (p * in_c + i) * WIDE + column);
-        }
-    }
-}
-
-void XT_LOOPS_NAME(winograd_grad)(const struct xt_winograd_grad *job, int part, float *scratch)
-{
-    /* As many channels at a time as have sums that fit in L2. */
-    enum { SUMS_MOST = 1 << 20, PANEL_BYTES = PLACES * WIDE * (int)sizeof(float) };
-    int at_once = SUMS_MOST / (PANEL_BYTES * job->in_c) > 1
-                      ? SUMS_MOST / (PANEL_BYTES * job->in_c) * WIDE
-                      : WIDE;
-    int first = 0;
-    int end = xt_winograd_part(job->out_c / WIDE, part % job->shares, job->shares, &first) * WIDE;
-    memset(scratch, 0, (size_t)job->in_c * sizeof *scratch);
-    for (int k = first * WIDE; k < end; k += at_once)
-        add_panels(job, part / job->shares, k, k + at_once < end ? k + at_once : end, scratch);
-}
-
-/* One dimension of the inverse transform to the taps' gradients. */
-XT_INLINE void transform_taps(const xt_vector from[SIDE], xt_vector to[3])
-{
-    xt_vector half = xt_vector_of(0.5F);
-    xt_vector sum = half * (from[1] + from[2]);
-    to[0] = from[0] + sum;
-    to[1] = half * (from[1] - from[2]);
-    to[2] = from[3] + sum;
-}
-
-/* Offset of block `block` at the first place, in [out / 32][places][in][32]. */
-static size_t within_panels(size_t block, size_t in_c)
-{
-    size_t row = block / (in_c / EDGE);
-    size_t column = block % (in_c / EDGE);
-    return (row / 2 * PLACES * in_c + column * EDGE) * WIDE + row % 2 * EDGE;
-}
-
-void XT_LOOPS_NAME(winograd_output_transform)(const struct xt_winograd_grad *job, int block)
-{
-    size_t in_c = (size_t)job->in_c;
-    size_t group = (size_t)job->out_c * PLACES * in_c;
-    const float *sums = job->sums + within_panels((size_t)block, in_c);
-    float *grad = job->grad + (size_t)block * TAPS * BLOCK;
-    for (size_t at = 0; at < BLOCK; at += LANES) {
-        xt_vector columns[3][SIDE];
-        xt_vector three[3];
-        for (size_t x = 0; x < SIDE; x++) {
-            xt_vector places[SIDE];
-            for (size_t y = 0; y < SIDE; y++) {
-                const float *from = sums + ((SIDE * y + x) * in_c + at / EDGE) * WIDE + at % EDGE;
-                places[y] = xt_vector_load(from);
-                for (int g = 1; g < job->groups; g++)
-                    places[y] += xt_vector_load(from + (size_t)g * group);
-            }
-            transform_taps(places, three);
-            for (int y = 0; y < 3; y++)
-                columns[y][x] = three[y];
-        }
-        for (size_t y = 0; y < 3; y++) {
-            transform_taps(columns[y], three);
-            for (size_t x = 0; x < 3; x++)
-                xt_vector_store(grad + (3 * y + x) * BLOCK + at, three[x]);
-        }
-    }
-}
-
-/* ---- the weights ---- */
-
-/* One dimension of the weight transform. */
-XT_INLINE void transform_weight(const xt_vector from[3], xt_vector to[SIDE])
-{
-    xt_vector half = xt_vector_of(0.5F);
-    xt_vector ends = from[0] + from[2];
-    to[0] = from[0];
-    to[1] = half * (ends + from[1]);
-    to[2] = half * (ends - from[1]);
-    to[3] = from[2];
-}
-
-/* The transform of a block, with places a step apart. */
-XT_INLINE void transform_weights(const float *from, bool turned, float *to, size_t step)
-{
-    for (size_t at = 0; at < BLOCK; at += LANES) {
-        xt_vector columns[SIDE][3];
-        xt_vector four[SIDE];
-        for (size_t x = 0; x < 3; x++) {
-            xt_vector taps[3];
-            for (size_t y = 0; y < 3; y++) {
-                size_t tap = turned ? 8 - 3 * y - x : 3 * y + x;
-                taps[y] = xt_vector_load(from + tap * BLOCK + at);
-            }
-            transform_weight(taps, four);
-            for (int y = 0; y < SIDE; y++)
-                columns[y][x] = four[y];
-        }
-        for (size_t y = 0; y < SIDE; y++) {
-            transform_weight(columns[y], four);
-            for (size_t x = 0; x < SIDE; x++)
-                xt_vector_store(to + (SIDE * y + x) * step + at / EDGE * WIDE + at % EDGE, four[x]);
         }
     }
 }
@@ -439,24 +283,292 @@ static void turn(const float *from, float *to)
 }
 #endif
 
+/* Row y of a large tile's weights: of one panel's taps, [2][in / 16][3 x 3][16 in][16 out], to
+ * [SIDE][in][WIDE]. */
+static void transform_row(const float *taps, size_t in_c, int y, float *to)
+{
+    size_t blocks = in_c / EDGE;
+    const float *down = from_taps[y];
+    for (size_t block = 0; block < 2 * blocks; block++)
+        for (size_t at = 0; at < BLOCK; at += LANES) {
+            const float *from = taps + block * TAPS * BLOCK + at;
+            size_t place = (block % blocks * EDGE + at / EDGE) * WIDE + block / blocks * EDGE;
+            xt_vector row[3];
+            for (size_t x = 0; x < 3; x++)
+                row[x] = down[0] * xt_vector_load(from + x * BLOCK) +
+                         down[1] * xt_vector_load(from + (3 + x) * BLOCK) +
+                         down[2] * xt_vector_load(from + (6 + x) * BLOCK);
+            for (size_t x = 0; x < SIDE; x++)
+                xt_vector_store(to + x * in_c * WIDE + place + at % EDGE,
+                                from_taps[x][0] * row[0] + from_taps[x][1] * row[1] +
+                                    from_taps[x][2] * row[2]);
+        }
+}
+
+/* The taps of a panel of the data gradient: rotated, inputs and outputs exchanged. */
+static void turn_panel(const struct xt_winograd *job, int panel, float *to)
+{
+    size_t blocks = (size_t)job->in_c / EDGE;
+    for (size_t block = 0; block < 2 * blocks; block++) {
+        size_t column = 2 * (size_t)panel + block / blocks;
+        size_t from = block % blocks * ((size_t)job->out_c / EDGE) + column;
+        for (size_t tap = 0; tap < TAPS; tap++)
+            turn(job->weights + (from * TAPS + tap) * BLOCK,
+                 to + (block * TAPS + TAPS - 1 - tap) * BLOCK);
+    }
+}
+
+/* Panels [k, end) of the products of a chunk of large tiles. Their weights are transformed row by
+ * row: all rows of many channels do not fit in L2. */
+static void multiply_taps(const struct xt_winograd *job, int count, int k, int end,
+                          const float *sums, float *products, float *scratch)
+{
+    size_t in_c = (size_t)job->in_c;
+    size_t taps = 2 * in_c * EDGE * TAPS;
+    float *row = scratch;
+    float *turned = row + AT_ONCE * SIDE * in_c * WIDE;
+    for (int q = k; job->turned && q < end; q++)
+        turn_panel(job, q, turned + (size_t)(q - k) * taps);
+    const float *from = job->turned ? turned : job->weights + (size_t)k * taps;
+    for (size_t y = 0; y < SIDE; y++) {
+        for (size_t q = 0; q < (size_t)(end - k); q++)
+            transform_row(from + q * taps, in_c, (int)y, row + q * SIDE * in_c * WIDE);
+        for (size_t x = 0; x < SIDE; x++)
+            for (size_t q = 0; q < (size_t)(end - k); q++)
+                multiply_place(sums + (SIDE * y + x) * place_of(LARGE, job->in_c), job->in_c,
+                               row + (q * SIDE + x) * in_c * WIDE,
+                               products + (SIDE * y + x) * place_of(LARGE, PANELS) + q * WIDE,
+                               count);
+    }
+}
+
+/* The same of small tiles, whose weights are stored. */
+static void multiply_stored(const struct xt_winograd *job, int count, int k, int end,
+                            const float *sums, float *products)
+{
+    size_t places = (size_t)xt_winograd_places(XT_WINOGRAD_SMALL);
+    size_t step = (size_t)job->in_c * WIDE;
+    for (int q = k; q < end; q++)
+        for (size_t p = 0; p < places; p++)
+            multiply_place(sums + p * place_of(XT_WINOGRAD_SMALL, job->in_c), job->in_c,
+                           job->weights + ((size_t)q * places + p) * step,
+                           products + p * place_of(XT_WINOGRAD_SMALL, PANELS) + (q - k) * WIDE,
+                           count);
+}
+
+XT_INLINE void convolve(const struct xt_winograd *job, int part, float *scratch, int tile)
+{
+    size_t places = (size_t)xt_winograd_places(tile);
+    float *zeros = scratch;
+    float *sums = zeros + zeros_of(job->in_c);
+    float *products = sums + places * place_of(tile, job->in_c);
+    float *weights = products + places * place_of(tile, PANELS);
+    int first = 0;
+    int end = xt_winograd_part(xt_winograd_tiles(tile, job->n, job->h, job->w), part / job->shares,
+                               job->groups, &first);
+    int panel = 0;
+    int last = xt_winograd_part(job->out_c / WIDE, part % job->shares, job->shares, &panel);
+    struct chunk chunk = {.h = job->h, .w = job->w};
+    memset(zeros, 0, zeros_of(job->in_c) * sizeof *zeros);
+    for (chunk.first = first; chunk.first < end; chunk.first += xt_winograd_chunk(tile)) {
+        int rest = end - chunk.first;
+        chunk.count = rest < xt_winograd_chunk(tile) ? rest : xt_winograd_chunk(tile);
+        transform_inputs(&chunk, job->in, job->in_c, zeros, sums, tile);
+        for (int k = panel; k < last; k += AT_ONCE) {
+            int to = k + AT_ONCE < last ? k + AT_ONCE : last;
+            if (tile == LARGE)
+                multiply_taps(job, chunk.count, k, to, sums, products, weights);
+            else
+                multiply_stored(job, chunk.count, k, to, sums, products);
+            write_outputs(job, &chunk, products, k * WIDE, to * WIDE, tile);
+        }
+    }
+}
+
+void XT_LOOPS_NAME(winograd)(const struct xt_winograd *job, int part, float *scratch)
+{
+    if (job->tile == LARGE)
+        convolve(job, part, scratch, LARGE);
+    else
+        convolve(job, part, scratch, XT_WINOGRAD_SMALL);
+}
+
+/* ---- the weight gradient ---- */
+
+/* One dimension of the gradient transform. */
+XT_INLINE void transform_gradient(const xt_vector from[LARGE], xt_vector to[SIDE])
+{
+    xt_vector near_even = from[0] + NEAR_SQUARE * from[2];
+    xt_vector far_even = from[0] + FAR_SQUARE * from[2];
+    xt_vector near = NEAR * (from[1] + NEAR_SQUARE * from[3]);
+    xt_vector far = FAR * (from[1] + FAR_SQUARE * from[3]);
+    to[0] = from[0];
+    to[1] = near_even + near;
+    to[2] = near_even - near;
+    to[3] = far_even + far;
+    to[4] = far_even - far;
+    to[5] = from[3];
+}
+
+/* sums [places][chunk][row] of channels [k, end). */
+static void transform_gradients(const struct chunk *chunk, const float *grad, int c, int k, int end,
+                                const float *zeros, float *sums)
+{
+    for (int i = 0; i < chunk->count; i++) {
+        struct corner at = corner_of(chunk, i, LARGE);
+        const float *from[PLACES];
+        find_pixels(chunk, grad + k, c, at, LARGE, zeros, from);
+        for (int channel = 0; channel < end - k; channel += LANES) {
+            xt_vector columns[SIDE][LARGE];
+            xt_vector row[SIDE];
+            for (int x = 0; x < LARGE; x++) {
+                xt_vector pixels[LARGE];
+                for (int y = 0; y < LARGE; y++)
+                    pixels[y] = xt_vector_load(from[LARGE * y + x] + channel);
+                transform_gradient(pixels, row);
+                for (int y = 0; y < SIDE; y++)
+                    columns[y][x] = row[y];
+            }
+            float *to = sums + (size_t)i * row_of(PANELS) + channel;
+            for (int y = 0; y < SIDE; y++) {
+                transform_gradient(columns[y], row);
+                for (int x = 0; x < SIDE; x++)
+                    xt_vector_store(to + (size_t)(SIDE * y + x) * place_of(LARGE, PANELS), row[x]);
+            }
+        }
+    }
+}
+
+/* Over `count` tiles, the products of GRAD_ROWS input channels with PAIR gradients. */
+XT_INLINE void add_products(const float *inputs, int in_c, const float *grads, int count, float *to)
+{
+    xt_vector sums[GRAD_ROWS][2];
+    for (int r = 0; r < GRAD_ROWS; r++)
+        sums[r][0] = sums[r][1] = xt_vector_of(0);
+    for (int t = 0; t < count; t++) {
+        xt_vector left = xt_vector_load(grads + (size_t)t * row_of(PANELS));
+        xt_vector right = xt_vector_load(grads + (size_t)t * row_of(PANELS) + LANES);
+        for (int r = 0; r < GRAD_ROWS; r++) {
+            xt_vector one = xt_vector_of(inputs[(size_t)t * row_of(in_c) + (size_t)r]);
+            sums[r][0] = xt_vector_add_product(one, left, sums[r][0]);
+            sums[r][1] = xt_vector_add_product(one, right, sums[r][1]);
+        }
+    }
+    for (int r = 0; r < GRAD_ROWS; r++)
+        for (int v = 0; v < 2; v++)
+            xt_vector_store(to + r * WIDE + v * LANES, sums[r][v]);
+}
+
+/* Adds what row y of places, [SIDE][in][WIDE], gives to a panel's taps; overwrites them if it is
+ * the first. */
+static void add_row(const float *row, size_t in_c, int y, bool first, float *taps)
+{
+    size_t blocks = in_c / EDGE;
+    for (size_t block = 0; block < 2 * blocks; block++)
+        for (size_t at = 0; at < BLOCK; at += LANES) {
+            const float *from = row + (block % blocks * EDGE + at / EDGE) * WIDE +
+                                block / blocks * EDGE + at % EDGE;
+            float *to = taps + block * TAPS * BLOCK + at;
+            for (size_t x = 0; x < 3; x++) {
+                xt_vector sum = xt_vector_of(0);
+                for (size_t place = 0; place < SIDE; place++)
+                    sum += from_taps[place][x] * xt_vector_load(from + place * in_c * WIDE);
+                for (size_t tap = 0; tap < 3; tap++) {
+                    float *place = to + (3 * tap + x) * BLOCK;
+                    xt_vector before = first ? xt_vector_of(0) : xt_vector_load(place);
+                    xt_vector_store(place, before + from_taps[y][tap] * sum);
+                }
+            }
+        }
+}
+
+/* Panels [k, end) of a chunk's sums. */
+static void add_chunk(const struct xt_winograd_grad *job, int count, int k, int end, bool first,
+                      const float *inputs, const float *grads, float *row, float *taps)
+{
+    size_t in_c = (size_t)job->in_c;
+    for (size_t y = 0; y < SIDE; y++) {
+        for (size_t x = 0; x < SIDE; x++)
+            for (size_t i = 0; i < in_c; i += GRAD_ROWS)
+                for (size_t column = 0; column < (size_t)(end - k) * WIDE; column += PAIR)
+                    add_products(
+                        inputs + (SIDE * y + x) * place_of(LARGE, job->in_c) + i, job->in_c,
+                        grads + (SIDE * y + x) * place_of(LARGE, PANELS) + column, count,
+                        row + ((column / WIDE * SIDE + x) * in_c + i) * WIDE + column % WIDE);
+        for (size_t q = 0; q < (size_t)(end - k); q++)
+            add_row(row + q * SIDE * in_c * WIDE, in_c, (int)y, first && !y,
+                    taps + ((size_t)k + q) * WIDE * in_c * TAPS);
+    }
+}
+
+void XT_LOOPS_NAME(winograd_grad)(const struct xt_winograd_grad *job, int part, float *scratch)
+{
+    int group = part / job->shares;
+    float *zeros = scratch;
+    float *inputs = zeros + zeros_of(job->in_c);
+    float *grads = inputs + PLACES * place_of(LARGE, job->in_c);
+    float *row = grads + PLACES * place_of(LARGE, PANELS);
+    float *taps = job->grads + (size_t)group * TAPS * (size_t)job->in_c * (size_t)job->out_c;
+    struct chunk chunk = {.h = job->h, .w = job->w};
+    int first = 0;
+    int last = xt_winograd_part(xt_winograd_tiles(LARGE, job->n, job->h, job->w), group,
+                                job->groups, &first);
+    int panel = 0;
+    int end = xt_winograd_part(job->out_c / WIDE, part % job->shares, job->shares, &panel);
+    memset(zeros, 0, zeros_of(job->in_c) * sizeof *zeros);
+    for (chunk.first = first; chunk.first < last; chunk.first += xt_winograd_chunk(LARGE)) {
+        int rest = last - chunk.first;
+        chunk.count = rest < xt_winograd_chunk(LARGE) ? rest : xt_winograd_chunk(LARGE);
+        transform_inputs(&chunk, job->in, job->in_c, zeros, inputs, LARGE);
+        for (int k = panel; k < end; k += AT_ONCE) {
+            int to = k + AT_ONCE < end ? k + AT_ONCE : end;
+            transform_gradients(&chunk, job->out_grad, job->out_c, k * WIDE, to * WIDE, zeros,
+                                grads);
+            add_chunk(job, chunk.count, k, to, chunk.first == first, inputs, grads, row, taps);
+        }
+    }
+}
+
+/* ---- the weights of small tiles ---- */
+
+/* One dimension of the weight transform. */
+XT_INLINE void transform_weight(const xt_vector from[3], xt_vector to[4])
+{
+    xt_vector half = xt_vector_of(0.5F);
+    xt_vector ends = from[0] + from[2];
+    to[0] = from[0];
+    to[1] = half * (ends + from[1]);
+    to[2] = half * (ends - from[1]);
+    to[3] = from[2];
+}
+
 void XT_LOOPS_NAME(winograd_weights)(const struct xt_winograd_weights *weights, int block)
 {
-    _Alignas(64) float turned[TAPS * BLOCK];
+    enum { SMALL_SIDE = XT_WINOGRAD_SMALL + 2 };
     size_t in = (size_t)weights->in;
-    size_t out = (size_t)weights->out;
     size_t row = (size_t)block / (in / EDGE);
     size_t column = (size_t)block % (in / EDGE);
     const float *from = weights->from + (size_t)block * TAPS * BLOCK;
-    if (weights->forward)
-        transform_weights(from, false, weights->forward + within_panels((size_t)block, in),
-                          in * WIDE);
-    if (!weights->backward)
-        return;
-    for (size_t tap = 0; tap < TAPS; tap++)
-        turn(from + tap * BLOCK, turned + tap * BLOCK);
-    transform_weights(turned, true,
-                      weights->backward + within_panels(column * (out / EDGE) + row, out),
-                      out * WIDE);
+    float *to = weights->to + (row / 2 * SMALL_SIDE * SMALL_SIDE * in + column * EDGE) * WIDE +
+                row % 2 * EDGE;
+    for (size_t at = 0; at < BLOCK; at += LANES) {
+        xt_vector columns[SMALL_SIDE][3];
+        xt_vector four[SMALL_SIDE];
+        for (size_t x = 0; x < 3; x++) {
+            xt_vector taps[3];
+            for (size_t y = 0; y < 3; y++)
+                taps[y] = xt_vector_load(from + (3 * y + x) * BLOCK + at);
+            transform_weight(taps, four);
+            for (int y = 0; y < SMALL_SIDE; y++)
+                columns[y][x] = four[y];
+        }
+        for (size_t y = 0; y < SMALL_SIDE; y++) {
+            transform_weight(columns[y], four);
+            for (size_t x = 0; x < SMALL_SIDE; x++)
+                xt_vector_store(
+                    to + (SMALL_SIDE * y + x) * in * WIDE + at / EDGE * WIDE + at % EDGE, four[x]);
+        }
+    }
 }
 
 #endif

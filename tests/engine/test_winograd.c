@@ -15,6 +15,14 @@ static const struct shape {
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
+static const int tiles[] = {XT_WINOGRAD_SMALL, XT_WINOGRAD_LARGE};
+
+/* The largest error of a sum of numbers between -1 and 1. */
+static double error_most(int tile, int terms)
+{
+    return (tile == XT_WINOGRAD_LARGE ? 6e-6 : 1e-6) * sqrt(terms);
+}
+
 struct work {
     struct shape shape;
     struct xt_reference_conv reference;
@@ -77,38 +85,36 @@ static void clear(struct work *work)
 }
 
 /* Of the convolution, or of its data gradient; the caller frees it. */
-static float *convolve(const struct work *work, const struct xt_loops *loops, bool backward,
-                       int threads)
+static float *convolve(const struct work *work, const struct xt_loops *loops, int tile,
+                       bool backward, int threads)
 {
     const struct shape *s = &work->shape;
-    size_t transformed = 16 * (size_t)s->in_c * (size_t)s->out_c;
-    struct xt_winograd_weights weights = {.from = work->weights,
-                                          .out = s->out_c,
-                                          .in = s->in_c,
-                                          .forward = aligned_floats(transformed)};
-    weights.backward = aligned_floats(transformed);
+    float *stored = aligned_floats(16 * (size_t)s->in_c * (size_t)s->out_c);
+    struct xt_winograd_weights weights = {
+        .from = work->weights, .out = s->out_c, .in = s->in_c, .to = stored};
     for (int block = 0; block < xt_winograd_blocks(s->in_c, s->out_c); block++)
         loops->winograd_weights(&weights, block);
-    struct xt_winograd job = {.n = s->n,
+    struct xt_winograd job = {.tile = tile,
+                              .n = s->n,
                               .h = s->h,
                               .w = s->w,
                               .in_c = backward ? s->out_c : s->in_c,
                               .out_c = backward ? s->in_c : s->out_c,
                               .in = backward ? work->out_grad : work->in,
-                              .weights = backward ? weights.backward : weights.forward,
+                              .weights = tile == XT_WINOGRAD_LARGE ? work->weights : stored,
+                              .turned = backward,
                               .out = aligned_floats(backward ? work->in_count : work->out_count)};
-    float *scratch = aligned_floats(xt_winograd_scratch(job.in_c));
+    float *scratch = aligned_floats(xt_winograd_scratch(tile, job.in_c));
     xt_winograd_plan(&job, threads);
     assert_in_range(job.groups * job.shares, 1, threads);
     for (int part = 0; part < job.groups * job.shares; part++)
         loops->winograd(&job, part, scratch);
     free(scratch);
-    free(weights.forward);
-    free(weights.backward);
+    free(stored);
     return job.out;
 }
 
-static void check(const struct work *work, const float *got, size_t count, bool backward)
+static void check(const struct work *work, const float *got, size_t count, int tile, bool backward)
 {
     int terms = 9 * (backward ? work->shape.out_c : work->shape.in_c);
     for (size_t i = 0; i < count; i++) {
@@ -117,7 +123,7 @@ static void check(const struct work *work, const float *got, size_t count, bool 
                                                     work->reference_weights, i)
                      : xt_reference_conv_output(&work->reference, work->reference_in,
                                                 work->reference_weights, i);
-        if (!(fabs((double)got[i] - wanted) <= 1e-6 * sqrt(terms)))
+        if (!(fabs((double)got[i] - wanted) <= error_most(tile, terms)))
             fail_msg("[%zu]: %g, not %g", i, (double)got[i], wanted);
     }
 }
@@ -141,11 +147,13 @@ static void outputs_and_their_gradients_are_those_of_plain_loops(void **state)
     const struct xt_loops *loops[BUILDS_MAX];
     int count = find(loops);
     for (int i = 0; i < count * SHAPES; i++)
-        for (int backward = 0; backward < 2; backward++) {
+        for (int which = 0; which < 3; which++) {
+            bool backward = which == 2;
+            int tile = which ? XT_WINOGRAD_LARGE : XT_WINOGRAD_SMALL;
             struct work work;
             setup(&work, shapes[i % SHAPES]);
-            float *got = convolve(&work, loops[i / SHAPES], backward, 1);
-            check(&work, got, backward ? work.in_count : work.out_count, backward);
+            float *got = convolve(&work, loops[i / SHAPES], tile, backward, 1);
+            check(&work, got, backward ? work.in_count : work.out_count, tile, backward);
             free(got);
             clear(&work);
         }
@@ -156,12 +164,14 @@ static void outputs_do_not_depend_on_threads(void **state)
     (void)state;
     const struct xt_loops *loops[BUILDS_MAX];
     int count = find(loops);
-    for (int i = 0; i < count * SHAPES; i++) {
+    for (int i = 0; i < 2 * count * SHAPES; i++) {
         struct work work;
+        const struct xt_loops *some = loops[i / SHAPES / 2];
+        int tile = tiles[i / SHAPES % 2];
         setup(&work, shapes[i % SHAPES]);
-        float *whole = convolve(&work, loops[i / SHAPES], false, 1);
+        float *whole = convolve(&work, some, tile, false, 1);
         for (int threads = 2; threads <= 8; threads++) {
-            float *parts = convolve(&work, loops[i / SHAPES], false, threads);
+            float *parts = convolve(&work, some, tile, false, threads);
             assert_memory_equal(whole, parts, work.out_count * sizeof *whole);
             free(parts);
         }
@@ -180,19 +190,17 @@ static float *weight_gradient(const struct work *work, const struct xt_loops *lo
                                    .in_c = s->in_c,
                                    .out_c = s->out_c,
                                    .in = work->in,
-                                   .out_grad = work->out_grad,
-                                   .grad = aligned_floats(work->weight_count)};
+                                   .out_grad = work->out_grad};
     xt_winograd_grad_plan(&job, threads);
     assert_in_range(job.groups * job.shares, 1, threads);
-    job.sums = aligned_floats(xt_winograd_grad_sums(&job));
-    float *scratch = aligned_floats(xt_winograd_scratch(s->in_c));
+    job.grads = aligned_floats((size_t)job.groups * work->weight_count);
+    float *scratch = aligned_floats(xt_winograd_scratch(XT_WINOGRAD_LARGE, s->in_c));
     for (int part = 0; part < job.groups * job.shares; part++)
         loops->winograd_grad(&job, part, scratch);
-    for (int block = 0; block < xt_winograd_blocks(s->in_c, s->out_c); block++)
-        loops->winograd_output_transform(&job, block);
+    for (size_t i = work->weight_count; i < (size_t)job.groups * work->weight_count; i++)
+        job.grads[i % work->weight_count] += job.grads[i];
     free(scratch);
-    free(job.sums);
-    return job.grad;
+    return job.grads;
 }
 
 static void weight_gradients_are_those_of_plain_loops(void **state)
@@ -205,7 +213,7 @@ static void weight_gradients_are_those_of_plain_loops(void **state)
             struct work work;
             setup(&work, shapes[i % SHAPES]);
             int in_c = work.shape.in_c;
-            double most = 1e-6 * sqrt(work.shape.n * work.shape.h * work.shape.w);
+            double most = error_most(XT_WINOGRAD_LARGE, work.shape.n * work.shape.h * work.shape.w);
             float *got = weight_gradient(&work, loops[i / SHAPES], threads);
             for (size_t k = 0; k < work.weight_count; k++) {
                 double wanted = xt_reference_conv_weight_grad(&work.reference, work.reference_in,

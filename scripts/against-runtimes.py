@@ -2,14 +2,17 @@
 """Times inference of xtrain, OpenVINO and ONNX Runtime, alternating, and prints their medians.
 
 usage: against-runtimes.py WEIGHTS IMAGES [--batch 1,32] [--amp f32,int8] [--threads 2] [--turns 5] [--seconds 2]
-                           [--xtrain build/xtrain]     needs numpy, onnxruntime and openvino; IMAGES give int8's ranges
+                           [--shared] [--xtrain build/xtrain]     needs numpy, onnxruntime and openvino; IMAGES give int8's ranges
 
 A turn is one process of each, from bytes in memory to logits. xtrain runs the weights by `bench infer`; the others run
 what `xtrain export --with-preprocess --fixed-batch` writes of them. A process's figure is the median of its passes, the
 first ones left out; p99 is that of all its passes (not measured of xtrain here).
+--shared: all three in one process (xtrain by its Python module, libxtrain.so.1 beside --xtrain), batch 1, float32: each
+called again and again while the others are loaded and idle, then each in turn, when the others' threads still wait.
 """
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -17,9 +20,8 @@ import tempfile
 import time
 
 
-def passes_of(args):
-    import numpy
-    if args.peer == 'openvino':
+def passes_of(args, peer):
+    if peer == 'openvino':
         import openvino
         model = openvino.Core().compile_model(args.model, 'CPU', {
             'INFERENCE_NUM_THREADS': args.threads, 'PERFORMANCE_HINT': 'LATENCY', 'NUM_STREAMS': 1,
@@ -38,7 +40,7 @@ def passes_of(args):
 
 def run_peer(args):
     import numpy
-    shape, infer = passes_of(args)
+    shape, infer = passes_of(args, args.peer)
     images = numpy.random.default_rng(0).integers(0, 256, shape, dtype=numpy.uint8)
     for _ in range(5):
         infer(images)
@@ -50,6 +52,50 @@ def run_peer(args):
         times.append(time.perf_counter() - began)
     times.sort()
     print(json.dumps({'ms': 1e3 * statistics.median(times), 'p99': 1e3 * times[int(0.99 * (len(times) - 1))]}))
+
+
+def run_shared(args):
+    import itertools
+    import numpy
+    sys.path.insert(0, os.path.join(os.path.dirname(__file__), '../python'))
+    os.environ.setdefault('XTRAIN_LIBRARY', os.path.join(os.path.dirname(args.xtrain), 'libxtrain.so.1'))
+    import xtrain
+    calls = {}
+    shape, calls['openvino'] = passes_of(args, 'openvino')
+    _, calls['onnxruntime'] = passes_of(args, 'onnxruntime')
+    network = xtrain.Network(args.weights, model=args.model_name or None, threads=args.threads)
+    calls['xtrain'] = lambda images: network.read(images[0])
+    images = numpy.random.default_rng(0).integers(0, 256, shape, dtype=numpy.uint8)
+
+    def timed(names, seconds):
+        times = {name: [] for name in names}
+        end = time.perf_counter() + seconds
+        for name in itertools.cycle(names):
+            began = time.perf_counter()
+            calls[name](images)
+            times[name].append(time.perf_counter() - began)
+            if time.perf_counter() > end and min(map(len, times.values())) > 9:
+                return {name: 1e3 * statistics.median(some[5:]) for name, some in times.items()}
+
+    names = ['xtrain', 'openvino', 'onnxruntime']
+    alone = {name: timed([name], args.seconds)[name] for name in names}
+    print(json.dumps([alone, timed(names, 3 * args.seconds)]))
+
+
+def compare_shared(args, folder):
+    model = f'{folder}/shared.onnx'
+    named = ['--model', args.model_name] if args.model_name else []
+    run([args.xtrain, 'export', args.weights, model, '--with-preprocess', '--fixed-batch', '1', '--json', *named])
+    turns = [run([sys.executable, __file__, args.weights, args.images, '--peer', 'shared', '--model', model, '--model-name',
+                  args.model_name, '--threads', str(args.threads), '--seconds', str(args.seconds), '--xtrain', args.xtrain])
+             for _ in range(args.turns)]
+    print('                 xtrain  OpenVINO       ORT ms a picture   OpenVINO / xtrain   best peer / xtrain')
+    for which, what in enumerate(('others idle', 'each in turn')):
+        xtrain, openvino, ort = ([t[which][name] for t in turns] for name in ('xtrain', 'openvino', 'onnxruntime'))
+        ratios = sorted(b / a for a, b in zip(xtrain, openvino))
+        best = statistics.median(min(b, c) / a for a, b, c in zip(xtrain, openvino, ort))
+        medians = ' '.join(f'{statistics.median(some):9.3f}' for some in (xtrain, openvino, ort))
+        print(f'{what:13} {medians}                {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})   {best:.2f}')
 
 
 def run(command):
@@ -73,11 +119,15 @@ def main():
     parser.add_argument('weights')
     parser.add_argument('images')
     for name, default in (('batch', '1,32'), ('amp', 'f32,int8'), ('threads', 2), ('turns', 5), ('steps', 12),
-                          ('seconds', 2.0), ('xtrain', 'build/xtrain'), ('peer', ''), ('model', '')):
+                          ('seconds', 2.0), ('xtrain', 'build/xtrain'), ('peer', ''), ('model', ''), ('model-name', '')):
         parser.add_argument('--' + name, default=default, type=type(default))
+    parser.add_argument('--shared', action='store_true')
     args = parser.parse_args()
     if args.peer:
-        return run_peer(args)
+        return run_shared(args) if args.peer == 'shared' else run_peer(args)
+    if args.shared:
+        with tempfile.TemporaryDirectory() as folder:
+            return compare_shared(args, folder)
     print(f'{"type":5} {"batch":>5} {"xtrain":>9} {"OpenVINO":>9} {"ORT":>9} ms a pass   best peer / xtrain   p99 of both')
     with tempfile.TemporaryDirectory() as folder:
         for kind in args.amp.split(','):

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# scripts/against-openvino.py: both servers answer alike, and each is loaded. XTRAIN_TEST_ALL=1: int8 too.
+# scripts/against-openvino.py: both servers answer alike, and each is loaded. XTRAIN_TEST_ALL=1: int8 too, and
+# scripts/against-runtimes.py with all runtimes in one process.
 . tests/cli/common.sh
 python=${XTRAIN_PYTHON:-$PWD/deps/python/bin/python}
 "$python" -c 'import numpy, openvino, PIL' 2>/dev/null ||
@@ -18,3 +19,6 @@ against() { # LEAST OPTION...: of 20 answers at least LEAST are the same
 }
 against 20
 [ -z "${XTRAIN_TEST_ALL:-}" ] || against 19 --amp int8 --calibrate "$tree/plates"
+[ -n "${XTRAIN_TEST_ALL:-}" ] && "$python" -c 'import onnxruntime' 2>/dev/null || exit 0
+expect 0 'each in turn  ' "$python" scripts/against-runtimes.py "$shared/data/weights/lprnet_sirius.pth" "$tree/plates" --shared \
+  --model-name lprnet --xtrain "$xtrain" --turns 1 --seconds 0.1

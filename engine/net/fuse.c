@@ -777,7 +777,10 @@ static void quantise_node(const struct lowering *l, const struct xt_node *node,
         return;
     const struct xt_tensor *a = take(l, add->inputs[0]);
     const struct xt_tensor *b = take(l, add->inputs[1]);
-    quantise(l, out, xt_dtype_is_int8(a->dtype) ? b : a, XT_INT8_SUMS);
+    /* A sum that a norm took in, and that others read besides this ReLU, has no terms of its own.
+     */
+    if (a && b)
+        quantise(l, out, xt_dtype_is_int8(a->dtype) ? b : a, XT_INT8_SUMS);
 }
 
 /* ---- the listing of --dry-run ---- */

@@ -190,6 +190,15 @@ static struct xt_node *add_unary(struct xt_net *net, enum xt_node_kind kind, con
     return add_node(net, kind, name, &in, 1);
 }
 
+/* A parameter, or computed from parameters alone. */
+static bool is_of_parameters(const struct xt_node *node)
+{
+    bool all = node->input_count > 0;
+    for (int i = 0; i < node->input_count; i++)
+        all = all && node->inputs[i]->of_parameter;
+    return all || node->kind == XT_NODE_PARAMETER;
+}
+
 /* The node's output. */
 static struct xt_value *write(struct xt_net *net, struct xt_node *node, struct shape shape)
 {
@@ -210,7 +219,7 @@ static struct xt_value *write(struct xt_net *net, struct xt_node *node, struct s
                                .h = (int)shape.h,
                                .w = (int)shape.w,
                                .c = (int)shape.c,
-                               .of_parameter = node->kind == XT_NODE_PARAMETER,
+                               .of_parameter = is_of_parameters(node),
                                .of = node};
     net->values[net->value_count++] = value;
     node->output = value;

@@ -157,6 +157,21 @@ static void many_readers_are_fanned_out_in_training_alone(void **state)
     }
 }
 
+static void a_sum_behind_a_norm_may_have_a_relu_and_other_readers(void **state)
+{
+    (void)state;
+    for (int training = 0; training < 2; training++) {
+        struct bench b;
+        open_bench(&b, training);
+        struct xt_value *in = conv(&b, xt_net_input(b.net, 6, 6, 3), "stem");
+        struct xt_value *sum = xt_net_add(b.net, norm(&b, conv(&b, in, "a"), "a.norm"), in, NULL);
+        struct xt_value *x = conv(&b, xt_net_relu(b.net, sum), "b");
+        lower(&b, head(&b, xt_net_add(b.net, norm(&b, x, "b.norm"), sum, NULL)));
+        assert_int_equal(ops_that_run(&b, "ReLU"), 1);
+        close_bench(&b);
+    }
+}
+
 static void channels_that_a_stride_selects_are_split(void **state)
 {
     (void)state;
@@ -195,6 +210,7 @@ int main(void)
         cmocka_unit_test(a_residual_block_is_one_norm),
         cmocka_unit_test(two_norms_are_summed_without_an_activation),
         cmocka_unit_test(a_norm_goes_into_the_convolution_in_inference),
+        cmocka_unit_test(a_sum_behind_a_norm_may_have_a_relu_and_other_readers),
         cmocka_unit_test(many_readers_are_fanned_out_in_training_alone),
         cmocka_unit_test(channels_that_a_stride_selects_are_split),
     };

@@ -308,6 +308,21 @@ static struct xt_read_constant *copy_as(struct xt_reader *reader, const struct x
     return out;
 }
 
+/* Limits are attributes up to opset 10, then inputs that may be missing. */
+static struct xt_read_constant *fold_clip(struct xt_reader *reader, const struct xt_read_node *node,
+                                          const struct xt_read_constant *in)
+{
+    double low = xt_read_float(node, "min", -HUGE_VAL);
+    double high = xt_read_float(node, "max", HUGE_VAL);
+    if ((xt_read_input(node, 1) && !xt_read_number(reader, xt_read_input(node, 1), &low)) ||
+        (xt_read_input(node, 2) && !xt_read_number(reader, xt_read_input(node, 2), &high)))
+        return NULL;
+    struct xt_read_constant *out = copy_as(reader, in, in->ndims, in->dims);
+    for (size_t i = 0; out && i < out->count; i++)
+        out->numbers[i] = fmin(fmax(out->numbers[i], low), high);
+    return out;
+}
+
 static struct xt_read_constant *fold_cast(struct xt_reader *reader, const struct xt_read_node *node,
                                           const struct xt_read_constant *in, bool like_float)
 {
@@ -642,6 +657,8 @@ static struct xt_read_constant *compute(struct xt_reader *reader, const struct x
         return in[0];
     if (xt_read_is(node, "Cast") || xt_read_is(node, "CastLike"))
         return fold_cast(reader, node, in[0], count < 2 || in[1]->is_float);
+    if (xt_read_is(node, "Clip"))
+        return fold_clip(reader, node, in[0]);
     if (xt_read_is(node, "Where") && count == 3)
         return fold_where(reader, in);
     if (xt_read_is(node, "Gather") && count == 2)

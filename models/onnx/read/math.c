@@ -152,6 +152,22 @@ static struct xt_read_view *with_axes(struct xt_reader *reader, const struct xt_
     return out;
 }
 
+/* Whether `second` is broadcast along some of the axes that lie together, and not along others. */
+static bool broadcasts_a_part(const struct xt_read_view *base, const struct xt_read_view *second,
+                              const int homes[])
+{
+    bool whole[XT_AXES] = {false};
+    bool broadcast[XT_AXES] = {false};
+    for (int i = 0; i < base->ndims; i++) {
+        if (homes[i] < 0 || homes[i] >= XT_AXES || xt_read_dim(base, i) == 1)
+            continue;
+        bool *has = xt_read_dim(second, i) == 1 ? broadcast : whole;
+        has[homes[i]] = true;
+    }
+    return (whole[XT_AXIS_H] && broadcast[XT_AXIS_H]) ||
+           (whole[XT_AXIS_W] && broadcast[XT_AXIS_W]) || (whole[XT_AXIS_C] && broadcast[XT_AXIS_C]);
+}
+
 /* Homes for both: those of the one with more axes of more than 1, then those of the other. */
 static void common_homes(const struct xt_read_view *a, const struct xt_read_view *b, int homes[])
 {
@@ -161,7 +177,8 @@ static void common_homes(const struct xt_read_view *a, const struct xt_read_view
         axes += (xt_read_dim(a, i) != 1) - (xt_read_dim(b, i) != 1);
     const struct xt_read_view *base = axes >= 0 && !a->value->of_parameter ? a : b;
     const struct xt_read_view *second = base == a ? b : a;
-    if (!xt_read_homes(base, homes))
+    bool apart = xt_read_homes(base, homes) && !broadcasts_a_part(base, second, homes);
+    if (!apart && !xt_read_image_homes(base, homes))
         xt_read_channel_homes(base, base->ndims - 1, homes);
     if (!xt_read_homes(second, other))
         return;

@@ -30,6 +30,7 @@ struct shard {
     int fd;
     uint8_t *bytes; /* of a compressed one */
     uint64_t size;
+    char *damage; /* what is wrong with it, if it is truncated or damaged */
     struct stat st;
 };
 
@@ -267,7 +268,7 @@ static bool is_hidden(const char *name)
 static enum xt_status add_member(struct members *members, const struct xt_tar_reader *reader,
                                  struct xt_err *err)
 {
-    const char *name = xt_str_get(&reader->name);
+    const char *name = reader->name;
     while (strncmp(name, "./", 2) == 0)
         name += 2;
     if (is_hidden(name))
@@ -377,16 +378,18 @@ static enum xt_status add_sample(struct xt_source_files *set, struct xt_tar_read
 }
 
 /* A placeholder for a sample that a damaged shard has lost: it counts as bad. */
-static enum xt_status add_lost(struct xt_source_files *set, size_t shard, const char *name,
+static enum xt_status add_lost(struct xt_source_files *set, size_t shard, const char *why,
                                uint64_t at, struct xt_err *err)
 {
     struct tars *tars = set->extra;
     char *path = NULL;
     tars->lost++;
-    if (asprintf(&path, "%s:%s", tars->shards[shard].path, name) < 0)
-        return xt_err_no_memory(err, "a file name", strlen(name));
-    enum xt_status status =
-        add_place(set, (struct place){.shard = (uint32_t)shard, .lost = true, .at = at}, err);
+    enum xt_status status = xt_mem_strdup(&tars->shards[shard].damage, why, err);
+    if (status)
+        return status;
+    if (asprintf(&path, "%s:what follows", tars->shards[shard].path) < 0)
+        return xt_err_no_memory(err, "a file name", 0);
+    status = add_place(set, (struct place){.shard = (uint32_t)shard, .lost = true, .at = at}, err);
     if (!status)
         return xt_source_files_add_class(set, path, -1, err);
     free(path);
@@ -530,28 +533,13 @@ static enum xt_status index_shard(struct xt_source_files *set, size_t number, st
     if (!status)
         status = add_groups(set, &reader, number, &members, err);
     if (!status && lost)
-        status = add_lost(set, number, "what follows", reader.at, err);
+        status = add_lost(set, number, damage.text, reader.at, err);
     xt_tar_clear(&reader);
     clear_members(&members);
     return status;
 }
 
 /* ---- reading ---- */
-
-static enum xt_status lost_error(const struct shard *shard, const struct place *place,
-                                 struct xt_err *err)
-{
-    struct xt_tar_reader reader = {.path = shard->path,
-                                   .fd = shard->fd,
-                                   .bytes = shard->bytes,
-                                   .size = shard->size,
-                                   .at = place->at};
-    bool end = false;
-    enum xt_status status = xt_tar_next(&reader, &end, err);
-    xt_tar_clear(&reader);
-    return status ? status
-                  : xt_err_set(err, XT_ERR_DATA, "%s has changed since it was opened", shard->path);
-}
 
 static enum xt_status read_file(const struct shard *shard, const struct place *place,
                                 uint8_t *bytes, const char *name, struct xt_err *err)
@@ -579,7 +567,7 @@ static enum xt_status bytes_of(const struct xt_source_files *set, size_t index,
     uint8_t *bytes = shard->bytes ? shard->bytes + place->at : NULL;
     enum xt_status status = XT_OK;
     if (place->lost)
-        return lost_error(shard, place, err);
+        return xt_err_set(err, XT_ERR_DATA, "%s", shard->damage);
     if (place->size > XT_IMAGE_BYTES_MAX)
         return xt_err_set(err, XT_ERR_DATA,
                           "%s has %" PRIu64 " bytes, more than the %d of an image", name,
@@ -613,6 +601,7 @@ static void clear(struct xt_source_files *set)
         if (tars->shards[i].fd >= 0)
             close(tars->shards[i].fd);
         free(tars->shards[i].bytes);
+        free(tars->shards[i].damage);
         free(tars->shards[i].path);
     }
     if (tars) {

@@ -1,19 +1,17 @@
-/* Finds the files in an uncompressed tar, so that each can be read at its position: POSIX ustar and
- * pax, GNU's long names. Names are bytes, whatever the locale.
+/* Finds the files in an uncompressed tar, by libarchive, so that each can be read at its position.
+ * Names are bytes, whatever the locale.
  *
  * A reader goes from header to header and skips the contents. Sizes and positions are checked
- * against the file's, headers by their checksum. One thread per reader.
+ * against the file's. One thread per reader.
  */
 #pragma once
 
+#include <archive_entry.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/str.h"
-
-enum { XT_TAR_WINDOW = 4096 };
 
 struct xt_tar_reader {
     /* Set by the caller: the file, or its bytes in memory if `bytes` is not NULL. */
@@ -22,19 +20,12 @@ struct xt_tar_reader {
     const uint8_t *bytes;
     uint64_t size;
     /* The current regular file; also one that is truncated. */
-    struct xt_str name;
+    const char *name;
     uint64_t member_at;
     uint64_t member_size;
 
-    uint64_t at; /* of the next header */
-    struct xt_str long_name;
-    bool has_long_name;
-    bool has_long_size;
-    bool is_sparse;
-    uint64_t long_size;
-    uint8_t window[XT_TAR_WINDOW];
-    uint64_t window_at;
-    size_t window_size;
+    uint64_t at; /* how far it has come; 0: the file does not begin as a tar */
+    struct archive *archive;
 };
 
 /* Whether a file's name has the suffix of a tar, compressed or not; whether that of a compressed
@@ -46,5 +37,5 @@ bool xt_tar_is_compressed(const char *name);
  * cannot be read further then. */
 enum xt_status xt_tar_next(struct xt_tar_reader *reader, bool *end, struct xt_err *err);
 /* False if the bytes are not all there. */
-bool xt_tar_read(struct xt_tar_reader *reader, uint64_t at, void *out, size_t count);
+bool xt_tar_read(const struct xt_tar_reader *reader, uint64_t at, void *out, size_t count);
 void xt_tar_clear(struct xt_tar_reader *reader);

@@ -131,12 +131,9 @@ static enum xt_status name_differences(struct xt_ranks *ranks, const struct xt_s
     size_t *sizes = NULL;
     struct xt_str *all = NULL;
     enum xt_status status =
-        xt_mem_calloc(&sizes, (size_t)ranks->size, sizeof *sizes, "the facts of the ranks", err);
+        xt_mem_calloc(&all, (size_t)ranks->size, sizeof *all, "the facts of the ranks", err);
     if (!status)
-        status =
-            xt_mem_calloc(&all, (size_t)ranks->size, sizeof *all, "the facts of the ranks", err);
-    if (!status)
-        status = xt_ranks_gather(ranks, &facts->length, sizeof *sizes, sizes, "the settings", err);
+        status = xt_ranks_gather(ranks, &facts->length, sizeof *sizes, &sizes, "the settings", err);
     for (int i = 0; i < ranks->size && !status; i++)
         status = share_one(ranks, i, facts, sizes[i], &all[i], err);
     if (!status)
@@ -158,14 +155,7 @@ enum xt_status xt_ranks_compare(struct xt_ranks *ranks, const struct xt_str *fac
     if (!ranks)
         return XT_OK;
     const struct xt_sha256_digest own = xt_sha256(facts->data, facts->length);
-    struct xt_sha256_digest *all = NULL;
     bool same = true;
-    enum xt_status status =
-        xt_mem_calloc(&all, (size_t)ranks->size, sizeof *all, "the facts of the ranks", err);
-    if (!status)
-        status = xt_ranks_gather(ranks, &own, sizeof own, all, "the settings", err);
-    for (int i = 1; i < ranks->size && !status; i++)
-        same = same && memcmp(&all[i], &all[0], sizeof own) == 0;
-    free(all);
+    enum xt_status status = xt_ranks_is_same(ranks, &own, sizeof own, &same, "the settings", err);
     return status || same ? status : name_differences(ranks, facts, err);
 }

@@ -113,9 +113,7 @@ static enum xt_status greet(struct xt_ranks *ranks, struct xt_err *err)
     struct greeting *all = NULL;
     int other = 0;
     gethostname(own.host, sizeof own.host - 1);
-    enum xt_status status = xt_mem_calloc(&all, (size_t)ranks->size, sizeof *all, "the ranks", err);
-    if (!status)
-        status = xt_ranks_gather(ranks, &own, sizeof own, all, "the versions", err);
+    enum xt_status status = xt_ranks_gather(ranks, &own, sizeof own, &all, "the versions", err);
     for (int i = ranks->size - 1; i >= 0 && !status; i--) {
         memcpy(ranks->all[i].host, all[i].host, sizeof all[i].host - 1);
         other = memcmp(all[i].program, all[0].program, sizeof own.program) == 0 ? other : i;
@@ -216,9 +214,7 @@ enum xt_status xt_ranks_place(struct xt_ranks *ranks, bool bind, struct xt_err *
     const struct xt_rank_cpus place = xt_place_read();
     struct xt_rank_cpus *places = NULL;
     enum xt_status status =
-        xt_mem_calloc(&places, (size_t)ranks->size, sizeof *places, "the ranks", err);
-    if (!status)
-        status = xt_ranks_gather(ranks, &place, sizeof place, places, "their CPUs", err);
+        xt_ranks_gather(ranks, &place, sizeof place, &places, "their CPUs", err);
     if (!status) {
         int own = 0;
         int count = keep_neighbours(ranks, places, &own);
@@ -244,12 +240,14 @@ enum xt_status xt_ranks_introduce(struct xt_ranks *ranks, const struct xt_rank *
     gethostname(mine.host, sizeof mine.host - 1);
     mine.local_rank = ranks->local_rank;
     mine.pid = getpid();
-    enum xt_status status =
-        xt_ranks_gather(ranks, &mine, sizeof mine, ranks->all, "each other", err);
-    /* Containers on one host may not see each other's processes. */
-    for (int i = 0; i < ranks->size && !status; i++)
-        ranks->all[i].is_seen =
-            strcmp(ranks->all[i].host, mine.host) == 0 && kill(ranks->all[i].pid, 0) == 0;
+    struct xt_rank *all = NULL;
+    enum xt_status status = xt_ranks_gather(ranks, &mine, sizeof mine, &all, "each other", err);
+    for (int i = 0; i < ranks->size && !status; i++) {
+        ranks->all[i] = all[i];
+        /* Containers on one host may not see each other's processes. */
+        ranks->all[i].is_seen = strcmp(all[i].host, mine.host) == 0 && kill(all[i].pid, 0) == 0;
+    }
+    free(all);
     return status;
 }
 
@@ -456,11 +454,28 @@ enum xt_status xt_ranks_gather(struct xt_ranks *ranks, const void *own, size_t b
 {
     struct xt_mpi_request *request = NULL;
     double waited = 0;
-    int code = ranks->mpi->start_gather(ranks->job, own, bytes, all, &request);
+    void *room = NULL;
+    enum xt_status status = xt_mem_calloc(&room, (size_t)ranks->size, bytes, what, err);
+    memcpy(all, &room, sizeof room);
+    if (status)
+        return status;
+    int code = ranks->mpi->start_gather(ranks->job, own, bytes, room, &request);
     if (code)
         return broken(ranks, code, what, err);
-    enum xt_status status = await(ranks, request, what, &waited, err);
+    status = await(ranks, request, what, &waited, err);
     ranks->time.other += waited;
+    return status;
+}
+
+enum xt_status xt_ranks_is_same(struct xt_ranks *ranks, const void *own, size_t bytes, bool *same,
+                                const char *what, struct xt_err *err)
+{
+    char *all = NULL;
+    *same = true;
+    enum xt_status status = xt_ranks_gather(ranks, own, bytes, &all, what, err);
+    for (int i = 1; i < ranks->size && !status; i++)
+        *same = *same && memcmp(all + (size_t)i * bytes, all, bytes) == 0;
+    free(all);
     return status;
 }
 

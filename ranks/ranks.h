@@ -118,9 +118,12 @@ enum xt_status xt_ranks_allreduce_step(struct xt_ranks *ranks, double weight,
 /* Broadcast from rank `root`. */
 enum xt_status xt_ranks_copy(struct xt_ranks *ranks, void *data, size_t bytes, int root,
                              const char *what, struct xt_err *err);
-/* all: [size][bytes] */
+/* Allocates *all, [size][bytes] of the ranks' own; release with free, also after a failure. */
 enum xt_status xt_ranks_gather(struct xt_ranks *ranks, const void *own, size_t bytes, void *all,
                                const char *what, struct xt_err *err);
+/* Whether `own` is the same on all ranks. */
+enum xt_status xt_ranks_is_same(struct xt_ranks *ranks, const void *own, size_t bytes, bool *same,
+                                const char *what, struct xt_err *err);
 
 /* A sum of gradients in flight. */
 struct xt_ranks_sum {

@@ -92,10 +92,8 @@ static enum xt_status find_other(struct xt_ranks *ranks, const uint64_t *own, si
     uint64_t *all = NULL;
     *first = count;
     *others = 0;
-    enum xt_status status = xt_mem_calloc(&all, (size_t)ranks->size, count * sizeof *all,
-                                          "the images of the ranks", err);
-    if (!status)
-        status = xt_ranks_gather(ranks, own, count * sizeof *all, all, "the images", err);
+    enum xt_status status =
+        xt_ranks_gather(ranks, own, count * sizeof *all, &all, "the images", err);
     for (size_t k = count; k-- > 0 && !status;) {
         bool same = true;
         for (int i = 1; i < ranks->size; i++)
@@ -145,9 +143,7 @@ static enum xt_status compare_list(struct xt_ranks *ranks, const struct xt_sourc
     struct xt_str facts = {0};
     size_t *counts = NULL;
     enum xt_status status =
-        xt_mem_calloc(&counts, (size_t)ranks->size, sizeof *counts, "the images of the ranks", err);
-    if (!status)
-        status = xt_ranks_gather(ranks, &count, sizeof count, counts, "the images", err);
+        xt_ranks_gather(ranks, &count, sizeof count, &counts, "the images", err);
     size_t least = count;
     for (int i = 0; i < ranks->size && !status; i++) {
         least = counts[i] < least ? counts[i] : least;

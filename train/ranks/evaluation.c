@@ -77,13 +77,10 @@ enum xt_status xt_ranks_share_errors(struct xt_ranks *ranks, struct xt_errors *e
     size_t *sizes = NULL;
     if (!ranks)
         return XT_OK;
-    enum xt_status status =
-        xt_mem_calloc(&sizes, (size_t)ranks->size, sizeof *sizes, "the wrong answers", err);
+    enum xt_status status = xt_errors_pack(errors, &own, err);
     if (!status)
-        status = xt_errors_pack(errors, &own, err);
-    if (!status)
-        status =
-            xt_ranks_gather(ranks, &own.length, sizeof own.length, sizes, "the wrong answers", err);
+        status = xt_ranks_gather(ranks, &own.length, sizeof own.length, &sizes, "the wrong answers",
+                                 err);
     for (int rank = 0; rank < ranks->size && !status; rank++)
         status = share_one(ranks, rank, &own, sizes[rank], errors, err);
     xt_str_clear(&own);

@@ -27,7 +27,7 @@ struct arrays {
     int count;
 };
 
-/* close_arrays gives the average back to its device. */
+/* Release with close_arrays. */
 static enum xt_status open_arrays(const struct xt_rank_state *state, struct arrays *out,
                                   struct xt_err *err)
 {
@@ -57,12 +57,13 @@ static enum xt_status open_arrays(const struct xt_rank_state *state, struct arra
     return XT_OK;
 }
 
-static enum xt_status close_arrays(const struct xt_rank_state *state, enum xt_status status,
-                                   struct xt_err *err)
+/* Gives the average back to its device, which copies it if it has changed. */
+static enum xt_status close_arrays(const struct xt_rank_state *state, bool changed,
+                                   enum xt_status status, struct xt_err *err)
 {
     struct xt_err own;
     enum xt_status closed =
-        state->ema ? xt_ema_unmap(state->ema, true, status ? &own : err) : XT_OK;
+        state->ema ? xt_ema_unmap(state->ema, changed, status ? &own : err) : XT_OK;
     return status ? status : closed;
 }
 
@@ -89,9 +90,7 @@ static enum xt_status check_layout(struct xt_ranks *ranks, const struct xt_param
     uint64_t own = xt_params_layout(params);
     uint64_t *all = NULL;
     enum xt_status status =
-        xt_mem_calloc(&all, (size_t)ranks->size, sizeof *all, "the ranks' layouts", err);
-    if (!status)
-        status = xt_ranks_gather(ranks, &own, sizeof own, all, "the layout of the weights", err);
+        xt_ranks_gather(ranks, &own, sizeof own, &all, "the layout of the weights", err);
     for (int i = 1; i < ranks->size && !status; i++)
         if (all[i] != all[0])
             status = refuse_layout(&ranks->all[i], i, &ranks->all[0], err);
@@ -121,7 +120,7 @@ enum xt_status xt_rank_state_share(struct xt_ranks *ranks, const struct xt_rank_
     state->params->version++;
     if (state->ema)
         xt_ema_set_updates(state->ema, counts[2]);
-    return close_arrays(state, status, err);
+    return close_arrays(state, true, status, err);
 }
 
 /* ---- comparison ---- */
@@ -135,22 +134,6 @@ static uint64_t hash_of(const struct array *array)
         hash = xt_rng_mix(hash ^ word);
     }
     return hash;
-}
-
-/* Whether a number is the same on all ranks. */
-static enum xt_status compare_number(struct xt_ranks *ranks, uint64_t own, bool *same,
-                                     struct xt_err *err)
-{
-    uint64_t *all = NULL;
-    *same = true;
-    enum xt_status status =
-        xt_mem_calloc(&all, (size_t)ranks->size, sizeof *all, "the ranks' states", err);
-    if (!status)
-        status = xt_ranks_gather(ranks, &own, sizeof own, all, "the states", err);
-    for (int i = 1; i < ranks->size && !status; i++)
-        *same = *same && all[i] == all[0];
-    free(all);
-    return status;
 }
 
 /* How far this rank's tensors are from rank 0's, as part of their norm. */
@@ -261,9 +244,7 @@ static enum xt_status compare_tensors(struct xt_ranks *ranks, const struct xt_pa
     struct drift *all = NULL;
     enum xt_status status = measure(ranks, params, arrays, tolerance, &own, err);
     if (!status)
-        status = xt_mem_calloc(&all, (size_t)ranks->size, sizeof *all, "the ranks' states", err);
-    if (!status)
-        status = xt_ranks_gather(ranks, &own, sizeof own, all, "the states", err);
+        status = xt_ranks_gather(ranks, &own, sizeof own, &all, "the states", err);
     for (int i = 1; i < ranks->size && !status; i++) {
         out->others += all[i].most != 0;
         out->most = larger(out->most, all[i].most);
@@ -286,10 +267,10 @@ static enum xt_status compare(struct xt_ranks *ranks, const struct xt_rank_state
         return status;
     for (int i = 0; i < arrays.count; i++)
         own = xt_rng_mix(own ^ hash_of(&arrays.items[i]));
-    status = compare_number(ranks, own, &same, err);
+    status = xt_ranks_is_same(ranks, &own, sizeof own, &same, "the states", err);
     if (!status && !same)
         status = compare_tensors(ranks, state->params, &arrays, tolerance, out, err);
-    return close_arrays(state, status, err);
+    return close_arrays(state, false, status, err);
 }
 
 enum xt_status xt_rank_state_check(struct xt_ranks *ranks, const struct xt_rank_state *state,
@@ -326,7 +307,9 @@ enum xt_status xt_rank_state_check_initial(struct xt_ranks *ranks, struct xt_par
     bool same = true;
     if (!ranks)
         return XT_OK;
-    enum xt_status status = compare_number(ranks, xt_params_layout(params), &same, err);
+    uint64_t layout = xt_params_layout(params);
+    enum xt_status status =
+        xt_ranks_is_same(ranks, &layout, sizeof layout, &same, "the states", err);
     /* xt_rank_state_share refuses other layouts. */
     if (status || !same)
         return status;
@@ -399,9 +382,7 @@ enum xt_status xt_ranks_share_bad(struct xt_ranks *ranks, struct xt_bad_sample *
     if (!ranks)
         return XT_OK;
     enum xt_status status =
-        xt_mem_calloc(&counts, (size_t)ranks->size, sizeof *counts, "bad images", err);
-    if (!status)
-        status = xt_ranks_gather(ranks, count, sizeof *count, counts, "bad images", err);
+        xt_ranks_gather(ranks, count, sizeof *count, &counts, "bad images", err);
     if (!status)
         status = send_all(ranks, *bad, counts, &list, &listed, err);
     free(counts);

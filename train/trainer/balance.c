@@ -177,17 +177,11 @@ static void say(const struct xt_trainer *trainer, double before, double after)
     xt_str_clear(&shares);
 }
 
-static enum xt_status cut(struct xt_trainer *trainer, struct xt_share_speed *speeds, int *shares,
-                          struct xt_err *err)
+static enum xt_status cut(struct xt_trainer *trainer, const struct xt_share_speed *speeds,
+                          int *shares, struct xt_err *err)
 {
     struct xt_balance *balance = &trainer->balance;
     struct xt_ranks *ranks = trainer->settings->ranks;
-    int images = balance->shares[ranks->rank] * xt_train_step_batches(trainer->settings);
-    const struct xt_share_speed own = {fmax(balance->busy, 1e-9) / balance->window / images,
-                                       balance->most};
-    enum xt_status status = xt_ranks_gather(ranks, &own, sizeof own, speeds, "the shares", err);
-    if (status)
-        return status;
     xt_shares_cut(speeds, ranks->size, units(trainer), least(trainer), shares);
     double before = xt_shares_seconds(speeds, balance->shares, ranks->size);
     double after = xt_shares_seconds(speeds, shares, ranks->size);
@@ -196,7 +190,7 @@ static enum xt_status cut(struct xt_trainer *trainer, struct xt_share_speed *spe
     if (!(after < gain_least * before))
         return XT_OK;
     balance->window = balance->window < WINDOW_MOST ? 2 * balance->window : WINDOW_MOST;
-    status = take_shares(trainer, shares, err);
+    enum xt_status status = take_shares(trainer, shares, err);
     if (!status)
         say(trainer, before, after);
     return status;
@@ -215,12 +209,15 @@ enum xt_status xt_trainer_balance(struct xt_trainer *trainer, struct xt_err *err
     const struct xt_balance *balance = &trainer->balance;
     if (!balance->shares || balance->steps < WARM_UP + balance->window)
         return XT_OK;
-    size_t ranks = (size_t)trainer->settings->ranks->size;
+    struct xt_ranks *ranks = trainer->settings->ranks;
+    int images = balance->shares[ranks->rank] * xt_train_step_batches(trainer->settings);
+    const struct xt_share_speed own = {fmax(balance->busy, 1e-9) / balance->window / images,
+                                       balance->most};
     struct xt_share_speed *speeds = NULL;
     int *shares = NULL;
-    enum xt_status status = xt_mem_calloc(&speeds, ranks, sizeof *speeds, "the shares", err);
+    enum xt_status status = xt_ranks_gather(ranks, &own, sizeof own, &speeds, "the shares", err);
     if (!status)
-        status = xt_mem_calloc(&shares, ranks, sizeof *shares, "the shares", err);
+        status = xt_mem_calloc(&shares, (size_t)ranks->size, sizeof *shares, "the shares", err);
     if (!status)
         status = cut(trainer, speeds, shares, err);
     free(speeds);

@@ -356,10 +356,7 @@ static enum xt_status agree_on_share(struct xt_ranks *ranks, size_t images, int 
                                      struct xt_err *err)
 {
     int *shares = NULL;
-    enum xt_status status =
-        xt_mem_calloc(&shares, (size_t)ranks->size, sizeof *shares, "the ranks", err);
-    if (!status)
-        status = xt_ranks_gather(ranks, &share, sizeof share, shares, "the batch", err);
+    enum xt_status status = xt_ranks_gather(ranks, &share, sizeof share, &shares, "the batch", err);
     for (int i = 0; i < ranks->size && !status; i++)
         share = shares[i] < share ? shares[i] : share;
     free(shares);

@@ -256,10 +256,8 @@ void xt_device_memory_destroy(struct xt_device_memory *memory)
         atomic_fetch_sub(&memory->device->memory_used, memory->bytes);
     bool mapped = memory->host && !memory->backing && needs_transfer(memory->device);
     bool pinned = mapped && memory->place == XT_ON_HOST;
-    if (mapped && !pinned && xt_pinned_is_there())
+    if (mapped && !pinned)
         free(memory->host);
-    else if (mapped && !pinned)
-        xt_dnnl.memory_unmap_data(memory->memory, memory->host);
     if (memory->memory)
         xt_dnnl.memory_destroy(memory->memory);
     if (pinned)
@@ -398,22 +396,46 @@ static enum xt_status copy_pieces(struct xt_device_memory *memory, uint8_t *here
     return status;
 }
 
+/* oneDNN's mapping, where the runtime has no pinned memory of the host's own, copies both ways. */
+static enum xt_status copy_mapped(struct xt_device_memory *memory, uint8_t *here, size_t bytes,
+                                  bool up, enum xt_cause cause, struct xt_err *err)
+{
+    void *data = NULL;
+    enum xt_status status = xt_dnnl_check(xt_dnnl.memory_map_data(memory->memory, &data),
+                                          "the mapping of device memory", err);
+    if (status)
+        return status;
+    memcpy(up ? data : here, up ? here : data, bytes);
+    count_down(memory->device, cause, memory->bytes);
+    count_up(memory->device, cause, memory->bytes);
+    return xt_dnnl_check(xt_dnnl.memory_unmap_data(memory->memory, data),
+                         "the end of a mapping of device memory", err);
+}
+
+static enum xt_status copy(struct xt_device_memory *memory, uint8_t *here, size_t bytes, bool up,
+                           enum xt_cause cause, struct xt_err *err)
+{
+    if (!is_reachable(memory) && xt_pinned_is_there())
+        return copy_pieces(memory, here, bytes, up, cause, err);
+    enum xt_status status =
+        xt_dnnl_check(xt_dnnl.stream_wait(memory->device->stream), "the work before a copy", err);
+    if (!status && !is_reachable(memory))
+        return copy_mapped(memory, here, bytes, up, cause, err);
+    if (!status)
+        memcpy(up ? memory->host : here, up ? here : memory->host, bytes);
+    return status;
+}
+
 enum xt_status xt_device_memory_map(struct xt_device_memory *memory, enum xt_cause cause,
                                     void **data, struct xt_err *err)
 {
-    struct xt_device *device = memory->device;
     enum xt_status status =
-        xt_dnnl_check(xt_dnnl.stream_wait(device->stream), "the work before a mapping", err);
-    if (!status && !is_reachable(memory) && xt_pinned_is_there()) {
-        status = xt_mem_aligned(&memory->host, memory->bytes, 1, "a copy of device memory", err);
-        if (!status)
-            status = copy_pieces(memory, memory->host, memory->bytes, false, cause, err);
-    } else if (!status && !is_reachable(memory)) {
-        status = xt_dnnl_check(xt_dnnl.memory_map_data(memory->memory, &memory->host),
-                               "the mapping of device memory", err);
-        if (!status)
-            count_down(device, cause, memory->bytes);
-    }
+        is_reachable(memory)
+            ? xt_dnnl_check(xt_dnnl.stream_wait(memory->device->stream),
+                            "the work before a mapping", err)
+            : xt_mem_aligned(&memory->host, memory->bytes, 1, "a copy of device memory", err);
+    if (!status && !is_reachable(memory))
+        status = copy(memory, memory->host, memory->bytes, false, cause, err);
     *data = memory->host;
     return status;
 }
@@ -423,31 +445,11 @@ enum xt_status xt_device_memory_unmap(struct xt_device_memory *memory, bool chan
 {
     if (is_reachable(memory) || !memory->host)
         return XT_OK;
-    void *mapped = memory->host;
+    enum xt_status status =
+        changed ? copy(memory, memory->host, memory->bytes, true, cause, err) : XT_OK;
+    free(memory->host);
     memory->host = NULL;
-    if (xt_pinned_is_there()) {
-        enum xt_status status =
-            changed ? copy_pieces(memory, mapped, memory->bytes, true, cause, err) : XT_OK;
-        free(mapped);
-        return status;
-    }
-    count_up(memory->device, cause, memory->bytes);
-    return xt_dnnl_check(xt_dnnl.memory_unmap_data(memory->memory, mapped),
-                         "the end of a mapping of device memory", err);
-}
-
-/* oneDNN's mapping, where the runtime has no pinned memory of the host's own, copies both ways. */
-static enum xt_status copy(struct xt_device_memory *memory, uint8_t *here, size_t bytes, bool up,
-                           enum xt_cause cause, struct xt_err *err)
-{
-    void *data = NULL;
-    if (!is_reachable(memory) && xt_pinned_is_there())
-        return copy_pieces(memory, here, bytes, up, cause, err);
-    enum xt_status status = xt_device_memory_map(memory, cause, &data, err);
-    if (status)
-        return status;
-    memcpy(up ? data : here, up ? here : data, bytes);
-    return xt_device_memory_unmap(memory, up, cause, err);
+    return status;
 }
 
 enum xt_status xt_device_memory_write(struct xt_device_memory *memory, const void *from,

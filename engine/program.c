@@ -697,10 +697,13 @@ static bool needs_scratchpad(const struct xt_step *step)
     return xt_layout_bytes(xt_layout_of(step->pd, dnnl_query_scratchpad_md, 0)) > 0;
 }
 
-/* Workers run steps of different ops at the same time, so a worker's part is the same for all. */
+/* Workers run steps of different ops at the same time, so a worker's part is the same for all. A
+ * program beside the graph has no buffers, and no workers. */
 static size_t worker_scratchpad(const struct xt_step *step, struct xt_location scratchpad)
 {
-    return step->workers ? scratchpad.buffer->bytes / (size_t)step->workers / 64 * 64 : 0;
+    return step->workers && scratchpad.buffer
+               ? scratchpad.buffer->bytes / (size_t)step->workers / 64 * 64
+               : 0;
 }
 
 /* A kernel's compilation is not interrupted, but no other is begun. */
@@ -761,6 +764,22 @@ enum xt_status xt_program_bind(struct xt_program *program, struct xt_location sc
         }
     clear_resources(program);
     return XT_OK;
+}
+
+enum xt_status xt_programs_bind(struct xt_program *programs, size_t count, const char *what,
+                                struct xt_device_memory *scratchpad, struct xt_err *err)
+{
+    size_t bytes = 0;
+    if (programs->err->status)
+        return xt_err_set(err, programs->err->status, "%s: %s", what, programs->err->text);
+    for (size_t i = 0; i < count; i++)
+        if (programs[i].scratchpad_bytes > bytes)
+            bytes = programs[i].scratchpad_bytes;
+    enum xt_status status =
+        xt_device_memory_create_bytes(programs->device, bytes, XT_ON_DEVICE, what, scratchpad, err);
+    for (size_t i = 0; i < count && !status; i++)
+        status = xt_program_bind(&programs[i], xt_in_memory(scratchpad), err);
+    return status;
 }
 
 size_t xt_program_count(const struct xt_program *program)

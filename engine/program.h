@@ -198,6 +198,10 @@ enum xt_status xt_program_create(const struct xt_program *program, size_t index,
 /* Creates the primitives and their memories. `scratchpad` holds at least scratchpad_bytes. */
 enum xt_status xt_program_bind(struct xt_program *program, struct xt_location scratchpad,
                                struct xt_err *err);
+/* Ends the description of programs that share their error: reports it, as `what`'s, or allocates
+ * one scratchpad for all on the device and binds them. */
+enum xt_status xt_programs_bind(struct xt_program *programs, size_t count, const char *what,
+                                struct xt_device_memory *scratchpad, struct xt_err *err);
 size_t xt_program_count(const struct xt_program *program); /* primitives */
 
 /* Starts a phase's primitives on the device's stream, without waiting. */

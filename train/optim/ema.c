@@ -72,13 +72,6 @@ static void describe(struct xt_ema *ema)
         describe_part(ema, &ema->parts[i]);
 }
 
-static enum xt_status bind(struct xt_ema *ema, struct xt_err *err)
-{
-    size_t floats = ema->update.scratchpad_bytes / sizeof(float) + 1;
-    enum xt_status status = create_floats(ema, floats, XT_ON_DEVICE, &ema->scratchpad, err);
-    return status ? status : xt_program_bind(&ema->update, xt_in_memory(&ema->scratchpad), err);
-}
-
 enum xt_status xt_ema_create(struct xt_ema **out, struct xt_device *device,
                              struct xt_params *params, double decay, struct xt_err *err)
 {
@@ -99,10 +92,8 @@ enum xt_status xt_ema_create(struct xt_ema **out, struct xt_device *device,
     status = create_memories(ema, err);
     if (!status)
         describe(ema);
-    if (!status && failure.status)
-        status = xt_err_set(err, failure.status, "the moving average: %s", failure.text);
     if (!status)
-        status = bind(ema, err);
+        status = xt_programs_bind(&ema->update, 1, "the moving average", &ema->scratchpad, err);
     if (status)
         xt_ema_destroy(ema);
     else

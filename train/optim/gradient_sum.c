@@ -24,19 +24,6 @@ static void describe(struct xt_gradient_sum *own, const struct xt_params *params
     xt_program_reorder(&own->programs[TAKE], XT_FORWARD, &sum, &grads);
 }
 
-static enum xt_status bind(struct xt_gradient_sum *own, struct xt_err *err)
-{
-    size_t bytes = 1;
-    for (int i = 0; i < PROGRAMS; i++)
-        if (own->programs[i].scratchpad_bytes > bytes)
-            bytes = own->programs[i].scratchpad_bytes;
-    enum xt_status status = xt_device_memory_create_bytes(
-        own->device, bytes, XT_ON_DEVICE, "the scratchpad of a sum", &own->scratchpad, err);
-    for (int i = 0; i < PROGRAMS && !status; i++)
-        status = xt_program_bind(&own->programs[i], xt_in_memory(&own->scratchpad), err);
-    return status;
-}
-
 enum xt_status xt_gradient_sum_create(struct xt_gradient_sum **out, struct xt_device *device,
                                       struct xt_params *params, struct xt_err *err)
 {
@@ -53,10 +40,9 @@ enum xt_status xt_gradient_sum_create(struct xt_gradient_sum **out, struct xt_de
                                            XT_ON_DEVICE, "the sum of gradients", &own->sum, err);
     if (!status)
         describe(own, params);
-    if (!status && failure.status)
-        status = xt_err_set(err, failure.status, "the sum of gradients: %s", failure.text);
     if (!status)
-        status = bind(own, err);
+        status = xt_programs_bind(own->programs, PROGRAMS, "the sum of gradients", &own->scratchpad,
+                                  err);
     if (status)
         xt_gradient_sum_destroy(own);
     else

@@ -19,6 +19,8 @@ struct group {
  * the largest finite number. */
 enum { FACTOR, FINE, MOST, VERDICTS };
 
+enum { UPDATE, NORMS, PROGRAMS };
+
 struct xt_xpu_optim {
     struct xt_device *device;
     struct xt_optim *optim;
@@ -32,8 +34,7 @@ struct xt_xpu_optim {
     struct xt_device_memory verdict; /* norm by the device: VERDICTS */
     size_t verdict_at[VERDICTS];
     struct xt_device_memory scratchpad;
-    struct xt_program update;
-    struct xt_program norms;
+    struct xt_program programs[PROGRAMS];
     bool pushed;
 };
 
@@ -99,6 +100,19 @@ static size_t chunks(const struct xt_xpu_optim *own)
     return own->params->value_floats / XT_PARAMS_CHUNK;
 }
 
+static enum xt_status write_ones(struct xt_xpu_optim *own, struct xt_err *err)
+{
+    float *ones = NULL;
+    enum xt_status status = xt_mem_calloc(&ones, chunks(own), sizeof *ones, "ones", err);
+    for (size_t i = 0; i < chunks(own) && !status; i++)
+        ones[i] = 1;
+    if (!status)
+        status = xt_device_memory_write(&own->ones, ones, chunks(own) * sizeof *ones,
+                                        XT_CAUSE_SCALARS, err);
+    free(ones);
+    return status;
+}
+
 static enum xt_status create_memories(struct xt_xpu_optim *own, struct xt_err *err)
 {
     static const char what[] = "the optimizer's state";
@@ -125,13 +139,8 @@ static enum xt_status create_memories(struct xt_xpu_optim *own, struct xt_err *e
     for (size_t i = 0; i < sizeof others / sizeof others[0] && !status; i++)
         status =
             create_floats(device, others[i].count, others[i].place, what, others[i].memory, err);
-    void *data = NULL;
     if (!status)
-        status = xt_device_memory_map(&own->ones, XT_CAUSE_SCALARS, &data, err);
-    for (size_t i = 0; !status && i < chunks(own); i++)
-        ((float *)data)[i] = 1;
-    if (!status)
-        status = xt_device_memory_unmap(&own->ones, true, XT_CAUSE_SCALARS, err);
+        status = write_ones(own, err);
     const float verdict[VERDICTS] = {[FACTOR] = 1, [FINE] = 1, [MOST] = FLT_MAX};
     for (size_t i = 0; i < VERDICTS; i++)
         own->verdict_at[i] = i;
@@ -156,7 +165,7 @@ static struct xt_operand verdict_of(const struct xt_xpu_optim *own, int which)
 static void describe_group(struct xt_xpu_optim *own, const struct group *group)
 {
     struct xt_optim_update update = {
-        .program = &own->update,
+        .program = &own->programs[UPDATE],
         .optim = own->optim,
         .decay = group->range.decay,
         .p = part_of(&own->params->device.values, group),
@@ -184,9 +193,11 @@ static void describe_verdict(struct xt_xpu_optim *own)
         .count = 2,
         .items = {xt_then(dnnl_eltwise_pow, (float)own->rule.clip, -0.5F),
                   xt_then(dnnl_eltwise_clip, 0, 1)}};
-    xt_program_binary(&own->norms, XT_FORWARD, dnnl_binary_le, &square, &most, &fine, NULL);
+    xt_program_binary(&own->programs[NORMS], XT_FORWARD, dnnl_binary_le, &square, &most, &fine,
+                      NULL);
     if (own->rule.clip > 0)
-        xt_program_binary(&own->norms, XT_FORWARD, dnnl_binary_mul, &square, &one, &factor, &clips);
+        xt_program_binary(&own->programs[NORMS], XT_FORWARD, dnnl_binary_mul, &square, &one,
+                          &factor, &clips);
 }
 
 /* Sums of squares per chunk, then their sum. Padding and frozen gradients are 0. */
@@ -203,9 +214,9 @@ static void describe_norm(struct xt_xpu_optim *own)
     struct xt_operand norm = xt_operand_matrix(xt_in_memory(&own->norm), dnnl_f32, 1, 1);
     struct xt_operand host = norm;
     host.place = xt_in_memory(&own->host_norm);
-    xt_program_matmul(&own->norms, XT_FORWARD, &rows, &sides, &sums, NULL);
-    xt_program_matmul(&own->norms, XT_FORWARD, &row, &ones, &norm, NULL);
-    xt_program_reorder(&own->norms, XT_FORWARD, &norm, &host);
+    xt_program_matmul(&own->programs[NORMS], XT_FORWARD, &rows, &sides, &sums, NULL);
+    xt_program_matmul(&own->programs[NORMS], XT_FORWARD, &row, &ones, &norm, NULL);
+    xt_program_reorder(&own->programs[NORMS], XT_FORWARD, &norm, &host);
     if (own->rule.by_device)
         describe_verdict(own);
 }
@@ -216,23 +227,10 @@ static void describe(struct xt_xpu_optim *own)
     struct xt_operand from =
         xt_operand_matrix(xt_in_memory(&own->host_scalars), dnnl_f32, 1, count);
     struct xt_operand to = xt_operand_matrix(xt_in_memory(&own->scalars), dnnl_f32, 1, count);
-    xt_program_reorder(&own->update, XT_FORWARD, &from, &to);
+    xt_program_reorder(&own->programs[UPDATE], XT_FORWARD, &from, &to);
     for (size_t i = 0; i < own->count; i++)
         describe_group(own, &own->groups[i]);
     describe_norm(own);
-}
-
-static enum xt_status bind(struct xt_xpu_optim *own, struct xt_err *err)
-{
-    size_t bytes = own->update.scratchpad_bytes;
-    if (own->norms.scratchpad_bytes > bytes)
-        bytes = own->norms.scratchpad_bytes;
-    enum xt_status status = create_floats(own->device, bytes / sizeof(float) + 1, XT_ON_DEVICE,
-                                          "the optimizer's scratchpad", &own->scratchpad, err);
-    struct xt_location scratchpad = xt_in_memory(&own->scratchpad);
-    if (!status)
-        status = xt_program_bind(&own->update, scratchpad, err);
-    return status ? status : xt_program_bind(&own->norms, scratchpad, err);
 }
 
 enum xt_status xt_xpu_optim_create(struct xt_xpu_optim **out, struct xt_device *device,
@@ -250,17 +248,15 @@ enum xt_status xt_xpu_optim_create(struct xt_xpu_optim **out, struct xt_device *
     own->params = params;
     own->rule = norm;
     struct xt_err failure = {0};
-    xt_program_init(&own->update, device, "the optimizer", &failure);
-    xt_program_init(&own->norms, device, "the gradient norm", &failure);
+    xt_program_init(&own->programs[UPDATE], device, "the optimizer", &failure);
+    xt_program_init(&own->programs[NORMS], device, "the gradient norm", &failure);
     status = collect_all(own, ranges, range_count, err);
     if (!status)
         status = create_memories(own, err);
     if (!status)
         describe(own);
-    if (!status && failure.status)
-        status = xt_err_set(err, failure.status, "the optimizer: %s", failure.text);
     if (!status)
-        status = bind(own, err);
+        status = xt_programs_bind(own->programs, PROGRAMS, "the optimizer", &own->scratchpad, err);
     if (status)
         xt_xpu_optim_destroy(own);
     else
@@ -272,8 +268,8 @@ void xt_xpu_optim_destroy(struct xt_xpu_optim *own)
 {
     if (!own)
         return;
-    xt_program_clear(&own->update);
-    xt_program_clear(&own->norms);
+    xt_program_clear(&own->programs[UPDATE]);
+    xt_program_clear(&own->programs[NORMS]);
     struct xt_device_memory *all[] = {
         &own->state[0], &own->state[1], &own->host_scalars, &own->scalars, &own->ones,
         &own->partial,  &own->norm,     &own->host_norm,    &own->verdict, &own->scratchpad};
@@ -293,7 +289,7 @@ bool xt_xpu_optim_norm_is_by_device(const struct xt_xpu_optim *own)
 enum xt_status xt_xpu_optim_begin_norm(struct xt_xpu_optim *own, struct xt_err *err)
 {
     xt_traffic_add(own->device, XT_CAUSE_SCALARS, false, own->host_norm.bytes);
-    return xt_program_run(&own->norms, XT_FORWARD, err);
+    return xt_program_run(&own->programs[NORMS], XT_FORWARD, err);
 }
 
 double xt_xpu_optim_norm_of(const struct xt_xpu_optim *own)
@@ -354,7 +350,7 @@ enum xt_status xt_xpu_optim_update(struct xt_xpu_optim *own, double lr, float gr
     if (status)
         return status;
     fill_scalars(own, lr, grad_scale);
-    status = xt_program_run(&own->update, XT_FORWARD, err);
+    status = xt_program_run(&own->programs[UPDATE], XT_FORWARD, err);
     own->optim->step += !own->rule.by_device;
     xt_params_changed_on_device(own->params);
     return status;

@@ -166,16 +166,15 @@ bool xt_file_is_leftover(const char *name)
     return start < length && start >= end && strncmp(name + start - end, temporary_end, end) == 0;
 }
 
-static bool write_all(int fd, const char *bytes, size_t count)
+bool xt_file_write_all(int fd, const void *bytes, size_t count)
 {
-    while (count) {
-        ssize_t wrote = write(fd, bytes, count);
+    for (size_t done = 0; done < count;) {
+        ssize_t wrote = write(fd, (const char *)bytes + done, count - done);
         if (wrote < 0 && errno == EINTR)
             continue;
         if (wrote < 0)
             return false;
-        bytes += wrote;
-        count -= (size_t)wrote;
+        done += (size_t)wrote;
     }
     return true;
 }
@@ -183,7 +182,7 @@ static bool write_all(int fd, const char *bytes, size_t count)
 enum xt_status xt_file_write(struct xt_file_writer *writer, const void *bytes, size_t count,
                              struct xt_err *err)
 {
-    if (write_all(writer->fd, bytes, count))
+    if (xt_file_write_all(writer->fd, bytes, count))
         return XT_OK;
     return fail(err, XT_ERR_RUN, "cannot write", writer->temporary);
 }
@@ -241,7 +240,7 @@ enum xt_status xt_file_append(int fd, const char *path, const void *bytes, size_
                               struct xt_err *err)
 {
     off_t before = lseek(fd, 0, SEEK_END);
-    if (write_all(fd, bytes, count))
+    if (xt_file_write_all(fd, bytes, count))
         return XT_OK;
     int why = errno;
     /* Best effort: a later open checks for a torn end. */

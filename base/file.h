@@ -23,6 +23,9 @@ enum xt_status xt_file_open(const char *path, int *fd, size_t *size, struct xt_e
  * shorter. */
 bool xt_file_read_at(int fd, uint64_t at, void *bytes, size_t count);
 
+/* Writes all of it, to a file or a pipe. False on failure, with errno. */
+bool xt_file_write_all(int fd, const void *bytes, size_t count);
+
 /* Opens or creates a file that is written in place (a log, a cache); `flags`: O_WRONLY or O_RDWR,
  * optionally O_APPEND. Refuses symbolic links, whose target could be any file, and pipes. */
 enum xt_status xt_file_open_own(const char *path, int flags, int *fd, struct xt_err *err);

@@ -108,6 +108,26 @@ size_t xt_str_escape(const char *text, char *out, size_t size)
     return escape(text, out, size, true);
 }
 
+enum xt_status xt_str_append_escaped(struct xt_str *str, const char *text, struct xt_err *err)
+{
+    char *escaped = NULL;
+    size_t room = 4 * strlen(text) + 1;
+    enum xt_status status = xt_mem_calloc(&escaped, room, 1, "text", err);
+    if (status)
+        return status;
+    xt_str_escape(text, escaped, room);
+    status = xt_str_append(str, escaped, strlen(escaped), err);
+    free(escaped);
+    return status;
+}
+
+bool xt_str_is_in(const char *word, const char *const *list)
+{
+    while (*list && strcmp(*list, word) != 0)
+        list++;
+    return *list;
+}
+
 size_t xt_str_escape_bytes(const char *text, char *out, size_t size)
 {
     return escape(text, out, size, false);

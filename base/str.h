@@ -54,6 +54,9 @@ int xt_str_distance(const char *a, const char *b);
 /* Whether the names are the same but for case, - and _ ("ResNet-50" is resnet50). */
 bool xt_str_same_name(const char *a, const char *b);
 
+/* Whether the list, which ends with NULL, holds the word. */
+bool xt_str_is_in(const char *word, const char *const *list);
+
 /* The candidate nearest to `word`, or NULL if all are too far. */
 const char *xt_str_nearest(const char *word, const char *const *candidates, size_t count);
 
@@ -70,6 +73,8 @@ struct xt_quoted xt_str_quote(const char *bytes, size_t size);
 /* Whether JSON holds the escape \u0000, at which cJSON would silently truncate a string. */
 bool xt_str_has_json_nul(const char *json);
 
+/* Appends the text escaped by xt_str_escape: a cell of a table. */
+enum xt_status xt_str_append_escaped(struct xt_str *str, const char *text, struct xt_err *err);
 /* Appends the text quoted as one shell word. */
 enum xt_status xt_str_append_word(struct xt_str *str, const char *text, struct xt_err *err);
 

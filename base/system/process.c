@@ -13,23 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/system/thread.h"
 #include "base/system/stop.h"
-
-static bool write_all(int fd, const char *bytes, size_t count)
-{
-    while (count) {
-        ssize_t wrote = write(fd, bytes, count);
-        if (wrote < 0 && errno == EINTR)
-            continue;
-        if (wrote <= 0)
-            return false;
-        bytes += wrote;
-        count -= (size_t)wrote;
-    }
-    return true;
-}
 
 static size_t read_all(int fd, char *bytes, size_t count)
 {
@@ -49,8 +36,8 @@ static bool send_result(const struct xt_process *process, const void *result, si
 {
     size_t count = 0;
     const void *rest = process->points_to ? process->points_to(result, &count) : NULL;
-    return write_all(to, result, size) && write_all(to, (const char *)&count, sizeof count) &&
-           (!rest || write_all(to, rest, count));
+    return xt_file_write_all(to, result, size) && xt_file_write_all(to, &count, sizeof count) &&
+           (!rest || xt_file_write_all(to, rest, count));
 }
 
 /* *whole is false if the child did not send everything. */
@@ -326,7 +313,7 @@ enum xt_status xt_process_run_program(const struct xt_process_program *program,
     fflush(NULL);
     for (int i = 0; i < STREAMS; i++)
         ready = (fds[i] = memfd_create("xtrain-program", MFD_CLOEXEC)) >= 0 && ready;
-    ready = ready && write_all(fds[IN], program->input, program->input_bytes) &&
+    ready = ready && xt_file_write_all(fds[IN], program->input, program->input_bytes) &&
             lseek(fds[IN], 0, SEEK_SET) == 0;
     if (ready)
         child = fork();

@@ -3,8 +3,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "base/rng.h"
-#include "train/made_step.h"
+#include "train/synthetic_step.h"
 
 enum xt_status xt_random_batch_init(struct xt_random_batch *random, struct xt_trainer *trainer,
                                     struct xt_err *err)
@@ -21,9 +20,8 @@ enum xt_status xt_random_batch_init(struct xt_random_batch *random, struct xt_tr
             xt_mem_calloc(&random->label_lengths, batch, sizeof *random->label_lengths, what, err);
     if (status)
         return status;
-    xt_made_labels(network, network->batch, random->labels, random->label_lengths);
-    for (size_t i = 0; i < upload->bytes; i++)
-        upload->pixels[0][i] = (uint8_t)xt_rng_at(0, 0, i);
+    xt_synthetic_batch(network, network->batch, upload->pixels[0], upload->bytes, random->labels,
+                       random->label_lengths);
     random->batch.host = (struct xt_batch){
         .count = network->batch,
         .pixels = upload->transfers ? NULL : upload->pixels[0],

@@ -16,7 +16,7 @@
 #include "infer/network/network.h"
 #include "infer/network/network_build.h"
 #include "models/loaded.h"
-#include "train/made_step.h"
+#include "train/synthetic_step.h"
 
 enum { BATCH = 2, CLASSES = 10, NETWORKS_MAX = 8 };
 
@@ -282,7 +282,7 @@ static enum xt_status open_device(struct command *command, struct xt_err *err)
 /* ---- --step ---- */
 
 /* Lines of text, which train/trainer/check_device.c reads. */
-static enum xt_status print_step(const struct xt_made_step *step, struct xt_err *err)
+static enum xt_status print_step(const struct xt_synthetic_step *step, struct xt_err *err)
 {
     struct xt_report *report = xt_report_create();
     xt_report_add(report, "device", "device", "%s", step->network->device.name);
@@ -302,7 +302,7 @@ static enum xt_status run_step(const struct xt_options *options, struct xt_err *
 {
     const struct xt_settings *s = &options->values;
     struct xt_network_settings settings = s->network;
-    struct xt_made_step step = {.network = NULL};
+    struct xt_synthetic_step step = {.network = NULL};
     struct xt_network *network = NULL;
     bool has_batch = xt_options_source(options, "batch") >= XT_SOURCE_CONFIG;
     settings.model = NULL;
@@ -313,13 +313,13 @@ static enum xt_status run_step(const struct xt_options *options, struct xt_err *
     status = xt_network_init(network, &settings, &s->device, has_batch ? settings.batch : BATCH,
                              true, err);
     if (!status)
-        status = xt_made_step_init(&step, network, network->graph, err);
+        status = xt_synthetic_step_init(&step, network, network->graph, err);
     if (!status)
-        status = xt_made_step_sum(&step, err);
+        status = xt_synthetic_step_sum(&step, err);
     if (!status)
         status = print_step(&step, err);
     if (step.network)
-        xt_made_step_clear(&step);
+        xt_synthetic_step_clear(&step);
     xt_network_clear(network);
     free(network);
     return status;

@@ -46,11 +46,8 @@ static const char *told(const cJSON *at, const char *key)
 /* docs/running.md: what the bits of a run depend on. */
 static bool affects_bits(const char *key)
 {
-    static const char *const others[] = {"cpu", "linux", "libpng"};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strcmp(key, others[i]) == 0)
-            return false;
-    return true;
+    static const char *const others[] = {"cpu", "linux", "libpng", NULL};
+    return !xt_str_is_in(key, others);
 }
 
 static void compare(struct checks *checks, const cJSON *with, const cJSON *now)

@@ -307,19 +307,11 @@ static enum xt_status spell_flag(const struct xt_option *option, const void *val
     return xt_str_printf(out, err, "%s", on ? "true" : "false");
 }
 
-static bool is_choice(const struct xt_option *option, const char *word)
-{
-    for (size_t i = 0; option->choices[i]; i++)
-        if (strcmp(option->choices[i], word) == 0)
-            return true;
-    return false;
-}
-
 /* The choice that is meant: number types have many names. */
 static const char *meant(const struct xt_option *option, const char *text)
 {
     const char *type = xt_dtype_usual_name(text);
-    return is_choice(option, type) ? type : text;
+    return xt_str_is_in(type, option->choices) ? type : text;
 }
 
 static enum xt_status parse_choice(const struct xt_option *option, const char *subject,

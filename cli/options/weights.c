@@ -80,11 +80,9 @@ static enum xt_status take_entry(void *context, const struct xt_config_entry *en
 
 static bool is_of_run(const char *path)
 {
-    static const char *const names[] = {"best.safetensors", "last.safetensors", "ema.safetensors"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(xt_file_name(path), names[i]) == 0)
-            return true;
-    return xt_file_is_folder(path);
+    static const char *const names[] = {"best.safetensors", "last.safetensors", "ema.safetensors",
+                                        NULL};
+    return xt_str_is_in(xt_file_name(path), names) || xt_file_is_folder(path);
 }
 
 /* config.yaml of the run whose folder, or weights in it, `weights` names. */

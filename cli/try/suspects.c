@@ -225,20 +225,6 @@ const char *xt_suspect_text(const struct xt_suspect *suspect, const char *key)
     return text ? text : "";
 }
 
-/* What would end the cell or the line becomes \\xNN. */
-static enum xt_status put_cell(struct xt_str *line, const char *text, struct xt_err *err)
-{
-    char *escaped = NULL;
-    size_t room = 4 * strlen(text) + 1;
-    enum xt_status status = xt_mem_calloc(&escaped, room, 1, "a cell", err);
-    if (!status)
-        xt_str_escape(text, escaped, room);
-    if (!status)
-        status = xt_str_printf(line, err, "%s\t", escaped);
-    free(escaped);
-    return status;
-}
-
 enum xt_status xt_suspects_save(const struct xt_suspects *suspects, const char *path,
                                 struct xt_err *err)
 {
@@ -247,8 +233,11 @@ enum xt_status xt_suspects_save(const struct xt_suspects *suspects, const char *
     enum xt_status status = xt_str_printf(&text, err, "path\texpected\tread\tconfidence\todds\n");
     for (size_t i = 0; i < suspects->count && !status; i++) {
         const struct xt_suspect *suspect = &suspects->items[i];
-        for (int k = 0; k < 3 && !status; k++)
-            status = put_cell(&text, xt_suspect_text(suspect, texts[k]), err);
+        for (int k = 0; k < 3 && !status; k++) {
+            status = xt_str_append_escaped(&text, xt_suspect_text(suspect, texts[k]), err);
+            if (!status)
+                status = xt_str_append(&text, "\t", 1, err);
+        }
         if (!status)
             status = xt_str_printf(&text, err, "%.4f\t%.2f\n",
                                    xt_json_get(suspect->found, "confidence", (double)NAN),

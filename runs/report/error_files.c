@@ -44,15 +44,8 @@ struct writing {
 static enum xt_status put_cell(struct xt_str *line, const char *text, bool first,
                                struct xt_err *err)
 {
-    size_t room = 4 * strlen(text) + 1;
-    char *escaped = NULL;
-    enum xt_status status = xt_mem_calloc(&escaped, room, 1, "a cell", err);
-    if (!status)
-        xt_str_escape(text, escaped, room);
-    if (!status)
-        status = xt_str_printf(line, err, "%s%s", first ? "" : "\t", escaped);
-    free(escaped);
-    return status;
+    enum xt_status status = first ? XT_OK : xt_str_append(line, "\t", 1, err);
+    return status ? status : xt_str_append_escaped(line, text, err);
 }
 
 static enum xt_status put_name(struct writing *to, int symbol, bool first, struct xt_err *err)
@@ -124,16 +117,6 @@ static enum xt_status list_errors(struct writing *to, struct xt_err *err)
 
 /* ---- pairs and matrix ---- */
 
-static void add_name(struct xt_json *json, cJSON *at, const char *key, const struct writing *to,
-                     int symbol)
-{
-    struct xt_str name = {0};
-    if (xt_findings_name(to->findings->errors, symbol, &name, NULL))
-        json->failed = true;
-    xt_json_text(json, at, key, xt_str_get(&name));
-    xt_str_clear(&name);
-}
-
 static enum xt_status put_pair(struct writing *to, const struct xt_confused *pair,
                                struct xt_err *err)
 {
@@ -142,8 +125,8 @@ static enum xt_status put_pair(struct writing *to, const struct xt_confused *pai
     if (to->form == JSONL) {
         struct xt_json json = {0};
         cJSON *object = cJSON_CreateObject();
-        add_name(&json, object, "expected", to, pair->expected);
-        add_name(&json, object, "read", to, pair->read);
+        xt_findings_put_name(&json, object, "expected", errors, pair->expected);
+        xt_findings_put_name(&json, object, "read", errors, pair->read);
         xt_json_number(&json, object, "count", (double)pair->count);
         xt_json_number(&json, object, "of", (double)of);
         return put_json_line(to, &json, object, err);
@@ -182,7 +165,7 @@ static enum xt_status put_row(struct writing *to, int row, const size_t *counts,
     if (to->form == JSONL) {
         struct xt_json json = {0};
         cJSON *object = cJSON_CreateObject();
-        add_name(&json, object, "expected", to, row);
+        xt_findings_put_name(&json, object, "expected", to->findings->errors, row);
         cJSON *read = xt_json_object(&json, object, "read");
         for (int i = 0; i < classes; i++) {
             struct xt_str name = {0};

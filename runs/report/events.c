@@ -189,11 +189,8 @@ static void write_values(struct xt_events *events, int64_t step, Xt__Value **val
 /* Keys that locate the others. */
 static bool is_place(const char *key)
 {
-    static const char *const keys[] = {"step", "epoch", "time", "images", "correct"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (strcmp(key, keys[i]) == 0)
-            return true;
-    return false;
+    static const char *const keys[] = {"step", "epoch", "time", "images", "correct", NULL};
+    return xt_str_is_in(key, keys);
 }
 
 /* A scalar with its tag. */

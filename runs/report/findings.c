@@ -16,12 +16,13 @@ enum xt_status xt_findings_name(const struct xt_errors *errors, int symbol, stru
     return symbol < 0 ? XT_OK : predictor->class->text(predictor, &symbol, 1, out, err);
 }
 
-static void put_name(struct xt_json *json, cJSON *at, const struct xt_errors *errors, int symbol)
+void xt_findings_put_name(struct xt_json *json, cJSON *at, const char *key,
+                          const struct xt_errors *errors, int symbol)
 {
     struct xt_str name = {0};
     if (xt_findings_name(errors, symbol, &name, NULL))
         json->failed = true;
-    xt_json_text(json, at, NULL, xt_str_get(&name));
+    xt_json_text(json, at, key, xt_str_get(&name));
     xt_str_clear(&name);
 }
 
@@ -30,7 +31,7 @@ static void put_part(struct xt_json *json, cJSON *list, const struct xt_errors *
                      double probability)
 {
     cJSON *part = xt_json_array(json, list, NULL);
-    put_name(json, part, errors, symbol);
+    xt_findings_put_name(json, part, NULL, errors, symbol);
     xt_json_number(json, part, NULL, (double)(int)(1e4 * probability + 0.5) / 1e4);
 }
 
@@ -125,7 +126,7 @@ static void put_symbols(struct xt_json *json, cJSON *at, const struct xt_errors 
         if (!places[i] && (!errors->seen[i] || errors->symbols > SYMBOLS))
             continue;
         cJSON *symbol = xt_json_array(json, list, NULL);
-        put_name(json, symbol, errors, i);
+        xt_findings_put_name(json, symbol, NULL, errors, i);
         xt_json_number(json, symbol, NULL, (double)errors->seen[i]);
         xt_json_number(json, symbol, NULL, (double)errors->right[i]);
         places[i] = ++count;

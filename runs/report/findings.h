@@ -51,3 +51,6 @@ void xt_findings_drop_pictures(const cJSON *findings);
 /* The name of a symbol or class; "" for -1. */
 enum xt_status xt_findings_name(const struct xt_errors *errors, int symbol, struct xt_str *out,
                                 struct xt_err *err);
+/* The same as a member of an object, or of a list (key NULL). */
+void xt_findings_put_name(struct xt_json *json, cJSON *at, const char *key,
+                          const struct xt_errors *errors, int symbol);

@@ -382,11 +382,8 @@ const char *xt_past_run_setting(const struct xt_past_run *run, const char *key)
 
 static bool is_about_looking(const char *key)
 {
-    static const char *const keys[] = {"out", "quiet", "verbose", "log_time", "images"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (strcmp(key, keys[i]) == 0)
-            return true;
-    return false;
+    static const char *const keys[] = {"out", "quiet", "verbose", "log_time", "images", NULL};
+    return xt_str_is_in(key, keys);
 }
 
 static bool is_everywhere_the_same(const struct xt_past_run *runs, size_t count, const char *key)

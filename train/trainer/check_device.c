@@ -14,7 +14,7 @@
 #include "base/system/process.h"
 #include "base/system/thread.h"
 #include "infer/network/network_build.h"
-#include "train/made_step.h"
+#include "train/synthetic_step.h"
 #include "train/trainer/parts.h"
 #include "train/trainer/trainer_internal.h"
 
@@ -41,7 +41,7 @@ static const double part_of_whole = 0.02;
 
 /* ---- the CPU's step ---- */
 
-static enum xt_status read_step(char *text, struct xt_made_step *own, double *loss,
+static enum xt_status read_step(char *text, struct xt_synthetic_step *own, double *loss,
                                 struct xt_gradient_sums *params, struct xt_err *err)
 {
     size_t count = 0;
@@ -66,7 +66,7 @@ static enum xt_status read_step(char *text, struct xt_made_step *own, double *lo
 }
 
 /* By this program in a process of its own, since a process loads one oneDNN library. */
-static enum xt_status step_on_cpu(struct xt_made_step *own, const char *weights, double *loss,
+static enum xt_status step_on_cpu(struct xt_synthetic_step *own, const char *weights, double *loss,
                                   struct xt_gradient_sums *params, struct xt_err *err)
 {
     enum { SECONDS = 600 };
@@ -109,7 +109,7 @@ static enum xt_status step_on_cpu(struct xt_made_step *own, const char *weights,
     return status;
 }
 
-static enum xt_status compute_on_cpu(struct xt_made_step *own, double *loss,
+static enum xt_status compute_on_cpu(struct xt_synthetic_step *own, double *loss,
                                      struct xt_gradient_sums *params, struct xt_err *err)
 {
     const char *parent = getenv("TMPDIR");
@@ -155,7 +155,7 @@ static enum xt_status refuse(const struct xt_network *network, const char *what,
 }
 
 /* `errors` has room for the direction of each. */
-static enum xt_status compare(const struct xt_made_step *own, double loss,
+static enum xt_status compare(const struct xt_synthetic_step *own, double loss,
                               const struct xt_gradient_sums *params, double *errors,
                               struct xt_err *err)
 {
@@ -184,13 +184,14 @@ static enum xt_status compare(const struct xt_made_step *own, double loss,
 }
 
 /* Where the CPU's step fails that is no fault of the device, and no verdict on it: *compared. */
-static enum xt_status check_gradients(struct xt_made_step *own, bool *compared, struct xt_err *err)
+static enum xt_status check_gradients(struct xt_synthetic_step *own, bool *compared,
+                                      struct xt_err *err)
 {
     struct xt_err why = {0};
     struct xt_gradient_sums *params = NULL;
     double *errors = NULL;
     double loss = 0;
-    enum xt_status status = xt_made_step_sum(own, err);
+    enum xt_status status = xt_synthetic_step_sum(own, err);
     if (!status)
         status = xt_mem_calloc(&params, own->count + 1, sizeof *params, "a step's gradients", err);
     if (!status)
@@ -325,14 +326,14 @@ static enum xt_status compare_update(const struct xt_trainer *trainer, const str
 
 /* At a rate that lets the change stand out of the weights' rounding. The gradients are the step's
  * before, which are still on the host; the device computes them once more, without a wait. */
-static enum xt_status check_update(struct xt_trainer *trainer, struct xt_made_step *own,
+static enum xt_status check_update(struct xt_trainer *trainer, struct xt_synthetic_step *own,
                                    struct update *update, struct xt_err *err)
 {
     const double lr = 1;
     const double clip = trainer->settings->recipe.clip;
     struct xt_params *params = &trainer->network.params;
     update_on_host(trainer, update, lr, own->scale, clip);
-    enum xt_status status = xt_made_step_run(own, err);
+    enum xt_status status = xt_synthetic_step_run(own, err);
     if (!status)
         status = update_on_device(trainer, lr, own->scale, clip, err);
     if (!status)
@@ -346,7 +347,7 @@ static enum xt_status check_step(void *context, struct xt_graph *graph,
                                  struct xt_device_verdict *out, struct xt_err *err)
 {
     struct xt_trainer *trainer = context;
-    struct xt_made_step own;
+    struct xt_synthetic_step own;
     struct update update;
     int64_t step = trainer->optim.step;
     double start = xt_thread_seconds();
@@ -356,12 +357,12 @@ static enum xt_status check_step(void *context, struct xt_graph *graph,
         restore(&update, trainer, step);
         return status;
     }
-    status = xt_made_step_init(&own, &trainer->network, graph, err);
+    status = xt_synthetic_step_init(&own, &trainer->network, graph, err);
     if (!status)
         status = check_gradients(&own, &compared, err);
     if (!status)
         status = check_update(trainer, &own, &update, err);
-    xt_made_step_clear(&own);
+    xt_synthetic_step_clear(&own);
     restore(&update, trainer, step);
     if (compared)
         out->step_seconds += xt_thread_seconds() - start;

@@ -15,9 +15,9 @@
 
 struct xt_trainer;
 
-/* Batches per step, and images in them. */
 /* Whether gradients are reduced in bf16, so that each rank has a residual. */
 bool xt_train_step_has_residual(const struct xt_train_settings *settings);
+/* Batches per step, and images in them. */
 int xt_train_step_batches(const struct xt_train_settings *settings);
 int xt_train_step_images(const struct xt_trainer *trainer);
 

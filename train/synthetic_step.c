@@ -1,4 +1,4 @@
-#include "train/made_step.h"
+#include "train/synthetic_step.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +9,8 @@
 
 enum { SEED = 0, LABEL_LENGTH = 7 };
 
-void xt_made_labels(const struct xt_network *network, int batch, int *labels, int *lengths)
+void xt_synthetic_batch(const struct xt_network *network, int batch, uint8_t *pixels, size_t bytes,
+                        int *labels, int *lengths)
 {
     int classes = network->graph->logits->c;
     int time_steps = network->model->time_steps;
@@ -24,6 +25,8 @@ void xt_made_labels(const struct xt_network *network, int batch, int *labels, in
         for (int i = 0; i < length; i++)
             label[i] = (int)(xt_rng_at(SEED, (uint64_t)n + 1, (uint64_t)i) % (unsigned)symbols);
     }
+    for (size_t i = 0; i < bytes; i++)
+        pixels[i] = (uint8_t)xt_rng_at(SEED, 0, i);
 }
 
 /* ---- a graph without dropout ---- */
@@ -36,7 +39,7 @@ static float *chance_of(struct xt_op *op)
     return op->kind == &xt_kind_drop_path ? &((struct xt_drop_path_op *)op)->p : NULL;
 }
 
-static void put_dropout_aside(struct xt_made_step *step)
+static void put_dropout_aside(struct xt_synthetic_step *step)
 {
     for (int i = 0; i < step->graph->op_count; i++) {
         float *chance = chance_of(step->graph->ops[i]);
@@ -47,7 +50,7 @@ static void put_dropout_aside(struct xt_made_step *step)
     }
 }
 
-static void put_dropout_back(const struct xt_made_step *step)
+static void put_dropout_back(const struct xt_synthetic_step *step)
 {
     for (int i = 0; i < step->graph->op_count; i++) {
         float *chance = chance_of(step->graph->ops[i]);
@@ -56,13 +59,13 @@ static void put_dropout_back(const struct xt_made_step *step)
     }
 }
 
-static enum xt_status allocate(struct xt_made_step *step, struct xt_err *err)
+static enum xt_status allocate(struct xt_synthetic_step *step, struct xt_err *err)
 {
-    static const char what[] = "a made batch";
+    static const char what[] = "a synthetic batch";
     size_t batch = (size_t)step->graph->options.batch;
     size_t params = (size_t)step->network->params.count;
-    size_t pixels = xt_tensor_count(step->graph->tensors[0]);
-    enum xt_status status = xt_mem_aligned(&step->pixels, pixels, 1, what, err);
+    size_t bytes = xt_tensor_count(step->graph->tensors[0]);
+    enum xt_status status = xt_mem_aligned(&step->pixels, bytes, 1, what, err);
     if (!status)
         status =
             xt_mem_calloc(&step->labels, batch * XT_LABEL_MAX, sizeof *step->labels, what, err);
@@ -73,26 +76,26 @@ static enum xt_status allocate(struct xt_made_step *step, struct xt_err *err)
     if (!status)
         status = xt_mem_calloc(&step->chances, (size_t)step->graph->op_count, sizeof *step->chances,
                                what, err);
-    for (size_t i = 0; i < pixels && !status; i++)
-        step->pixels[i] = (uint8_t)xt_rng_at(SEED, 0, i);
+    if (!status)
+        xt_synthetic_batch(step->network, (int)batch, step->pixels, bytes, step->labels,
+                           step->label_lengths);
     return status;
 }
 
-enum xt_status xt_made_step_init(struct xt_made_step *step, struct xt_network *network,
-                                 struct xt_graph *graph, struct xt_err *err)
+enum xt_status xt_synthetic_step_init(struct xt_synthetic_step *step, struct xt_network *network,
+                                      struct xt_graph *graph, struct xt_err *err)
 {
-    *step = (struct xt_made_step){.network = network,
-                                  .graph = graph,
-                                  .pass = graph->pass,
-                                  .watch = graph->watch,
-                                  .scale = graph->options.dtype == XT_F16 ? 0x1p16F : 1};
+    *step = (struct xt_synthetic_step){.network = network,
+                                       .graph = graph,
+                                       .pass = graph->pass,
+                                       .watch = graph->watch,
+                                       .scale = graph->options.dtype == XT_F16 ? 0x1p16F : 1};
     enum xt_status status = allocate(step, err);
     if (!status)
         status = xt_loss_create(&step->loss, network, 0, err);
     if (status)
         return status;
     put_dropout_aside(step);
-    xt_made_labels(network, graph->options.batch, step->labels, step->label_lengths);
     graph->watch = (struct xt_graph_watch){0};
     graph->pass = (struct xt_graph_pass){.pixels = step->pixels,
                                          .count = graph->options.batch,
@@ -101,7 +104,7 @@ enum xt_status xt_made_step_init(struct xt_made_step *step, struct xt_network *n
     return XT_OK;
 }
 
-void xt_made_step_clear(struct xt_made_step *step)
+void xt_synthetic_step_clear(struct xt_synthetic_step *step)
 {
     if (step->loss) {
         put_dropout_back(step);
@@ -114,12 +117,12 @@ void xt_made_step_clear(struct xt_made_step *step)
     free(step->label_lengths);
     free(step->chances);
     free(step->params);
-    *step = (struct xt_made_step){.network = NULL};
+    *step = (struct xt_synthetic_step){.network = NULL};
 }
 
 /* ---- a step ---- */
 
-enum xt_status xt_made_step_run(struct xt_made_step *step, struct xt_err *err)
+enum xt_status xt_synthetic_step_run(struct xt_synthetic_step *step, struct xt_err *err)
 {
     struct xt_graph *graph = step->graph;
     const struct xt_batch batch = {.count = graph->options.batch,
@@ -154,7 +157,7 @@ static double add_up(const float *gradient, size_t count, uint64_t stream, float
 }
 
 /* In the order of a file, since devices have memory formats of their own. */
-static enum xt_status sum_param(struct xt_made_step *step, const struct xt_param *param,
+static enum xt_status sum_param(struct xt_synthetic_step *step, const struct xt_param *param,
                                 struct xt_err *err)
 {
     struct xt_params *params = &step->network->params;
@@ -174,7 +177,7 @@ static enum xt_status sum_param(struct xt_made_step *step, const struct xt_param
     return status;
 }
 
-static enum xt_status sum_all(struct xt_made_step *step, struct xt_err *err)
+static enum xt_status sum_all(struct xt_synthetic_step *step, struct xt_err *err)
 {
     const struct xt_params *params = &step->network->params;
     enum xt_status status = xt_params_pull_grads(&step->network->params, err);
@@ -185,7 +188,7 @@ static enum xt_status sum_all(struct xt_made_step *step, struct xt_err *err)
     return status;
 }
 
-static bool is_finite(const struct xt_made_step *step)
+static bool is_finite(const struct xt_synthetic_step *step)
 {
     double sum = 0;
     for (size_t i = 0; i < step->count; i++)
@@ -193,13 +196,13 @@ static bool is_finite(const struct xt_made_step *step)
     return isfinite(sum);
 }
 
-enum xt_status xt_made_step_sum(struct xt_made_step *step, struct xt_err *err)
+enum xt_status xt_synthetic_step_sum(struct xt_synthetic_step *step, struct xt_err *err)
 {
     const float less = 16;
     enum xt_status status = XT_OK;
     bool again = true;
     while (again && !status) {
-        status = xt_made_step_run(step, err);
+        status = xt_synthetic_step_run(step, err);
         if (!status)
             status = sum_all(step, err);
         again = !status && !is_finite(step) && step->scale > 1;

@@ -1,5 +1,5 @@
-/* One training step's loss and gradients on made pictures, without dropout: what two devices that
- * have the same weights compare.
+/* One training step's loss and gradients on synthetic images, without dropout: what two devices
+ * that have the same weights compare.
  *
  * Of each gradient its norm, and sums of its elements with random signs: the root of the mean
  * square of the sums' differences is, in the mean, the norm of the gradients' difference. Not
@@ -19,7 +19,7 @@ struct xt_gradient_sums {
     double sums[XT_GRADIENT_SUMS];
 };
 
-struct xt_made_step {
+struct xt_synthetic_step {
     struct xt_network *network;
     struct xt_graph *graph;
     struct xt_loss *loss;
@@ -36,15 +36,17 @@ struct xt_made_step {
 
 /* `graph` is built for training, of the network's parameters. Clear it also after a failure, before
  * either is cleared: then the graph's pass is as before. */
-enum xt_status xt_made_step_init(struct xt_made_step *step, struct xt_network *network,
-                                 struct xt_graph *graph, struct xt_err *err);
-void xt_made_step_clear(struct xt_made_step *step);
+enum xt_status xt_synthetic_step_init(struct xt_synthetic_step *step, struct xt_network *network,
+                                      struct xt_graph *graph, struct xt_err *err);
+void xt_synthetic_step_clear(struct xt_synthetic_step *step);
 
 /* Forward, loss and backward; does not wait for the gradients. */
-enum xt_status xt_made_step_run(struct xt_made_step *step, struct xt_err *err);
+enum xt_status xt_synthetic_step_run(struct xt_synthetic_step *step, struct xt_err *err);
 /* The same, and the sums; in fp16 with the largest scale whose gradients are finite. The gradients
  * are in params.grads then, times the scale. */
-enum xt_status xt_made_step_sum(struct xt_made_step *step, struct xt_err *err);
+enum xt_status xt_synthetic_step_sum(struct xt_synthetic_step *step, struct xt_err *err);
 
-/* Random labels for a network's batch: [batch][XT_LABEL_MAX] and [batch]. */
-void xt_made_labels(const struct xt_network *network, int batch, int *labels, int *lengths);
+/* Random pixels, `bytes` of them, and labels for a network's batch: [batch][XT_LABEL_MAX] and
+ * [batch]. */
+void xt_synthetic_batch(const struct xt_network *network, int batch, uint8_t *pixels, size_t bytes,
+                        int *labels, int *lengths);

@@ -19,6 +19,7 @@
 #include "device/faults/watchdog.h"
 #include "device/kernels/ahead.h"
 #include "device/kernels/engine_blob.h"
+#include "device/kernels/own.h"
 #include "device/gpu/host_gpu.h"
 #include "device/gpu/opencl.h"
 #include "device/primitive.h"
@@ -432,6 +433,8 @@ static enum xt_status start_xpu(struct xt_device *device, const char *spec,
         status = open_stream(device, dnnl_gpu, (size_t)device->xpu.index, err);
     if (!status)
         xt_engine_blob_store(&device->cache, device->engine);
+    if (!status)
+        status = xt_own_kernels_open(device, err);
     device->deterministic = xt_dnnl_has_deterministic();
     device->engine_span = xt_span_since(&start);
     return status;
@@ -556,6 +559,7 @@ void xt_device_close(struct xt_device *device)
     struct xt_err why = {0};
     if (device->engine && device->kind == XT_DEVICE_XPU && xt_device_record_cache(device, &why))
         xt_log_warn("%s", why.text);
+    xt_own_kernels_close(device);
     if (device->stream)
         xt_dnnl.stream_destroy(device->stream);
     if (device->engine)

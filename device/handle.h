@@ -62,4 +62,5 @@ struct xt_device {
     size_t memory_most;         /* that may be; 0: no limit (xt_device_limit_memory) */
     /* Creates memories on oneDNN's OpenCL runtime, if the device has unified shared memory. */
     xt_dnnl_opencl_memory *opencl_memory;
+    struct xt_own_kernels *own_kernels; /* NULL: its stream is not OpenCL's, or not in order */
 };

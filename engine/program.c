@@ -8,9 +8,10 @@
 #include "base/mem.h"
 #include "base/system/stop.h"
 #include "device/faults/guard.h"
+#include "device/kernels/own.h"
 #include "device/primitive.h"
 
-enum { ARGS_MAX = 16 };
+enum { ARGS_MAX = 24 };
 
 struct argument {
     int arg;
@@ -19,12 +20,16 @@ struct argument {
     size_t sample;       /* bytes per sample of a slice; 0: the same for all */
     size_t worker;       /* bytes that are each worker's own */
     dnnl_memory_t given; /* an existing memory to bind; NULL: one at `place` */
+    bool is_number;      /* of an own kernel; else at `place` */
+    uint32_t number;
 };
 
 struct xt_step {
     const char *what;
     dnnl_primitive_desc_t pd;
     dnnl_primitive_t primitive;
+    struct xt_own_launch launch; /* without a program: the primitive runs */
+    struct xt_own_kernel *own;
     struct argument args[ARGS_MAX];
     dnnl_exec_arg_t bound[ARGS_MAX]; /* once bound; the memories are the step's */
     int arg_count;
@@ -196,6 +201,7 @@ static void clear_step(struct xt_step *step)
             if (bound_of(step, worker)[i].memory && !step->args[i].given)
                 xt_dnnl.memory_destroy(bound_of(step, worker)[i].memory);
     free(step->of_worker);
+    xt_own_kernel_destroy(step->own);
     if (step->primitive)
         xt_dnnl.primitive_destroy(step->primitive);
     if (step->pd)
@@ -355,6 +361,15 @@ struct xt_step *xt_program_add(struct xt_program *program, enum xt_phase phase,
     return step;
 }
 
+struct xt_step *xt_program_add_own(struct xt_program *program, enum xt_phase phase,
+                                   const struct xt_own_launch *launch, const char *what)
+{
+    struct xt_step *step = xt_program_add(program, phase, NULL, what);
+    if (step)
+        step->launch = *launch;
+    return step;
+}
+
 void xt_step_by_slices(struct xt_program *program, struct xt_step *step, int workers)
 {
     if (!step)
@@ -374,6 +389,11 @@ static void add_argument(struct xt_step *step, struct argument argument)
 void xt_step_arg(struct xt_step *step, int arg, struct xt_location place)
 {
     add_argument(step, (struct argument){.arg = arg, .place = place});
+}
+
+void xt_step_number(struct xt_step *step, int index, uint32_t number)
+{
+    add_argument(step, (struct argument){.arg = index, .is_number = true, .number = number});
 }
 
 void xt_step_arg_samples(struct xt_step *step, int arg, struct xt_location place, size_t sample)
@@ -648,11 +668,23 @@ void *xt_program_address(const struct xt_program *program, const struct xt_locat
     return (float *)data + (place->floats_before ? *place->floats_before : 0);
 }
 
+static enum xt_status bind_own_argument(const struct xt_program *program,
+                                        const struct xt_step *step, const struct argument *argument,
+                                        struct xt_err *err)
+{
+    if (argument->is_number)
+        return xt_own_kernel_number(step->own, argument->arg, argument->number, err);
+    void *data = xt_program_address(program, &argument->place, err);
+    return data ? xt_own_kernel_point(step->own, argument->arg, data, err) : err->status;
+}
+
 /* oneDNN knows the layout of each argument by now, except of scales. */
 static enum xt_status bind_argument(const struct xt_program *program, struct xt_step *step,
                                     int worker, int index, struct xt_err *err)
 {
     const struct argument *argument = &step->args[index];
+    if (step->own)
+        return bind_own_argument(program, step, argument, err);
     if (argument->given) {
         bound_of(step, worker)[index] = (dnnl_exec_arg_t){argument->arg, argument->given};
         return XT_OK;
@@ -728,7 +760,12 @@ static enum xt_status make_step(const struct xt_program *program, struct xt_step
     if (step->workers)
         xt_device_make_for_threads(1);
     xt_guard_set_kernel(program->name, step->what);
-    status = xt_primitive_create(program->device, step->pd, step->what, &step->primitive, err);
+    if (step->launch.program)
+        status = step->own ? XT_OK
+                           : xt_own_kernel_create(program->device, step->launch.program,
+                                                  step->launch.kernel, &step->own, err);
+    else
+        status = xt_primitive_create(program->device, step->pd, step->what, &step->primitive, err);
     if (step->workers)
         xt_device_use_threads(program->device);
     if (status)
@@ -794,6 +831,8 @@ static enum xt_status run_step(const struct xt_program *program, const struct xt
                                struct xt_err *err)
 {
     xt_guard_note(program->name, step->what);
+    if (step->own)
+        return xt_own_kernel_launch(step->own, step->launch.global, step->launch.local, err);
     return xt_dnnl_check(xt_dnnl.primitive_execute(step->primitive, program->device->stream,
                                                    step->arg_count, step->bound),
                          step->what, err);
@@ -867,7 +906,7 @@ const char *xt_program_implementation(const struct xt_program *program, enum xt_
     for (size_t i = 0; i < program->count[phase]; i++) {
         const struct xt_step *step = &program->steps[phase][i];
         if (what ? strcmp(step->what, what) == 0 : step->what != xt_what_change || !*found)
-            found = xt_dnnl_implementation(step->pd);
+            found = step->launch.program ? "xtrain:opencl" : xt_dnnl_implementation(step->pd);
         if (*found && what)
             break;
     }

@@ -82,6 +82,7 @@ struct xt_post_ops {
 
 struct xt_step;
 struct xt_resource;
+struct xt_own_program;
 
 struct xt_program {
     struct xt_device *device;
@@ -127,6 +128,16 @@ void xt_step_arg_samples(struct xt_step *step, int arg, struct xt_location place
 /* Scales of the argument: `count` float32 numbers, by its mask. */
 void xt_step_scales(struct xt_step *step, int arg, struct xt_location place, int count);
 void xt_step_post_args(struct xt_step *step, const struct xt_post_ops *post_ops);
+/* The same with a kernel of the program's own (device/kernels/own.h) in place of a primitive; its
+ * arguments, by their indices, follow with xt_step_arg and xt_step_number (32 bits). */
+struct xt_own_launch {
+    const struct xt_own_program *program;
+    const char *kernel;
+    size_t global[2], local[2];
+};
+struct xt_step *xt_program_add_own(struct xt_program *program, enum xt_phase phase,
+                                   const struct xt_own_launch *launch, const char *what);
+void xt_step_number(struct xt_step *step, int index, uint32_t number);
 /* In errors, instead of its primitive's; a constant. */
 void xt_step_name(struct xt_step *step, const char *what);
 /* The step is run only by xt_program_run_lower_bound. */

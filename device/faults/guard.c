@@ -195,6 +195,18 @@ dnnl_status_t xt_guard_run(dnnl_status_t (*function)(void *argument), void *argu
     return call("an allocation", OTHER, (uintptr_t)function, (uintptr_t)argument, 0, 0, 0);
 }
 
+dnnl_status_t xt_guard_launch(dnnl_status_t (*function)(void *argument), void *argument)
+{
+    counts.primitives++;
+    return call("a launch", LAUNCH, (uintptr_t)function, (uintptr_t)argument, 0, 0, 0);
+}
+
+dnnl_status_t xt_guard_compile(dnnl_status_t (*function)(void *argument), void *argument)
+{
+    return call("the creation of kernels", CREATION, (uintptr_t)function, (uintptr_t)argument, 0, 0,
+                0);
+}
+
 static dnnl_status_t engine_create(dnnl_engine_t *engine, dnnl_engine_kind_t kind, size_t index)
 {
     return call("the start of its engine", OTHER, (uintptr_t)guard.bare.engine_create,

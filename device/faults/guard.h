@@ -59,6 +59,10 @@ struct xt_guard_spent xt_guard_spent(void);
  * lost device, is a failure. Its failure does not lose the device. */
 dnnl_status_t xt_guard_run(dnnl_status_t (*function)(void *argument), void *argument);
 
+/* The same for functions that launch a kernel, whose failure loses the device, and that compile. */
+dnnl_status_t xt_guard_launch(dnnl_status_t (*function)(void *argument), void *argument);
+dnnl_status_t xt_guard_compile(dnnl_status_t (*function)(void *argument), void *argument);
+
 /* Records that an op was submitted to the device; the texts are copied. */
 void xt_guard_note(const char *op, const char *what);
 /* "conv1: a convolution", the newest op; "" before the first. */

@@ -66,6 +66,12 @@ static void *load_loader(void)
     return library ? library : dlopen(name, RTLD_NOW | RTLD_LOCAL);
 }
 
+void *xt_opencl_symbol(const char *name)
+{
+    void *library = load_loader();
+    return library ? dlsym(library, name) : NULL;
+}
+
 static enum xt_status load(struct functions *cl, struct xt_err *err)
 {
     void *library = load_loader();

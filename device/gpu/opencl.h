@@ -9,6 +9,9 @@
 #include "base/err.h"
 #include "device/gpu/level_zero.h"
 
+/* A function of the OpenCL loader; NULL if it is not here. */
+void *xt_opencl_symbol(const char *name);
+
 /* Describes the cl_device_id that another library got from the same loader. `version` (64 bytes)
  * gets the OpenCL version that the device supports. */
 enum xt_status xt_opencl_describe(uint64_t handle, struct xt_gpu_facts *facts, char *version,

@@ -9,7 +9,7 @@
  */
 #include <assert.h>
 
-#include "engine/ops/ops.h"
+#include "engine/ops/context_kernels.h"
 #include "engine/ops/reference.h"
 
 /* ---- the program ---- */
@@ -30,6 +30,7 @@ struct description {
     struct xt_program *program;
     int forward, backward; /* times */
     size_t n;
+    struct xt_context_kernels kernels;
     struct tap taps[XT_TAPS_MAX];
     struct xt_operand shares;  /* [groups][taps] */
     struct xt_operand means;   /* [n][n]; for means over the batch */
@@ -68,7 +69,7 @@ static void add_tap(struct description *m, int i)
                                      .out_w = t->w};
     tap->values = xt_operand_matrix(xt_in_buffer(t->value), dnnl_f32, m->n, per_sample(t));
     tap->average = tap->values;
-    if (t->h == 1)
+    if (t->h == 1 || m->kernels.code)
         return;
     struct xt_buffer *average =
         xt_graph_temporary(m->graph, t, m->n * per_sample(&tap->flat) * sizeof(float), m->forward);
@@ -156,7 +157,9 @@ static void add_inverse(struct description *m)
         .items = {xt_then(dnnl_eltwise_linear, 1, (float)XT_CONTEXT_EPS),
                   xt_then(dnnl_eltwise_pow, 1, -1)}};
     struct xt_operand sums = add_rows(m, (size_t)context->spec.count, m->forward, false);
-    for (int i = 0; i < context->spec.count; i++) {
+    if (m->kernels.code)
+        xt_context_kernels_sums(&m->kernels, sums.place);
+    for (int i = 0; i < context->spec.count && !m->kernels.code; i++) {
         const struct tap *tap = tap_of(m, i);
         struct xt_operand sum = row_of(m, &sums, i);
         add_products(m, XT_FORWARD, &tap->values, &tap->values, &sum);
@@ -179,6 +182,10 @@ static void add_forward(struct description *m)
     const struct xt_tensor *tensor = xt_op_out(&context->op, 0);
     struct xt_operand parts[XT_TAPS_MAX] = {{.ndims = 0}};
     add_inverse(m);
+    if (m->kernels.code) {
+        xt_context_kernels_out(&m->kernels, m->inverse.place);
+        return;
+    }
     for (int i = 0; i < context->spec.count; i++) {
         const struct tap *tap = tap_of(m, i);
         struct xt_pooling pooling = pooling_of(m, tap);
@@ -238,7 +245,9 @@ static void add_through(const struct description *m, const struct xt_operand *sl
     add_mean(m, XT_BACKWARD, slopes, &through, &twice);
     xt_program_binary(m->program, XT_BACKWARD, dnnl_binary_mul, &through, &m->inverse, &through,
                       &recompute);
-    for (int i = 0; i < context->spec.count; i++) {
+    if (m->kernels.code)
+        xt_context_kernels_grads(&m->kernels, m->inverse.place, through.place);
+    for (int i = 0; i < context->spec.count && !m->kernels.code; i++) {
         const struct tap *tap = tap_of(m, i);
         struct xt_operand grad = tap->values;
         grad.place = xt_in_buffer(tap->grad);
@@ -253,7 +262,9 @@ static void add_through(const struct description *m, const struct xt_operand *sl
 static void add_backward(const struct description *m)
 {
     struct xt_operand slopes = add_rows(m, (size_t)m->context->spec.count, m->backward, false);
-    for (int i = 0; i < m->context->spec.count; i++) {
+    if (m->kernels.code)
+        xt_context_kernels_slopes(&m->kernels, slopes.place);
+    for (int i = 0; i < m->context->spec.count && !m->kernels.code; i++) {
         const struct tap *tap = tap_of(m, i);
         struct xt_operand slice = add_slice(m, i);
         struct xt_operand slope = row_of(m, &slopes, i);
@@ -301,6 +312,7 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
         .n = (size_t)xt_op_out(op, 0)->n,
     };
     xt_graph_use(op, graph, ~0U, 0);
+    m.kernels = xt_context_kernels(context, graph);
     add_means(&m);
     for (int i = 0; i < context->spec.count; i++)
         add_tap(&m, i);

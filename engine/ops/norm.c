@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/backend.h"
+#include "engine/ops/norm_kernels.h"
 #include "engine/ops/reference.h"
 
 static const char what_forward[] = "the batch norm";
@@ -52,14 +53,15 @@ struct description {
     struct xt_graph *graph;
     struct xt_program *program;
     const struct xt_tensor *in;
-    bool learns;              /* a backward pass follows */
-    bool own_stats;           /* the batch's statistics; else the running ones */
-    bool fused_relu;          /* fused into the primitive */
-    bool fused_residual;      /* as well, before the ReLU */
-    unsigned flags;           /* of the primitive */
-    struct xt_buffer *y;      /* before the pools */
-    struct xt_buffer *before; /* the activation, if that is not ReLU; else y */
-    struct xt_buffer *relu;   /* the fused ReLU's workspace */
+    bool learns;                          /* a backward pass follows */
+    bool own_stats;                       /* the batch's statistics; else the running ones */
+    bool fused_relu;                      /* fused into the primitive */
+    bool fused_residual;                  /* as well, before the ReLU */
+    unsigned flags;                       /* of the primitive */
+    struct xt_buffer *y;                  /* before the pools */
+    struct xt_buffer *before;             /* the activation, if that is not ReLU; else y */
+    struct xt_buffer *relu;               /* the fused ReLU's workspace */
+    const struct xt_own_program *kernels; /* instead of the primitive; NULL: none */
     dnnl_primitive_desc_t forward;
     struct xt_pooling max, average;
 };
@@ -81,6 +83,7 @@ static struct description creation_of(struct xt_norm_op *norm, struct xt_graph *
         m.flags |= dnnl_fuse_norm_relu;
     if (!m.own_stats)
         m.flags |= dnnl_use_global_stats;
+    m.kernels = xt_norm_kernels_code(graph, m.in);
     return m;
 }
 
@@ -102,6 +105,11 @@ static void fuse_residual(struct description *m)
 {
     dnnl_primitive_desc_t pd = NULL;
     unsigned flags = m->flags;
+    if (m->kernels && residual_of(m->norm)) {
+        m->fused_residual = true;
+        m->fused_relu = m->norm->spec.relu;
+        return;
+    }
     if (!m->graph->backend->adds_in_norm || !residual_of(m->norm) || !m->norm->spec.relu)
         return;
     m->flags |= dnnl_fuse_norm_add_relu;
@@ -120,7 +128,7 @@ static void use_buffers(struct description *m)
     m->y =
         full ? full->value
              : xt_graph_temporary(m->graph, m->in, xt_tensor_bytes(m->in), xt_op_forward_time(op));
-    if (m->learns && m->norm->spec.relu && !m->fused_relu)
+    if (m->learns && m->norm->spec.relu && (!m->fused_relu || (m->kernels && residual_of(m->norm))))
         xt_buffer_use(m->y, xt_op_backward_time(m->graph, op));
     m->before = m->y;
     if (!m->norm->spec.activation)
@@ -146,19 +154,53 @@ static dnnl_primitive_desc_t make_backward(const struct description *m)
     return pd;
 }
 
+static struct xt_location statistic_of(const struct description *m, int param)
+{
+    return m->own_stats ? xt_graph_batch_stat_of(m->graph, param)
+                        : xt_graph_value_of(m->graph, param);
+}
+
 static void add_statistics(const struct description *m, struct xt_step *step)
 {
-    const int params[] = {m->norm->param.mean, m->norm->param.var};
-    const int args[] = {DNNL_ARG_MEAN, DNNL_ARG_VARIANCE};
-    for (int i = 0; i < 2; i++)
-        xt_step_arg(step, args[i],
-                    m->own_stats ? xt_graph_batch_stat_of(m->graph, params[i])
-                                 : xt_graph_value_of(m->graph, params[i]));
+    xt_step_arg(step, DNNL_ARG_MEAN, statistic_of(m, m->norm->param.mean));
+    xt_step_arg(step, DNNL_ARG_VARIANCE, statistic_of(m, m->norm->param.var));
+}
+
+static struct xt_norm_kernels kernels_of(const struct description *m)
+{
+    struct xt_norm_op *norm = m->norm;
+    struct xt_norm_kernels kernels = {
+        .code = m->kernels,
+        .op = &norm->op,
+        .graph = m->graph,
+        .in = m->in,
+        .residual = residual_of(norm) ? residual_of(norm)->value : NULL,
+        .out = m->before,
+        .eps = (float)norm->spec.eps,
+        .own_stats = m->own_stats,
+        .relu = norm->spec.relu,
+        .scale = xt_graph_value_of(m->graph, norm->param.scale),
+        .shift = xt_graph_value_of(m->graph, norm->param.shift),
+        .mean = statistic_of(m, norm->param.mean),
+        .variance = statistic_of(m, norm->param.var),
+    };
+    if (m->learns) {
+        kernels.out_grad = xt_norm_sums(norm);
+        kernels.in_grad = xt_op_in_grad(&norm->op, 0);
+        kernels.scale_grad = xt_graph_grad_of(m->graph, norm->param.scale);
+        kernels.shift_grad = xt_graph_grad_of(m->graph, norm->param.shift);
+    }
+    return kernels;
 }
 
 static void add_norm(struct description *m)
 {
     const struct xt_norm_op *norm = m->norm;
+    if (m->kernels) {
+        struct xt_norm_kernels kernels = kernels_of(m);
+        xt_norm_kernels_forward(&kernels, what_forward);
+        return;
+    }
     if (!xt_program_fails(m->program))
         xt_program_check(m->program, create_forward(m, &m->forward), what_forward);
     size_t relu =
@@ -289,6 +331,11 @@ static void add_backward(struct description *m)
                                     "the ReLU's gradient");
     }
     add_activation_backward(m);
+    if (m->kernels) {
+        struct xt_norm_kernels kernels = kernels_of(m);
+        xt_norm_kernels_backward(&kernels, what_backward);
+        return;
+    }
     struct xt_step *step = xt_program_add(m->program, XT_BACKWARD, make_backward(m), what_backward);
     xt_step_arg(step, DNNL_ARG_SRC, xt_in_buffer(m->in->value));
     xt_step_arg(step, DNNL_ARG_DIFF_DST, xt_in_buffer(xt_norm_sums(norm)));

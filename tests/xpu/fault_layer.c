@@ -10,6 +10,7 @@
  *   hang      a wait never ends
  *   hang-device, hang-context, hang-build, hang-launch, hang-copy  a search for devices, the
  *             creation of a context, the build of a program, a launch, a copy never ends
+ *   queue     a queue that does not say whether it is in order
  *   slow      no failure: each launch takes N milliseconds of the host
  *   nothing   a kernel's launch is taken and does nothing; with XT_FAULT_KERNEL=TEXT only of
  *             kernels with that in their names, with XT_FAULT_BYTES=N only of those with a pointer
@@ -19,6 +20,7 @@
  *   swap      neighbours are exchanged
  *   group     one number in a thousand is 0, as a work-group that writes nothing leaves it
  *   flush     NaN becomes 0
+ *   twice     a launch runs twice, no failure else: what it adds to a sum is added twice
  *   stale     what was launched before with the same pointers does nothing
  *   deep      a queue that overflows: launches beyond the N-th since the last wait do nothing
  * XT_FAULT_ONCE=FILE: not where there is such a file, which the first failure makes.
@@ -265,6 +267,8 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
     if (overflows() ||
         (is_meant(kernel) && (fails("nothing") || (fails("stale") && is_repeated(kernel)))))
         return real->clEnqueueMarkerWithWaitList(queue, waits, wait, event);
+    if (is_meant(kernel) && fails("twice"))
+        real->clEnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, waits, wait, NULL);
     bool spoils = is_meant(kernel) && (fails("turn") || fails("hole") || fails("swap") ||
                                        fails("group") || fails("flush"));
     struct memory memories[ARGUMENTS_MAX];
@@ -280,6 +284,14 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
         free(memories[i].before);
     }
     return status;
+}
+
+static cl_int CL_API_CALL queue_info(cl_command_queue queue, cl_command_queue_info what,
+                                     size_t room, void *out, size_t *needed)
+{
+    return what == CL_QUEUE_PROPERTIES && fails("queue")
+               ? CL_INVALID_VALUE
+               : real->clGetCommandQueueInfo(queue, what, room, out, needed);
 }
 
 static cl_int CL_API_CALL finish(cl_command_queue queue)
@@ -371,6 +383,7 @@ void layer_fill(struct _cl_icd_dispatch *ours)
     ours->clGetDeviceIDs = device_ids;
     ours->clCreateContext = create_context;
     ours->clBuildProgram = build;
+    ours->clGetCommandQueueInfo = queue_info;
     ours->clFinish = finish;
     ours->clWaitForEvents = wait_for_events;
     ours->clGetExtensionFunctionAddressForPlatform = extension;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "device/kernels/own.h"
 #include "device/probe.h"
 #include "engine/selftest/selftest.h"
 #include "support.h"
@@ -225,6 +226,45 @@ static void too_large_a_memory_is_an_error_of_memory(void **state)
     xt_device_close(&device);
 }
 
+static void own_kernels_run_between_those_of_onednn(void **state)
+{
+    (void)state;
+    need_double();
+    static const char source[] =
+        "kernel void more(global float *x, int by) { x[get_global_id(0)] += by; }";
+    static const size_t global[] = {4, 1}, local[] = {4, 1};
+    struct xt_device device;
+    struct xt_err err = {0};
+    struct xt_device_memory memory;
+    struct xt_own_kernel *kernel = NULL;
+    float numbers[4] = {1, 2, 3, 4};
+    void *address = NULL;
+    open_xpu(&device, "xpu");
+    const struct xt_own_program *program = xt_own_program(&device, source, "");
+    assert_non_null(program);
+    assert_ptr_equal(xt_own_program(&device, source, ""), program);
+    assert_null(xt_own_program(&device, source, "-Dget_global_id=nothing_of_that_name"));
+    assert_int_equal(xt_device_memory_create_bytes(&device, sizeof numbers, XT_ON_DEVICE, "numbers",
+                                                   &memory, &err),
+                     XT_OK);
+    assert_int_equal(xt_device_memory_write(&memory, numbers, sizeof numbers, XT_CAUSE_OTHER, &err),
+                     XT_OK);
+    assert_int_equal(xt_dnnl.memory_get_data_handle(memory.memory, &address), dnnl_success);
+    assert_int_equal(xt_own_kernel_create(&device, program, "none", &kernel, &err), XT_ERR_DEVICE);
+    xt_own_kernel_destroy(kernel);
+    assert_int_equal(xt_own_kernel_create(&device, program, "more", &kernel, &err), XT_OK);
+    assert_int_equal(xt_own_kernel_point(kernel, 0, address, &err), XT_OK);
+    assert_int_equal(xt_own_kernel_number(kernel, 1, 10, &err), XT_OK);
+    assert_int_equal(xt_own_kernel_launch(kernel, global, local, &err), XT_OK);
+    assert_int_equal(xt_device_memory_read(&memory, numbers, sizeof numbers, XT_CAUSE_OTHER, &err),
+                     XT_OK);
+    for (int i = 0; i < 4; i++)
+        assert_true(numbers[i] == (float)(11 + i));
+    xt_own_kernel_destroy(kernel);
+    xt_device_memory_destroy(&memory);
+    xt_device_close(&device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +277,7 @@ int main(void)
         cmocka_unit_test(what_is_written_to_device_memory_is_read_back_and_counted),
         cmocka_unit_test(a_transfer_uploads_one_way_and_converts),
         cmocka_unit_test(too_large_a_memory_is_an_error_of_memory),
+        cmocka_unit_test(own_kernels_run_between_those_of_onednn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Trains networks from one ONNX file by xtrain and by PyTorch with the same recipe, and prints the accuracy of both.
 
-usage: accuracy-against-torch.py DATA [--networks resnet18,mobilenet_v3_small,reader] [--seeds 3] [--amp f32|bf16]
-                                      [--epochs N] [--threads 2] [--xtrain build/xtrain]
+usage: accuracy-against-torch.py DATA [--networks resnet18,mobilenet_v3_small,reader] [--seeds 3] [--first-seed 0]
+                                      [--amp f32|bf16] [--epochs N] [--threads 2] [--xtrain build/xtrain]
 DATA holds cifar10/{train,test}/CLASS/*.jpg and plates/{train,val}/LABEL.jpg.   needs torch, torchvision, onnx and Pillow
 
 A seed's network is made and written by PyTorch; both programs begin with those weights and see the same pixels, in another
 order. The last epoch counts. No augmentation, constant learning rate: SGD 0.01 with momentum for CIFAR-10 at 32x32, Adam
-0.001 for `reader`, a small reader of plates with CTC.
+0.001 for `reader`, a small reader of plates with CTC. Each seed is a line on stderr as it ends.
 """
 import argparse
 import json
@@ -161,6 +161,7 @@ def main():
     parser.add_argument('data')
     parser.add_argument('--networks', default='resnet18,mobilenet_v3_small,reader')
     parser.add_argument('--seeds', type=int, default=3)
+    parser.add_argument('--first-seed', type=int, default=0)
     parser.add_argument('--amp', default='f32', choices=('f32', 'bf16'))
     parser.add_argument('--epochs', type=int)
     parser.add_argument('--threads', type=int, default=2)
@@ -172,7 +173,7 @@ def main():
         with tempfile.TemporaryDirectory() as work:
             task = (Plates if name == 'reader' else Classes)(args.data, name, work)
             ours, theirs = [], []
-            for seed in range(args.seeds):
+            for seed in range(args.first_seed, args.first_seed + args.seeds):
                 torch.manual_seed(seed)
                 net = task.make().train()
                 torch.onnx.export(net, torch.randn(2, *task.shape), f'{work}/net.onnx', dynamo=False,
@@ -183,6 +184,7 @@ def main():
                 ours.append(by_xtrain(task, f'{work}/net.onnx', seed, args, work))
                 net.load_state_dict(start)
                 theirs.append(by_torch(task, net, args))
+                print(f'{name}, seed {seed}: xtrain {ours[-1]:.3f}, PyTorch {theirs[-1]:.3f}', file=sys.stderr, flush=True)
             print(f'| {name} {args.amp} |', ' | '.join(
                 f'{statistics.mean(all_):.3f} ({", ".join(f"{one:.3f}" for one in all_)})' for all_ in (ours, theirs)), '|', flush=True)
 

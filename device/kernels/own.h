@@ -6,8 +6,7 @@
  * Level Zero there are none (xt_own_program is NULL), and oneDNN's primitives have to do. The
  * driver caches their machine code as it does oneDNN's.
  */
-#ifndef XT_DEVICE_KERNELS_OWN_H
-#define XT_DEVICE_KERNELS_OWN_H
+#pragma once
 
 #include "device/memory.h"
 
@@ -41,5 +40,3 @@ enum xt_status xt_own_kernel_number(struct xt_own_kernel *kernel, int index, uin
 /* Starts it on the device's stream; a failure loses the device. */
 enum xt_status xt_own_kernel_launch(const struct xt_own_kernel *kernel, const size_t global[2],
                                     const size_t local[2], struct xt_err *err);
-
-#endif

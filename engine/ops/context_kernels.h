@@ -2,8 +2,7 @@
  * kernels of the program's own (device/kernels/own.h): oneDNN's primitives need several for each
  * tap.
  */
-#ifndef XT_ENGINE_OPS_CONTEXT_KERNELS_H
-#define XT_ENGINE_OPS_CONTEXT_KERNELS_H
+#pragma once
 
 #include "engine/ops/ops.h"
 
@@ -24,5 +23,3 @@ void xt_context_kernels_out(const struct xt_context_kernels *kernels, struct xt_
 void xt_context_kernels_slopes(const struct xt_context_kernels *kernels, struct xt_location slopes);
 void xt_context_kernels_grads(const struct xt_context_kernels *kernels, struct xt_location inverse,
                               struct xt_location through);
-
-#endif

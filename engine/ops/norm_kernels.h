@@ -5,8 +5,7 @@
  * turns the work-groups' sums into the results, in an order that is always the same. The second one
  * computes each element. All sums are float32.
  */
-#ifndef XT_ENGINE_OPS_NORM_KERNELS_H
-#define XT_ENGINE_OPS_NORM_KERNELS_H
+#pragma once
 
 #include "engine/ops/ops.h"
 
@@ -31,5 +30,3 @@ const struct xt_own_program *xt_norm_kernels_code(const struct xt_graph *graph,
                                                   const struct xt_tensor *in);
 void xt_norm_kernels_forward(const struct xt_norm_kernels *norm, const char *what);
 void xt_norm_kernels_backward(const struct xt_norm_kernels *norm, const char *what);
-
-#endif

@@ -252,9 +252,12 @@ static void find_residual(const struct lowering *l, struct group *group)
         l->groups[add->index].norm)
         return; /* no sum, or fused into the other summand's norm */
     const struct xt_value *other = add->inputs[add->inputs[0] == group->y];
-    /* Inference adds in place, so the sum must be the summand's last reader. */
+    /* Inference adds in place, so the sum must be the summand's last reader, and a convolution
+     * cannot add to what it reads. */
+    const struct xt_node *before = group->norm->inputs[0]->of;
     if (!same_shape(other, group->y) || other->of_parameter ||
-        xt_net_reader(l->net, other, other->readers - 1) != add)
+        xt_net_reader(l->net, other, other->readers - 1) != add ||
+        (!l->graph->options.training && before->input_count && before->inputs[0] == other))
         return;
     group->add = add;
     group->residual = other;

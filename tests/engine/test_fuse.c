@@ -172,6 +172,24 @@ static void a_sum_behind_a_norm_may_have_a_relu_and_other_readers(void **state)
     }
 }
 
+/* In inference the sum would be in the memory that the convolution reads. */
+static void a_convolution_does_not_add_to_what_it_reads(void **state)
+{
+    (void)state;
+    for (int training = 0; training < 2; training++) {
+        struct bench b;
+        open_bench(&b, training);
+        struct xt_value *in = conv(&b, xt_net_input(b.net, 6, 6, 3), "stem");
+        struct xt_value *x = xt_net_add(b.net, norm(&b, conv(&b, in, "a"), "a.norm"), in, NULL);
+        lower(&b, head(&b, xt_net_activation(b.net, x, (struct xt_activation){XT_ACT_SILU, 0, 0},
+                                             NULL)));
+        assert_int_equal(
+            ops_that_run(&b, training ? "batch norm + add" : "convolution + batch norm"), 1);
+        assert_int_equal(ops_that_run(&b, "add"), !training);
+        close_bench(&b);
+    }
+}
+
 static void channels_that_a_stride_selects_are_split(void **state)
 {
     (void)state;
@@ -212,6 +230,7 @@ int main(void)
         cmocka_unit_test(a_norm_goes_into_the_convolution_in_inference),
         cmocka_unit_test(a_sum_behind_a_norm_may_have_a_relu_and_other_readers),
         cmocka_unit_test(many_readers_are_fanned_out_in_training_alone),
+        cmocka_unit_test(a_convolution_does_not_add_to_what_it_reads),
         cmocka_unit_test(channels_that_a_stride_selects_are_split),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

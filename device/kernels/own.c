@@ -229,8 +229,8 @@ static struct xt_own_program *find_program(const struct xt_own_kernels *own, con
     return program;
 }
 
-const struct xt_own_program *xt_own_program(struct xt_device *device, const char *source,
-                                            const char *options)
+const struct xt_own_program *xt_own_program(struct xt_device *device, const char *name,
+                                            const char *source, const char *options)
 {
     struct xt_own_kernels *own = device->own_kernels;
     struct xt_own_program *program = own ? find_program(own, source, options) : NULL;
@@ -243,7 +243,7 @@ const struct xt_own_program *xt_own_program(struct xt_device *device, const char
     snprintf(program->options, sizeof program->options, "%s", options);
     own->programs = program;
     struct compilation compilation = {own, program};
-    xt_guard_set_kernel("", "a kernel of xtrain's");
+    xt_guard_set_kernel(name, "a kernel of xtrain's");
     return xt_guard_compile(compile, &compilation) == dnnl_success ? program : NULL;
 }
 

@@ -15,11 +15,11 @@ enum xt_status xt_own_kernels_open(struct xt_device *device, struct xt_err *err)
 void xt_own_kernels_close(struct xt_device *device);
 
 /* A program of the device, compiled once for each `source` (a constant, compared by address) and
- * `options`; NULL if the device has none of its own, or with a warning if its driver does not
- * compile it. Not thread-safe. */
+ * `options`; messages have `name`, a constant too. NULL if the device has none of its own, or with
+ * a warning if its driver does not compile it. Not thread-safe. */
 struct xt_own_program;
-const struct xt_own_program *xt_own_program(struct xt_device *device, const char *source,
-                                            const char *options);
+const struct xt_own_program *xt_own_program(struct xt_device *device, const char *name,
+                                            const char *source, const char *options);
 
 /* Counters for kernels whose last work-group does something: zeros, which kernels leave as zeros.
  * For a device that has a program. */

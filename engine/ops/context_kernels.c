@@ -126,8 +126,8 @@ struct xt_context_kernels xt_context_kernels(struct xt_context_op *context,
                 xt_str_append_to(options, sizeof options, " -D%s=", names[list]);
             xt_str_append_to(options, sizeof options, i ? ",%d" : "%d", values[list]);
         }
-    return (struct xt_context_kernels){xt_own_program(graph->options.device, source, options),
-                                       context};
+    return (struct xt_context_kernels){
+        xt_own_program(graph->options.device, "global context", source, options), context};
 }
 
 static struct xt_step *add(const struct xt_context_kernels *kernels, enum xt_phase phase,

@@ -247,7 +247,7 @@ const struct xt_own_program *xt_norm_kernels_code(const struct xt_graph *graph,
         return NULL;
     snprintf(options, sizeof options, "-cl-std=CL3.0 -DLANES=%d -DLINES=%d -DV=%d -D%s", LANES,
              LINES, vector_of(in), types[in->dtype]);
-    return xt_own_program(graph->options.device, source, options);
+    return xt_own_program(graph->options.device, "batch norm", source, options);
 }
 
 static int pixels_of(const struct xt_tensor *in)

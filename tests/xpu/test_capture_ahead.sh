@@ -19,7 +19,7 @@ ahead a770 "${small[@]}"
 [ "$code" = 0 ] || fail 'warmup --for-gpu'
 grep -q 'for Arc A770 (0x56a0), and no GPU has run them' "$work/said" || fail 'what is not tested is said'
 made=$(find "$work/made" -name '*_cache' | wc -l)
-[ "$made" -ge 4 ] || fail "only $made kernels"
+[ "$made" -ge 3 ] || fail "only $made kernels"
 "$xtrain" cache list >"$work/said"
 grep -q 'created ahead of time, in capture mode; run never on a GPU' "$work/said" || fail 'cache list'
 "$xtrain" cache export "$work/kernels.tar.gz" >/dev/null || fail 'export'

@@ -240,10 +240,10 @@ static void own_kernels_run_between_those_of_onednn(void **state)
     float numbers[4] = {1, 2, 3, 4};
     void *address = NULL;
     open_xpu(&device, "xpu");
-    const struct xt_own_program *program = xt_own_program(&device, source, "");
+    const struct xt_own_program *program = xt_own_program(&device, "test", source, "");
     assert_non_null(program);
-    assert_ptr_equal(xt_own_program(&device, source, ""), program);
-    assert_null(xt_own_program(&device, source, "-Dget_global_id=nothing_of_that_name"));
+    assert_ptr_equal(xt_own_program(&device, "test", source, ""), program);
+    assert_null(xt_own_program(&device, "test", source, "-Dget_global_id=nothing_of_that_name"));
     assert_int_equal(xt_device_memory_create_bytes(&device, sizeof numbers, XT_ON_DEVICE, "numbers",
                                                    &memory, &err),
                      XT_OK);

@@ -79,6 +79,12 @@ static struct xt_value *head(struct bench *b, struct xt_value *in)
     return xt_net_linear(b->net, x, &(struct xt_net_linear){.name = "fc", .channels = 3});
 }
 
+/* An activation that no sum takes in. */
+static struct xt_value *silu(struct bench *b, struct xt_value *in)
+{
+    return xt_net_activation(b->net, in, (struct xt_activation){XT_ACT_SILU, 0, 0}, NULL);
+}
+
 /* The shortcut's layers run before the norm whose parameters a file has first. */
 static struct xt_value *residual_block(struct bench *b)
 {
@@ -114,8 +120,7 @@ static void two_norms_are_summed_without_an_activation(void **state)
         struct xt_value *in = conv(&b, xt_net_input(b.net, 6, 6, 3), "stem");
         struct xt_value *x = norm(&b, conv(&b, in, "a"), "a.norm");
         x = xt_net_add(b.net, x, norm(&b, conv(&b, in, "b"), "b.norm"), NULL);
-        lower(&b, head(&b, xt_net_activation(b.net, x, (struct xt_activation){XT_ACT_SILU, 0, 0},
-                                             NULL)));
+        lower(&b, head(&b, silu(&b, x)));
         assert_int_equal(
             ops_that_run(&b, training ? "batch norm + add" : "convolution + batch norm + add"), 1);
         close_bench(&b);
@@ -181,8 +186,7 @@ static void a_convolution_does_not_add_to_what_it_reads(void **state)
         open_bench(&b, training);
         struct xt_value *in = conv(&b, xt_net_input(b.net, 6, 6, 3), "stem");
         struct xt_value *x = xt_net_add(b.net, norm(&b, conv(&b, in, "a"), "a.norm"), in, NULL);
-        lower(&b, head(&b, xt_net_activation(b.net, x, (struct xt_activation){XT_ACT_SILU, 0, 0},
-                                             NULL)));
+        lower(&b, head(&b, silu(&b, x)));
         assert_int_equal(
             ops_that_run(&b, training ? "batch norm + add" : "convolution + batch norm"), 1);
         assert_int_equal(ops_that_run(&b, "add"), !training);

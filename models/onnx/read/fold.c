@@ -134,6 +134,15 @@ bool xt_read_number(struct xt_reader *reader, struct xt_read_value *value, doubl
     return numbers != NULL;
 }
 
+bool xt_read_limits(struct xt_reader *reader, const struct xt_read_node *node, double *low,
+                    double *high)
+{
+    *low = xt_read_float(node, "min", -HUGE_VAL);
+    *high = xt_read_float(node, "max", HUGE_VAL);
+    return (!xt_read_input(node, 1) || xt_read_number(reader, xt_read_input(node, 1), low)) &&
+           (!xt_read_input(node, 2) || xt_read_number(reader, xt_read_input(node, 2), high));
+}
+
 /* ---- element by element ---- */
 
 static double add(double a, double b)
@@ -308,14 +317,12 @@ static struct xt_read_constant *copy_as(struct xt_reader *reader, const struct x
     return out;
 }
 
-/* Limits are attributes up to opset 10, then inputs that may be missing. */
 static struct xt_read_constant *fold_clip(struct xt_reader *reader, const struct xt_read_node *node,
                                           const struct xt_read_constant *in)
 {
-    double low = xt_read_float(node, "min", -HUGE_VAL);
-    double high = xt_read_float(node, "max", HUGE_VAL);
-    if ((xt_read_input(node, 1) && !xt_read_number(reader, xt_read_input(node, 1), &low)) ||
-        (xt_read_input(node, 2) && !xt_read_number(reader, xt_read_input(node, 2), &high)))
+    double low;
+    double high;
+    if (!xt_read_limits(reader, node, &low, &high))
         return NULL;
     struct xt_read_constant *out = copy_as(reader, in, in->ndims, in->dims);
     for (size_t i = 0; out && i < out->count; i++)

@@ -9,10 +9,9 @@
 
 static bool clip(struct xt_reader *reader, struct xt_read_node *node, struct xt_activation *out)
 {
-    double low = xt_read_float(node, "min", -(double)FLT_MAX);
-    double high = xt_read_float(node, "max", (double)FLT_MAX);
-    if ((xt_read_input(node, 1) && !xt_read_number(reader, xt_read_input(node, 1), &low)) ||
-        (xt_read_input(node, 2) && !xt_read_number(reader, xt_read_input(node, 2), &high)))
+    double low;
+    double high;
+    if (!xt_read_limits(reader, node, &low, &high))
         return xt_reader_refuse(reader, node, "has limits that are not known while it is read");
     low = low < -(double)FLT_MAX ? -(double)FLT_MAX : low;
     high = high > (double)FLT_MAX ? (double)FLT_MAX : high;
@@ -164,8 +163,10 @@ static bool broadcasts_a_part(const struct xt_read_view *base, const struct xt_r
         bool *has = xt_read_dim(second, i) == 1 ? broadcast : whole;
         has[homes[i]] = true;
     }
-    return (whole[XT_AXIS_H] && broadcast[XT_AXIS_H]) ||
-           (whole[XT_AXIS_W] && broadcast[XT_AXIS_W]) || (whole[XT_AXIS_C] && broadcast[XT_AXIS_C]);
+    for (int home = 0; home < XT_AXES; home++)
+        if (whole[home] && broadcast[home])
+            return true;
+    return false;
 }
 
 /* Homes for both: those of the one with more axes of more than 1, then those of the other. */

@@ -140,6 +140,10 @@ const double *xt_read_numbers(struct xt_reader *reader, struct xt_read_constant 
 int64_t xt_read_whole(double number);
 /* The value of a constant whose elements are all equal; false for others. */
 bool xt_read_number(struct xt_reader *reader, struct xt_read_value *value, double *out);
+/* A Clip's limits, infinite where there is none: attributes up to opset 10, then inputs; false
+ * where they are not known. */
+bool xt_read_limits(struct xt_reader *reader, const struct xt_read_node *node, double *low,
+                    double *high);
 /* Computes the node where all that it reads is known: false where it is not, or cannot be. */
 bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node);
 

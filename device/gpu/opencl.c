@@ -74,10 +74,9 @@ void *xt_opencl_symbol(const char *name)
 
 static enum xt_status load(struct functions *cl, struct xt_err *err)
 {
-    void *library = load_loader();
-    void *info = library ? dlsym(library, "clGetDeviceInfo") : NULL;
-    void *platforms = library ? dlsym(library, "clGetPlatformIDs") : NULL;
-    void *devices = library ? dlsym(library, "clGetDeviceIDs") : NULL;
+    void *info = xt_opencl_symbol("clGetDeviceInfo");
+    void *platforms = xt_opencl_symbol("clGetPlatformIDs");
+    void *devices = xt_opencl_symbol("clGetDeviceIDs");
     if (!info || !platforms || !devices)
         return xt_err_set(
             err, XT_ERR_DEVICE,

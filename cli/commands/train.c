@@ -165,12 +165,12 @@ static void hint_at_bf16(const struct xt_options *options, const struct xt_run_s
 {
     const struct xt_device *device = &run->network->device;
     if (options->values.network.amp != XT_AMP_OFF || device->kind != XT_DEVICE_CPU ||
-        xt_options_source(options, "amp") >= XT_SOURCE_CONFIG ||
-        !xt_device_computes_in(device, XT_BF16))
+        xt_options_source(options, "amp") >= XT_SOURCE_CONFIG || !xt_device_cpu_has_tiles())
         return;
     xt_log_result(out,
-                  "this CPU has bf16 arithmetic, which may be several times as fast (--amp bf16); "
-                  "measure it with: xtrain bench step --model %s --batch %d --amp f32,bf16",
+                  "this CPU has matrix tiles (AMX), with which bf16 may be several times as fast "
+                  "(--amp bf16); measure it with: xtrain bench step --model %s --batch %d --amp "
+                  "f32,bf16",
                   options->values.network.model, run->network->batch);
 }
 

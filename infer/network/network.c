@@ -26,9 +26,13 @@ enum xt_status xt_network_check_amp(const struct xt_network *network,
         return xt_err_set(err, XT_ERR_USAGE,
                           "--amp fp16: this CPU has no fp16 arithmetic (AVX512_FP16); use bf16");
     if (settings->amp == XT_AMP_BF16 && !has_type)
+        xt_log_warn("--amp bf16: this CPU has no bf16 instructions (AVX512_BF16 or AMX); bf16 will "
+                    "be slower than --amp f32");
+    else if (settings->amp == XT_AMP_BF16 && network->device.kind == XT_DEVICE_CPU &&
+             !xt_device_cpu_has_tiles())
         xt_log_warn(
-            "--amp bf16: this CPU has no bf16 instructions (AVX512_BF16 or AMX); bf16 will be "
-            "slower than --amp f32");
+            "--amp bf16: this CPU has no matrix tiles (AMX), and with AVX512_BF16 alone bf16 "
+            "may be slower than --amp f32; xtrain bench step --amp f32,bf16 measures both");
     return XT_OK;
 }
 

@@ -6,8 +6,9 @@ train=("$xtrain" "${small[@]}" --threads 1)
 
 # As typed, a run makes its own folder; the next one another.
 expect 0 'no --data was given' timeout 60 "$xtrain" --model lprnet --batch 4 --steps 1 --threads 1 --val 'synth:plates?count=4'
-# Where the CPU has bf16 arithmetic, a run in f32 says so once.
-[ "$(grep -c 'may be several times as fast (--amp bf16)' <<<"$said")" = "$(grep -cm 1 -E '^flags.* avx512_bf16' /proc/cpuinfo)" ] ||
+# Where the CPU has AMX, a run in f32 says so once.
+has_amx=$(grep -cm 1 -E '^flags.* amx_bf16' /proc/cpuinfo || true)
+[ "$(grep -c 'bf16 may be several times as fast (--amp bf16)' <<<"$said")" = "$has_amx" ] ||
   fail 'the hint at bf16 does not fit the CPU' "$said"
 expect 0 "runs/lprnet-$(date +%Y%m%d)-2" "${train[@]}" --steps 1
 [ -s runs/lprnet-*-1/last.safetensors ] && [ -s runs/lprnet-*-1/metrics.jsonl ] && [ -s runs/lprnet-*-1/config.yaml ] ||
@@ -144,6 +145,9 @@ expect 1 'the run has diverged; a lower --lr' \
 expect 4 'xtrain: error: ' "${train[@]}" --steps 1 --xpu --out x
 expect 2 '--amp fp16' "${train[@]}" --steps 1 --amp fp16 --out x
 expect 0 'this CPU has no bf16 instructions' env ONEDNN_MAX_CPU_ISA=AVX512_CORE "${train[@]}" --steps 1 --amp bf16 --out bf16
+if grep -qm 1 -w avx512_bf16 /proc/cpuinfo; then
+  expect 0 'no matrix tiles (AMX)' env ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 "${train[@]}" --steps 1 --amp bf16 --out tileless
+fi
 [ ! -e x ] || fail 'a refused run left a folder'
 # The program's own loops are held to an older CPU's instructions too.
 expect 0 '' env ONEDNN_MAX_CPU_ISA=AVX2 "${train[@]}" --dry-run

@@ -47,10 +47,9 @@ static enum xt_status read_sequence(struct reader *reader, bool *quoted, struct 
             return xt_yaml_refuse(&reader->yaml,
                                   "a list here holds single values, no lists or mappings", err);
         if (!first)
-            status = xt_str_append(&reader->text, "\n", 1, err);
+            xt_str_append(&reader->text, "\n", 1, NULL);
         size_t before = reader->text.length;
-        if (!status)
-            status = read_scalar(reader, &form, err);
+        status = read_scalar(reader, &form, err);
         if (!status &&
             (reader->text.length == before ||
              memchr(xt_str_get(&reader->text) + before, '\n', reader->text.length - before)))

@@ -1,7 +1,6 @@
 #include "base/str.h"
 
 #include <ctype.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +16,11 @@ void xt_str_clear(struct xt_str *str)
 enum xt_status xt_str_append(struct xt_str *str, const char *bytes, size_t count,
                              struct xt_err *err)
 {
+    if (str->failed)
+        return xt_str_check(str, err);
     enum xt_status status =
         xt_mem_grow(&str->data, &str->capacity, str->length + count + 1, 1, "text", err);
+    str->failed = status != XT_OK;
     if (status)
         return status;
     memcpy(str->data + str->length, bytes, count);
@@ -31,14 +33,26 @@ enum xt_status xt_str_printf(struct xt_str *str, struct xt_err *err, const char 
 {
     va_list args;
     va_start(args, format);
+    enum xt_status status = xt_str_vprintf(str, err, format, args);
+    va_end(args);
+    return status;
+}
+
+enum xt_status xt_str_vprintf(struct xt_str *str, struct xt_err *err, const char *format,
+                              va_list args)
+{
     char *text = NULL;
     int length = vasprintf(&text, format, args);
-    va_end(args);
-    if (length < 0)
-        return xt_err_no_memory(err, "text", 0);
+    str->failed |= length < 0;
     enum xt_status status = xt_str_append(str, text, (size_t)length, err);
-    free(text);
+    if (length >= 0)
+        free(text);
     return status;
+}
+
+enum xt_status xt_str_check(const struct xt_str *str, struct xt_err *err)
+{
+    return str->failed ? xt_err_no_memory(err, "text", 0) : XT_OK;
 }
 
 const char *xt_str_get(const struct xt_str *str)
@@ -113,6 +127,7 @@ enum xt_status xt_str_append_escaped(struct xt_str *str, const char *text, struc
     char *escaped = NULL;
     size_t room = 4 * strlen(text) + 1;
     enum xt_status status = xt_mem_calloc(&escaped, room, 1, "text", err);
+    str->failed |= status != XT_OK;
     if (status)
         return status;
     xt_str_escape(text, escaped, room);
@@ -257,11 +272,10 @@ enum xt_status xt_str_append_word(struct xt_str *str, const char *text, struct x
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,+@%";
     if (*text && !text[strspn(text, safe)])
         return xt_str_append(str, text, strlen(text), err);
-    enum xt_status status = xt_str_append(str, "'", 1, err);
-    for (; *text && !status; text++)
-        status =
-            *text == '\'' ? xt_str_append(str, "'\\''", 4, err) : xt_str_append(str, text, 1, err);
-    return status ? status : xt_str_append(str, "'", 1, err);
+    xt_str_append(str, "'", 1, NULL);
+    for (; *text; text++)
+        *text == '\'' ? xt_str_append(str, "'\\''", 4, NULL) : xt_str_append(str, text, 1, NULL);
+    return xt_str_append(str, "'", 1, err);
 }
 
 bool xt_str_starts(const char *text, const char *prefix)

@@ -2,6 +2,7 @@
  */
 #pragma once
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,11 +10,13 @@
 #include "base/err.h"
 
 /* A growing string. A zeroed struct is empty; `data` is NUL-terminated once anything was appended
- * (NULL before). */
+ * (NULL before). Out of memory is sticky: every append after it fails, so that of several appends
+ * the last one, or xt_str_check, tells whether all are there. */
 struct xt_str {
     char *data;
     size_t length;
     size_t capacity;
+    bool failed;
 };
 
 void xt_str_clear(struct xt_str *str);
@@ -21,6 +24,10 @@ enum xt_status xt_str_append(struct xt_str *str, const char *bytes, size_t count
                              struct xt_err *err);
 enum xt_status xt_str_printf(struct xt_str *str, struct xt_err *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+enum xt_status xt_str_vprintf(struct xt_str *str, struct xt_err *err, const char *format,
+                              va_list args) __attribute__((format(printf, 3, 0)));
+/* Whether all that was appended is there. */
+enum xt_status xt_str_check(const struct xt_str *str, struct xt_err *err);
 /* The text, "" when nothing was appended. */
 const char *xt_str_get(const struct xt_str *str);
 

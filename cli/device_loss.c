@@ -36,13 +36,14 @@ void xt_resume_line(const struct xt_run_summary *run, bool from_start, char *out
 {
     struct xt_str line = {0};
     const struct xt_ranks *ranks = run->settings->ranks;
-    *out = '\0';
-    if ((!ranks || xt_str_printf(&line, NULL, "mpirun -n %d ", ranks->size) == XT_OK) &&
-        xt_str_append_word(&line, program_invocation_name, NULL) == XT_OK &&
-        xt_str_printf(&line, NULL, from_start ? " --config " : " --resume ") == XT_OK &&
-        xt_run_folder_append(run->folder, &line, from_start ? "/config.yaml" : "") == XT_OK &&
-        (!from_start || xt_str_printf(&line, NULL, " --resume auto") == XT_OK))
-        snprintf(out, size, "%s", xt_str_get(&line));
+    if (ranks)
+        xt_str_printf(&line, NULL, "mpirun -n %d ", ranks->size);
+    xt_str_append_word(&line, program_invocation_name, NULL);
+    xt_str_printf(&line, NULL, from_start ? " --config " : " --resume ");
+    xt_run_folder_append(run->folder, &line, from_start ? "/config.yaml" : "");
+    if (from_start)
+        xt_str_printf(&line, NULL, " --resume auto");
+    snprintf(out, size, "%s", line.failed ? "" : xt_str_get(&line));
     xt_str_clear(&line);
 }
 

@@ -122,17 +122,15 @@ enum xt_status xt_image_set_add_line(const struct xt_image_set *set, size_t inde
     if (!status)
         status = check_line(path, class ? xt_source_class_name(set->source, label[0]) : NULL, err);
     if (!status)
-        status = xt_str_printf(out, err, "%s", path);
-    if (!status && labelled)
-        status = xt_str_append(out, "\t", 1, err);
-    if (!status && labelled && set->alphabet)
-        status = xt_alphabet_decode(set->alphabet, label, length, out, err);
-    else if (!status && class)
-        status = xt_str_printf(out, err, "%s", xt_source_class_name(set->source, label[0]));
-    if (!status)
-        status = xt_str_append(out, "\n", 1, err);
+        xt_str_printf(out, NULL, "%s%s", path, labelled ? "\t" : "");
     free(path);
-    return status;
+    if (status)
+        return status;
+    if (class)
+        xt_str_printf(out, NULL, "%s", xt_source_class_name(set->source, label[0]));
+    else if (labelled)
+        xt_alphabet_decode(set->alphabet, label, length, out, NULL);
+    return xt_str_append(out, "\n", 1, err);
 }
 
 enum xt_status xt_image_set_open_whole(struct xt_image_set *set, const struct xt_settings *s,

@@ -312,12 +312,11 @@ enum xt_status xt_alphabet_encode(const struct xt_alphabet *alphabet, const char
 enum xt_status xt_alphabet_decode(const struct xt_alphabet *alphabet, const int *symbols,
                                   int length, struct xt_str *out, struct xt_err *err)
 {
-    enum xt_status status = XT_OK;
-    for (int i = 0; !status && i < length; i++) {
+    for (int i = 0; i < length; i++) {
         const char *symbol = alphabet->symbols[symbols[i]];
-        status = xt_str_append(out, symbol, strlen(symbol), err);
+        xt_str_append(out, symbol, strlen(symbol), NULL);
     }
-    return status;
+    return xt_str_check(out, err);
 }
 
 int xt_label_steps(const int *symbols, int length)

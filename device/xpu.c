@@ -312,11 +312,10 @@ enum xt_status xt_xpu_masks(struct xt_str *out, struct xt_err *err)
         "OCL_ICD_VENDORS",        "OPENCL_LAYERS",
         "NEOReadDebugKeys",
     };
-    enum xt_status status = XT_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !status; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *value = getenv(names[i]);
         if (value)
-            status = xt_str_printf(out, err, "%s%s=%s", out->length ? ", " : "", names[i], value);
+            xt_str_printf(out, NULL, "%s%s=%s", out->length ? ", " : "", names[i], value);
     }
-    return status;
+    return xt_str_check(out, err);
 }

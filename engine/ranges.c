@@ -201,14 +201,13 @@ const struct xt_tensor *xt_ranged_by(const struct xt_op *op)
 enum xt_status xt_ranges_print(const struct xt_ranges *ranges, const struct xt_graph *graph,
                                struct xt_str *out, struct xt_err *err)
 {
-    enum xt_status status = XT_OK;
-    for (int i = 0; i < graph->op_count && !status; i++) {
+    for (int i = 0; i < graph->op_count; i++) {
         const struct xt_tensor *tensor = xt_ranged_by(graph->ops[i]);
         if (tensor)
-            status = xt_str_printf(out, err, "%.9g %s\n", (double)ranges->limit[tensor->index],
-                                   tensor->name);
+            xt_str_printf(out, NULL, "%.9g %s\n", (double)ranges->limit[tensor->index],
+                          tensor->name);
     }
-    return status;
+    return xt_str_check(out, err);
 }
 
 /* The text behind the tensor's line; NULL where the line is not of that tensor. */

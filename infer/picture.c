@@ -57,14 +57,14 @@ enum xt_status xt_small_picture_url(const struct xt_small_picture *picture, stru
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const unsigned char *bytes = (const unsigned char *)xt_str_get(&picture->png);
     size_t left = picture->png.length;
-    enum xt_status status = xt_str_printf(out, err, "data:image/png;base64,");
-    for (; left && !status; bytes += left < 3 ? left : 3, left -= left < 3 ? left : 3) {
+    xt_str_printf(out, NULL, "data:image/png;base64,");
+    for (; left; bytes += left < 3 ? left : 3, left -= left < 3 ? left : 3) {
         unsigned group = (unsigned)bytes[0] << 16 | (left > 1 ? (unsigned)bytes[1] << 8 : 0) |
                          (left > 2 ? bytes[2] : 0);
         const char text[4] = {digits[group >> 18], digits[group >> 12 & 63],
                               left > 1 ? digits[group >> 6 & 63] : '=',
                               left > 2 ? digits[group & 63] : '='};
-        status = xt_str_append(out, text, sizeof text, err);
+        xt_str_append(out, text, sizeof text, NULL);
     }
-    return status;
+    return xt_str_check(out, err);
 }

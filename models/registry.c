@@ -29,9 +29,9 @@ enum xt_status xt_model_get(const char *name, const struct xt_model_info **out, 
     if (*out)
         return XT_OK;
     struct xt_str names = {0};
-    enum xt_status status = XT_OK;
-    for (size_t i = 0; xt_model_at(i) && !status; i++)
-        status = xt_str_printf(&names, err, "%s%s", i ? ", " : "", xt_model_at(i)->name);
+    for (size_t i = 0; xt_model_at(i); i++)
+        xt_str_printf(&names, NULL, "%s%s", i ? ", " : "", xt_model_at(i)->name);
+    enum xt_status status = xt_str_check(&names, err);
     if (!status)
         status = xt_err_set(err, XT_ERR_USAGE, "--model %s: there is no such network; there is %s",
                             name, xt_str_get(&names));

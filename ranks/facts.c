@@ -20,8 +20,8 @@ enum xt_status xt_ranks_add_fact(struct xt_str *facts, struct xt_err *err, const
     va_start(args, format);
     vsnprintf(value, sizeof value, format, args);
     va_end(args);
-    enum xt_status status = xt_str_append(facts, name, strlen(name) + 1, err);
-    return status ? status : xt_str_append(facts, value, strlen(value) + 1, err);
+    xt_str_append(facts, name, strlen(name) + 1, NULL);
+    return xt_str_append(facts, value, strlen(value) + 1, err);
 }
 
 /* The name after `at`; NULL: there are no more. */
@@ -59,8 +59,7 @@ static const char *shown(const char *value)
 static enum xt_status describe(const struct xt_ranks *ranks, const struct xt_str *all,
                                const char *name, struct xt_str *out, struct xt_err *err)
 {
-    enum xt_status status = XT_OK;
-    for (int i = 0; i < ranks->size && !status; i++) {
+    for (int i = 0; i < ranks->size; i++) {
         const char *value = value_of(&all[i], name);
         int before = 0;
         int others = 0;
@@ -69,12 +68,12 @@ static enum xt_status describe(const struct xt_ranks *ranks, const struct xt_str
                 ++*(k < i ? &before : &others);
         if (before)
             continue;
-        status = xt_str_printf(out, err, "%s%s on rank %d (%s)", i ? ", " : "", shown(value), i,
-                               ranks->all[i].host);
-        if (!status && others)
-            status = xt_str_printf(out, err, " and %d more", others);
+        xt_str_printf(out, NULL, "%s%s on rank %d (%s)", i ? ", " : "", shown(value), i,
+                      ranks->all[i].host);
+        if (others)
+            xt_str_printf(out, NULL, " and %d more", others);
     }
-    return status;
+    return xt_str_check(out, err);
 }
 
 static bool differs(const struct xt_ranks *ranks, const struct xt_str *all, const char *name)

@@ -19,8 +19,7 @@ enum xt_status xt_bad_images_open(struct xt_bad_images *bad, const char *path, s
     size_t capacity = 0;
     size_t size = 0;
     status = xt_file_read(path, file_limit, &text, &capacity, &size, err);
-    if (!status)
-        status = xt_str_append(&bad->lines, "\n", 1, err);
+    xt_str_append(&bad->lines, "\n", 1, NULL);
     if (!status)
         status = xt_str_append(&bad->lines, (const char *)text, size, err);
     bad->written = bad->lines.length;

@@ -239,17 +239,14 @@ enum xt_status xt_run_folder_file(const struct xt_run_folder *folder, const char
     return xt_file_join(out, folder->path, name, err);
 }
 
-enum xt_status xt_run_folder_append(const struct xt_run_folder *folder, struct xt_str *line,
-                                    const char *name)
+void xt_run_folder_append(const struct xt_run_folder *folder, struct xt_str *line, const char *name)
 {
     bool looks_else = *folder->path == '-' || strcmp(folder->path, "auto") == 0;
     struct xt_str path = {0};
-    enum xt_status status =
-        xt_str_printf(&path, NULL, "%s%s%s", looks_else ? "./" : "", folder->path, name);
-    if (!status)
-        status = xt_str_append_word(line, xt_str_get(&path), NULL);
+    xt_str_printf(&path, NULL, "%s%s%s", looks_else ? "./" : "", folder->path, name);
+    line->failed |= path.failed;
+    xt_str_append_word(line, xt_str_get(&path), NULL);
     xt_str_clear(&path);
-    return status;
 }
 
 enum xt_status xt_run_folder_set_aside(const struct xt_run_folder *folder, const char *name,

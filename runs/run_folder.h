@@ -31,8 +31,8 @@ enum xt_status xt_run_folder_file(const struct xt_run_folder *folder, const char
 
 /* Appends the folder, or with `name` ("/config.yaml") a file in it, as a word of a command line
  * that can be pasted. */
-enum xt_status xt_run_folder_append(const struct xt_run_folder *folder, struct xt_str *line,
-                                    const char *name);
+void xt_run_folder_append(const struct xt_run_folder *folder, struct xt_str *line,
+                          const char *name);
 
 /* Renames NAME, where it exists, to NAME.aside with a note. */
 enum xt_status xt_run_folder_set_aside(const struct xt_run_folder *folder, const char *name,

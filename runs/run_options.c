@@ -52,9 +52,8 @@ enum xt_status xt_run_options_check(const struct xt_run_options *options,
         const char *then = changed(option, file);
         if (!then || option->rule != XT_RESUME_REFUSES)
             continue;
-        status = xt_str_append(&list, " ", 1, err);
-        if (!status)
-            status = type_out(option, then, &list, err);
+        xt_str_append(&list, " ", 1, NULL);
+        status = type_out(option, then, &list, err);
     }
     if (!status && list.length)
         status = xt_err_set(err, XT_ERR_USAGE,

@@ -99,25 +99,19 @@ static void choose_environment(struct list *list, char *words, size_t count, cha
     add(list, variable);
 }
 
-static enum xt_status append_word(struct xt_str *to, const char *word, struct xt_err *err)
-{
-    return xt_str_append(to, word, strlen(word) + 1, err);
-}
-
 static enum xt_status fill(struct xt_reexec *reexec, const struct xt_str *line,
                            const struct xt_str *before, const char *const *without,
                            const char *const *with, const char *variable, struct xt_err *err)
 {
     struct xt_str all = {0};
     size_t more = 0;
-    enum xt_status status = xt_str_append(&all, line->data, line->length, err);
-    if (!status && before->length)
-        status = xt_str_append(&all, before->data, before->length, err);
+    xt_str_append(&all, line->data, line->length, NULL);
+    if (before->length)
+        xt_str_append(&all, before->data, before->length, NULL);
     size_t new_words = all.length;
-    for (; with[more] && !status; more++)
-        status = append_word(&all, with[more], err);
-    if (!status)
-        status = append_word(&all, variable, err);
+    for (; with[more]; more++)
+        xt_str_append(&all, with[more], strlen(with[more]) + 1, NULL);
+    enum xt_status status = xt_str_append(&all, variable, strlen(variable) + 1, err);
     size_t arguments = count_words(line);
     size_t variables = count_words(before);
     char **news = NULL;

@@ -40,13 +40,11 @@ static enum xt_status append_places(const struct scale *scale, int ranks, struct
 {
     char path[sizeof scale->scratch.folder + 16];
     snprintf(path, sizeof path, "%s/%d", scale->scratch.folder, ranks);
-    enum xt_status status = xt_str_printf(line, err, " --out ");
-    if (!status)
-        status = xt_str_append_word(line, path, err);
+    xt_str_printf(line, NULL, " --out ");
+    xt_str_append_word(line, path, NULL);
     snprintf(path, sizeof path, "%s/said", scale->scratch.folder);
-    if (!status)
-        status = xt_str_printf(line, err, " 2>");
-    return status ? status : xt_str_append_word(line, path, err);
+    xt_str_printf(line, NULL, " 2>");
+    return xt_str_append_word(line, path, err);
 }
 
 /* The command that starts `ranks` processes. */
@@ -61,20 +59,17 @@ static enum xt_status build_line(const struct scale *scale, int ranks, struct xt
     enum xt_status status = xt_file_program_folder(&folder, err);
     if (!status)
         status = xt_str_printf(&program, err, "%s/xtrain", folder);
-    if (!status && ranks > 1)
-        status = xt_str_printf(line, err, "mpirun --bind-to none -n %d%s ", ranks,
-                               s->device.oversubscribe ? " --oversubscribe" : "");
-    if (!status)
-        status = xt_str_append_word(line, program.data, err);
-    if (!status)
-        status = xt_str_printf(
-            line, err,
-            " --model %s --data '%s' --batch %d --steps %lld --log-every %lld "
-            "--amp %s --threads %d --bucket %d --reduce-type %s %s --json --quiet",
-            s->network.model, xt_model_default_data(s->network.model), s->network.batch, steps,
-            steps > 1 ? steps / 2 : 1, xt_amp_name(s->network.amp), s->device.threads,
-            s->rank.bucket, s->rank.reduce_type == XT_REDUCE_BF16 ? "bf16" : "f32",
-            s->rank.sync_bn ? "--sync-bn" : "--no-sync-bn");
+    if (ranks > 1)
+        xt_str_printf(line, NULL, "mpirun --bind-to none -n %d%s ", ranks,
+                      s->device.oversubscribe ? " --oversubscribe" : "");
+    xt_str_append_word(line, xt_str_get(&program), NULL);
+    xt_str_printf(line, NULL,
+                  " --model %s --data '%s' --batch %d --steps %lld --log-every %lld "
+                  "--amp %s --threads %d --bucket %d --reduce-type %s %s --json --quiet",
+                  s->network.model, xt_model_default_data(s->network.model), s->network.batch,
+                  steps, steps > 1 ? steps / 2 : 1, xt_amp_name(s->network.amp), s->device.threads,
+                  s->rank.bucket, s->rank.reduce_type == XT_REDUCE_BF16 ? "bf16" : "f32",
+                  s->rank.sync_bn ? "--sync-bn" : "--no-sync-bn");
     if (!status)
         status = append_places(scale, ranks, line, err);
     xt_str_clear(&program);

@@ -260,11 +260,9 @@ static enum xt_status tell(const struct get *get, struct xt_err *err)
 {
     struct xt_str next = {0};
     struct xt_report *report = xt_report_create();
-    enum xt_status status = xt_str_append_word(&next, program_invocation_name, err);
-    if (!status)
-        status = xt_str_printf(&next, err, " --model resnet50 --image-size 32 --data ");
-    if (!status)
-        status = xt_str_append_word(&next, get->folder, err);
+    xt_str_append_word(&next, program_invocation_name, NULL);
+    xt_str_printf(&next, NULL, " --model resnet50 --image-size 32 --data ");
+    enum xt_status status = xt_str_append_word(&next, get->folder, err);
     xt_report_line(report, "%s %s, with the size and SHA-256 that it is known by", get->path,
                    get->fetched ? "is fetched" : "was there");
     xt_report_add(report, "path", NULL, "%s", get->path);

@@ -357,12 +357,11 @@ static enum xt_status print_script(struct xt_str *text, struct xt_err *err)
     enum xt_status status = xt_file_program_folder(&folder, err);
     if (!status)
         status = xt_file_join(&program, folder, program_invocation_short_name, err);
-    if (!status)
-        status = xt_str_printf(text, err, "#!/bin/sh\nxtrain=${XTRAIN:-");
-    if (!status)
-        status = xt_str_append_word(text, program, err);
-    if (!status)
+    if (!status) {
+        xt_str_printf(text, NULL, "#!/bin/sh\nxtrain=${XTRAIN:-");
+        xt_str_append_word(text, program, NULL);
         status = xt_str_printf(text, err, "}\n%s", script);
+    }
     free(folder);
     free(program);
     return status;

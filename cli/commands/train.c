@@ -355,26 +355,20 @@ static void add_next(struct xt_report *report, const struct xt_run_summary *run)
     bool wrong = !rest && e->correct < e->images;
     struct xt_str line = {0};
     const struct xt_ranks *ranks = run->settings->ranks;
-    enum xt_status status =
-        rest && ranks ? xt_str_printf(&line, NULL, "mpirun -n %d ", ranks->size) : XT_OK;
-    if (!status)
-        status = xt_str_append_word(&line, program_invocation_name, NULL);
-    if (!status)
-        status = xt_str_printf(&line, NULL, "%s",
-                               rest    ? " --resume "
-                               : wrong ? " eval "
-                                       : " predict ");
-    if (!status)
-        status = xt_run_folder_append(run->folder, &line, "");
-    if (!status && rest)
-        status = xt_str_printf(&line, NULL, " --max-time 0");
-    if (!status && wrong)
-        status = xt_str_printf(&line, NULL, " --errors ");
-    if (!status && wrong)
-        status = xt_run_folder_append(run->folder, &line, "/errors.html");
-    if (!status && !rest && !wrong)
-        status = xt_str_printf(&line, NULL, " IMAGE...");
-    if (status)
+    if (rest && ranks)
+        xt_str_printf(&line, NULL, "mpirun -n %d ", ranks->size);
+    xt_str_append_word(&line, program_invocation_name, NULL);
+    xt_str_printf(&line, NULL, "%s", rest ? " --resume " : wrong ? " eval " : " predict ");
+    xt_run_folder_append(run->folder, &line, "");
+    if (rest)
+        xt_str_printf(&line, NULL, " --max-time 0");
+    else if (!wrong)
+        xt_str_printf(&line, NULL, " IMAGE...");
+    if (wrong) {
+        xt_str_printf(&line, NULL, " --errors ");
+        xt_run_folder_append(run->folder, &line, "/errors.html");
+    }
+    if (line.failed)
         xt_report_fail(report);
     xt_result_next(xt_str_get(&line));
     xt_report_line(report, "next, %s: %s",

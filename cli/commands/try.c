@@ -607,11 +607,11 @@ static enum xt_status conclude(struct trial *t, struct xt_err *err)
     struct xt_str wanted = {0};
     struct xt_str serve = {0};
     cJSON *page = cJSON_CreateObject();
-    enum xt_status status = xt_str_printf(&serve, err, "xtrain serve ");
-    if (!status)
-        status = xt_str_append_word(&serve, path_in(t, "reader").text, err);
-    if (!status && t->rejects_all)
-        status = xt_str_printf(&serve, err, " --reject none");
+    xt_str_printf(&serve, NULL, "xtrain serve ");
+    xt_str_append_word(&serve, path_in(t, "reader").text, NULL);
+    if (t->rejects_all)
+        xt_str_printf(&serve, NULL, " --reject none");
+    enum xt_status status = xt_str_check(&serve, err);
     put_suspects(t, xt_json_array(&t->json, page, "suspects"));
     put_wanted(t, &wanted);
     put_result(t, xt_str_get(&wanted), xt_str_get(&serve));

@@ -281,7 +281,7 @@ static void fish_script(struct xt_help_writer *writer)
 enum xt_status xt_help_completion(const char *shell, const struct xt_option_models *models,
                                   struct xt_str *out, struct xt_err *err)
 {
-    struct xt_help_writer writer = {.models = models, .out = out, .err = err};
+    struct xt_help_writer writer = {.models = models, .out = out};
     if (strcmp(shell, "bash") == 0)
         bash_script(&writer);
     else if (strcmp(shell, "zsh") == 0)
@@ -291,5 +291,5 @@ enum xt_status xt_help_completion(const char *shell, const struct xt_option_mode
     else
         return xt_err_set(err, XT_ERR_USAGE, "completion takes bash, zsh or fish, not %s",
                           xt_show(shell).text);
-    return writer.status;
+    return xt_str_check(out, err);
 }

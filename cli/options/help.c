@@ -82,22 +82,18 @@ static const char *recipe_value(const struct xt_help_writer *writer, const struc
 static enum xt_status describe_values(struct xt_help_writer *writer, const struct xt_option *option,
                                       enum xt_command_id command, struct xt_str *text)
 {
-    struct xt_err *err = writer->err;
     bool is_model = xt_option_is_model(option) && writer->models;
     bool is_flag = !option->type->takes_value;
     const char *const *choices = option->choices;
     if (is_model && command == XT_COMMAND_TRAIN)
         choices = xt_help_words(writer, option);
-    enum xt_status status = XT_OK;
     if (choices)
-        status = xt_option_list_choices(choices, text, err);
+        xt_option_list_choices(choices, text, NULL);
     else if (is_model)
-        status = xt_str_printf(text, err, "xtrain models lists them");
+        xt_str_printf(text, NULL, "xtrain models lists them");
     const char *between = text->length ? "; " : "";
-    if (status)
-        return status;
     if (option->needed >> command & 1)
-        return xt_str_printf(text, err, "%sneeded%s", between,
+        return xt_str_printf(text, NULL, "%sneeded%s", between,
                              xt_command_get(command)->takes_weights ? " without WEIGHTS" : "");
     if (strstr(xt_option_meaning(option, command), "unless given"))
         return XT_OK;
@@ -105,18 +101,18 @@ static enum xt_status describe_values(struct xt_help_writer *writer, const struc
     if (own && is_flag)
         own = strcmp(own, "true") == 0 ? "on" : "off";
     if (own)
-        return xt_str_printf(text, err, "%sdefault of %s: %s", between, writer->model, own);
+        return xt_str_printf(text, NULL, "%sdefault of %s: %s", between, writer->model, own);
     if (writer->model && option->by_model && !option->fallback)
         return XT_OK;
     if (!writer->model && option->by_model && option->fallback && !is_flag)
-        return xt_str_printf(text, err, "%sdefault: the model's, else %s", between,
+        return xt_str_printf(text, NULL, "%sdefault: the model's, else %s", between,
                              option->fallback);
     if (!writer->model && option->by_model)
-        return xt_str_printf(text, err, "%sdefault: the model's", between);
+        return xt_str_printf(text, NULL, "%sdefault: the model's", between);
     if (option->fallback && is_flag && strcmp(option->fallback, "true") == 0)
-        return xt_str_printf(text, err, "%sdefault: on", between);
+        return xt_str_printf(text, NULL, "%sdefault: on", between);
     if (option->fallback && !is_flag)
-        return xt_str_printf(text, err, "%sdefault: %s", between, option->fallback);
+        return xt_str_printf(text, NULL, "%sdefault: %s", between, option->fallback);
     return XT_OK;
 }
 
@@ -127,15 +123,10 @@ static void describe(struct xt_help_writer *writer, const struct xt_option *opti
     struct xt_str values = {0};
     struct xt_option_taken own;
     const char *meaning = xt_option_meaning(option, command);
-    enum xt_status status =
-        describe_values(writer, xt_option_taken(option, command, &own), command, &values);
-    if (!status && values.length)
-        status = xt_str_printf(text, writer->err, "%s (%s)", meaning, xt_str_get(&values));
-    else if (!status)
-        status = xt_str_printf(text, writer->err, "%s", meaning);
+    describe_values(writer, xt_option_taken(option, command, &own), command, &values);
+    xt_str_printf(text, NULL, values.length ? "%s (%s)" : "%s", meaning, xt_str_get(&values));
+    writer->out->failed |= values.failed || text->failed;
     xt_str_clear(&values);
-    if (!writer->status)
-        writer->status = status;
 }
 
 static bool is_list(const struct xt_option *option, enum xt_command_id command)
@@ -229,7 +220,7 @@ static void put_options(struct xt_help_writer *writer, enum xt_command_id id, bo
 enum xt_status xt_help_command(enum xt_command_id id, const struct xt_option_models *models,
                                const char *model, bool all, struct xt_str *out, struct xt_err *err)
 {
-    struct xt_help_writer writer = {.models = models, .model = model, .out = out, .err = err};
+    struct xt_help_writer writer = {.models = models, .model = model, .out = out};
     const struct xt_command *command = xt_command_get(id);
     put_usage(&writer, id);
     xt_help_put(&writer, "\nxtrain %s: %s.\n", command->name, command->summary);
@@ -239,7 +230,7 @@ enum xt_status xt_help_command(enum xt_command_id id, const struct xt_option_mod
     put_options(&writer, id, all);
     if (all && id == XT_COMMAND_TRAIN)
         put_exit_codes(&writer);
-    return writer.status;
+    return xt_str_check(out, err);
 }
 
 static void put_summary(struct xt_help_writer *writer, const struct xt_command *command)
@@ -251,7 +242,7 @@ static void put_summary(struct xt_help_writer *writer, const struct xt_command *
 
 enum xt_status xt_help_group(const char *group, struct xt_str *out, struct xt_err *err)
 {
-    struct xt_help_writer writer = {.out = out, .err = err};
+    struct xt_help_writer writer = {.out = out};
     size_t length = strlen(group);
     xt_help_put(&writer, "Usage: xtrain %s COMMAND [OPTIONS]\n", group);
     put_heading(&writer, "Commands (COMMAND --help tells more)");
@@ -260,7 +251,7 @@ enum xt_status xt_help_group(const char *group, struct xt_str *out, struct xt_er
         if (strncmp(command->name, group, length) == 0 && command->name[length] == ' ')
             put_summary(&writer, command);
     }
-    return writer.status;
+    return xt_str_check(out, err);
 }
 
 /* "check|split|pack: " for a group. */
@@ -301,7 +292,7 @@ static void put_commands(struct xt_help_writer *writer)
 
 enum xt_status xt_help_overview(struct xt_str *out, struct xt_err *err)
 {
-    struct xt_help_writer writer = {.out = out, .err = err};
+    struct xt_help_writer writer = {.out = out};
     xt_help_put(&writer,
                 "xtrain trains image networks on Intel CPUs, and with --xpu on Intel GPUs: license "
                 "plate\nrecognition (OCR), image classification, networks of your own.\n"
@@ -312,7 +303,7 @@ enum xt_status xt_help_overview(struct xt_str *out, struct xt_err *err)
     put_commands(&writer);
     xt_help_put(&writer, "\n`xtrain help COMMAND` shows examples and the usual options, with --all "
                          "every option.\n");
-    return writer.status;
+    return xt_str_check(out, err);
 }
 
 /* ---- the manual page ---- */
@@ -350,11 +341,10 @@ static void man_option(struct xt_help_writer *writer, const struct xt_option *op
     put_roff(writer, xt_str_get(&text));
     xt_str_clear(&text);
     if (option->type->takes_value && !option->choices && !option->type->is_free_text) {
-        enum xt_status status = xt_option_describe(option, &text, writer->err);
+        xt_option_describe(option, &text, NULL);
+        writer->out->failed |= text.failed;
         xt_help_put(writer, ".\nTakes ");
         put_roff(writer, xt_str_get(&text));
-        if (!writer->status)
-            writer->status = status;
     }
     xt_help_put(writer, ".\n");
     xt_str_clear(&text);
@@ -408,7 +398,7 @@ static void man_command(struct xt_help_writer *writer, enum xt_command_id id)
 enum xt_status xt_help_man(const struct xt_option_models *models, struct xt_str *out,
                            struct xt_err *err)
 {
-    struct xt_help_writer writer = {.models = models, .out = out, .err = err};
+    struct xt_help_writer writer = {.models = models, .out = out};
     xt_help_put(&writer,
                 ".TH XTRAIN 1 \"\" \"xtrain " XT_VERSION "\" \"User Commands\"\n"
                 ".SH NAME\nxtrain \\- train image networks on Intel hardware\n"
@@ -446,7 +436,7 @@ enum xt_status xt_help_man(const struct xt_option_models *models, struct xt_str 
         put_roff(&writer, examples[i].command);
         xt_help_put(&writer, "\n%s\n", examples[i].what);
     }
-    return writer.status;
+    return xt_str_check(out, err);
 }
 
 static void man_name(struct xt_help_writer *writer, const char *name)
@@ -458,7 +448,7 @@ static void man_name(struct xt_help_writer *writer, const char *name)
 enum xt_status xt_help_man_command(enum xt_command_id id, const struct xt_option_models *models,
                                    struct xt_str *out, struct xt_err *err)
 {
-    struct xt_help_writer writer = {.models = models, .out = out, .err = err};
+    struct xt_help_writer writer = {.models = models, .out = out};
     const struct xt_command *command = xt_command_get(id);
     const struct xt_help_page *page = xt_help_page(id);
     xt_help_put(&writer, ".TH XTRAIN\\-");
@@ -486,7 +476,7 @@ enum xt_status xt_help_man_command(enum xt_command_id id, const struct xt_option
     xt_help_put(&writer, "%s.SH OPTIONS\n", page->examples[0] ? ".fi\n" : "");
     xt_help_for_options(&writer, id, man_heading, man_option);
     xt_help_put(&writer, ".SH SEE ALSO\n.BR xtrain (1)\n");
-    return writer.status;
+    return xt_str_check(out, err);
 }
 
 /* ---- the commands ---- */

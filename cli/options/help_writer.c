@@ -1,25 +1,13 @@
 #include "cli/options/help_writer.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 void xt_help_put(struct xt_help_writer *writer, const char *format, ...)
 {
-    if (writer->status)
-        return;
     va_list args;
     va_start(args, format);
-    char *text = NULL;
-    int length = vasprintf(&text, format, args);
+    xt_str_vprintf(writer->out, NULL, format, args);
     va_end(args);
-    if (length < 0) {
-        writer->status = xt_err_no_memory(writer->err, "help", 0);
-        return;
-    }
-    writer->status = xt_str_append(writer->out, text, (size_t)length, writer->err);
-    free(text);
 }
 
 bool xt_option_is_model(const struct xt_option *option)

@@ -7,14 +7,12 @@
 #include "base/str.h"
 #include "cli/options/values.h"
 
-/* The first failure is sticky, so that writes need no check. */
+/* `out` remembers a failure, so that writes need no check. */
 struct xt_help_writer {
     const struct xt_option_models *models;
     const char *model; /* whose defaults are shown; NULL: none */
     struct xt_str *out;
-    struct xt_err *err;
     int more; /* options that were not shown */
-    enum xt_status status;
 };
 
 void xt_help_put(struct xt_help_writer *writer, const char *format, ...)

@@ -60,13 +60,13 @@ static enum xt_status wrong_command(const struct xt_option *option, const char *
     char hint[160] = "";
     if (strcmp(option->name, "init") == 0 && xt_command_get(command)->takes_weights)
         xt_option_suggest(hint, sizeof hint, option->name, false, command);
-    enum xt_status status = XT_OK;
-    for (size_t i = 0; i < count && !status; i++)
-        status = xt_str_printf(&owners, err, "%s%s",
-                               i == 0           ? ""
-                               : i + 1 == count ? " and "
-                                                : ", ",
-                               names[i]);
+    for (size_t i = 0; i < count; i++)
+        xt_str_printf(&owners, NULL, "%s%s",
+                      i == 0           ? ""
+                      : i + 1 == count ? " and "
+                                       : ", ",
+                      names[i]);
+    enum xt_status status = xt_str_check(&owners, err);
     if (!status)
         status = xt_err_set(err, XT_ERR_USAGE, "--%s belongs to %s, not to %s%s",
                             xt_option_spelling(option), xt_str_get(&owners),

@@ -68,17 +68,15 @@ static enum xt_status spell_for_ranks(const struct xt_options *options,
     const struct xt_origin *origin = &options->origins[xt_option_index(option)];
     const void *value = xt_options_value(options, option);
     const char *path = NULL;
-    enum xt_status status = XT_OK;
     if (option->type->absolute)
         memcpy(&path, value, sizeof path);
     if (path && !xt_str_starts(path, "synth:"))
         return xt_str_printf(out, err, "given");
     if (!origin->count)
         return option->type->spell(option, value, out, err);
-    for (int i = 0; i < origin->count && !status; i++)
-        status = xt_str_printf(out, err, "%s%s", i ? "," : "",
-                               options->strings[origin->first + (size_t)i]);
-    return status;
+    for (int i = 0; i < origin->count; i++)
+        xt_str_printf(out, NULL, "%s%s", i ? "," : "", options->strings[origin->first + (size_t)i]);
+    return xt_str_check(out, err);
 }
 
 enum xt_status xt_options_list_for_ranks(const struct xt_options *options, struct xt_str *facts,
@@ -208,18 +206,15 @@ static enum xt_status print_option(const struct xt_options *options, const struc
     size_t start = out->length;
     struct said said;
     enum xt_status status = say_from(&said, option, xt_options_value(options, option), folder, err);
-    if (!status)
-        status = xt_str_printf(out, err, "%s: ", key);
+    xt_str_printf(out, NULL, "%s: ", key);
     if (!status)
         status = xt_option_print(option, said.value, out, err);
     free(said.path);
     enum { COMMENT_COLUMN = 28 };
     size_t used = out->length - start;
-    if (!status)
-        status = xt_str_printf(out, err, "%*s  # ",
-                               used < COMMENT_COLUMN ? (int)(COMMENT_COLUMN - used) : 0, "");
-    if (!status)
-        status = print_origin(options, xt_option_index(option), out, err);
+    xt_str_printf(out, NULL, "%*s  # ", used < COMMENT_COLUMN ? (int)(COMMENT_COLUMN - used) : 0,
+                  "");
+    print_origin(options, xt_option_index(option), out, NULL);
     return status ? status : xt_str_printf(out, err, "\n");
 }
 
@@ -236,19 +231,18 @@ static enum xt_status print_all(const struct xt_options *options, const char *fo
 {
     size_t count = 0;
     const struct xt_option *table = xt_option_table(&count);
-    enum xt_status status =
-        xt_str_printf(out, err, "# Settings of xtrain %s; use them with --config FILE.\n",
-                      xt_command_get(options->command)->name);
+    enum xt_status status = XT_OK;
     int group = -1;
+    xt_str_printf(out, NULL, "# Settings of xtrain %s; use them with --config FILE.\n",
+                  xt_command_get(options->command)->name);
     for (size_t i = 0; i < count && !status; i++) {
         if (!is_printed(options, &table[i]))
             continue;
         if ((int)table[i].group != group) {
             group = (int)table[i].group;
-            status = xt_str_printf(out, err, "\n# %s\n", xt_option_group_title(table[i].group));
+            xt_str_printf(out, NULL, "\n# %s\n", xt_option_group_title(table[i].group));
         }
-        if (!status)
-            status = print_option(options, &table[i], folder, out, err);
+        status = print_option(options, &table[i], folder, out, err);
     }
     return status;
 }

@@ -28,12 +28,11 @@ struct xt_shown xt_show(const char *text)
 enum xt_status xt_option_list_choices(const char *const *choices, struct xt_str *out,
                                       struct xt_err *err)
 {
-    enum xt_status status = XT_OK;
-    for (size_t i = 0; choices[i] && !status; i++) {
+    for (size_t i = 0; choices[i]; i++) {
         const char *between = i == 0 ? "" : choices[i + 1] ? ", " : " or ";
-        status = xt_str_printf(out, err, "%s%s", between, choices[i]);
+        xt_str_printf(out, NULL, "%s%s", between, choices[i]);
     }
-    return status;
+    return xt_str_check(out, err);
 }
 
 /* ---- describing ---- */
@@ -69,8 +68,8 @@ enum xt_status xt_option_describe(const struct xt_option *option, struct xt_str 
     if (type == &xt_type_duration)
         return xt_str_printf(out, err, "a time such as 90s, 10m or 2h (a bare number: seconds)");
     if (type == &xt_type_gpu) {
-        enum xt_status status = xt_str_printf(out, err, "a PCI device id such as 0xe20b, or ");
-        return status ? status : xt_option_list_choices(option->choices, out, err);
+        xt_str_printf(out, NULL, "a PCI device id such as 0xe20b, or ");
+        return xt_option_list_choices(option->choices, out, err);
     }
     if (type == &xt_type_choice)
         return xt_option_list_choices(option->choices, out, err);
@@ -282,8 +281,8 @@ static enum xt_status spell_duration(const struct xt_option *option, const void 
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (units[i].seconds >= 1 && fmod(number, units[i].seconds) == 0)
             return xt_str_printf(out, err, "%.0f%s", number / units[i].seconds, units[i].name);
-    enum xt_status status = append_real(number, out, err);
-    return status ? status : xt_str_printf(out, err, "s");
+    append_real(number, out, NULL);
+    return xt_str_printf(out, err, "s");
 }
 
 /* ---- flags and choices ---- */
@@ -416,9 +415,9 @@ enum xt_status xt_option_quote(const char *text, struct xt_str *out, struct xt_e
 {
     if (is_plain(text) && !xt_option_is_bare_value(text))
         return xt_str_printf(out, err, "%s", text);
-    enum xt_status status = xt_str_printf(out, err, "\"");
     size_t left = strlen(text);
-    while (left && !status) {
+    xt_str_printf(out, NULL, "\"");
+    while (left) {
         uint32_t code = 0;
         size_t length = xt_utf8_decode(text, left, &code);
         bool special = code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x2028 ||
@@ -426,15 +425,15 @@ enum xt_status xt_option_quote(const char *text, struct xt_str *out, struct xt_e
         if (!length)
             return xt_err_set(err, XT_ERR_USAGE, "%s is not UTF-8 text", xt_show(text).text);
         if (special)
-            status = xt_str_printf(out, err, "\\u%04X", code);
+            xt_str_printf(out, NULL, "\\u%04X", code);
         else if (code == '"' || code == '\\')
-            status = xt_str_printf(out, err, "\\%c", (char)code);
+            xt_str_printf(out, NULL, "\\%c", (char)code);
         else
-            status = xt_str_append(out, text, length, err);
+            xt_str_append(out, text, length, NULL);
         text += length;
         left -= length;
     }
-    return status ? status : xt_str_printf(out, err, "\"");
+    return xt_str_printf(out, err, "\"");
 }
 
 static enum xt_status spell_text(const struct xt_option *option, const void *value,
@@ -453,11 +452,10 @@ static enum xt_status spell_source(const struct xt_option *option, const void *v
     const char *text = NULL;
     (void)option;
     memcpy(&text, value, sizeof text);
-    enum xt_status status = XT_OK;
-    for (; text && *text && !status; text++)
-        status = *text == *XT_SPEC_AND ? xt_str_append(out, ", ", 2, err)
-                                       : xt_str_append(out, text, 1, err);
-    return status ? status : xt_str_append(out, "", 0, err);
+    for (; text && *text; text++)
+        *text == *XT_SPEC_AND ? xt_str_append(out, ", ", 2, NULL)
+                              : xt_str_append(out, text, 1, NULL);
+    return xt_str_append(out, "", 0, err);
 }
 
 /* "A\nB" as [A, B] */
@@ -468,9 +466,8 @@ static enum xt_status print_sources(const char *specs, struct xt_str *out, struc
     char *rest = copy;
     const char *between = "[";
     for (char *spec; !status && (spec = strsep(&rest, XT_SPEC_AND)); between = ", ") {
-        status = xt_str_printf(out, err, "%s", between);
-        if (!status)
-            status = xt_option_quote(spec, out, err);
+        xt_str_printf(out, NULL, "%s", between);
+        status = xt_option_quote(spec, out, err);
     }
     free(copy);
     return status ? status : xt_str_printf(out, err, "]");
@@ -557,10 +554,10 @@ static enum xt_status parse_epochs(const struct xt_option *option, const char *s
 /* "10,20" as [10, 20] */
 static enum xt_status print_list(const char *text, struct xt_str *out, struct xt_err *err)
 {
-    enum xt_status status = xt_str_printf(out, err, "[");
-    for (; *text && !status; text++)
-        status = xt_str_append(out, *text == ',' ? ", " : text, *text == ',' ? 2 : 1, err);
-    return status ? status : xt_str_printf(out, err, "]");
+    xt_str_printf(out, NULL, "[");
+    for (; *text; text++)
+        xt_str_append(out, *text == ',' ? ", " : text, *text == ',' ? 2 : 1, NULL);
+    return xt_str_printf(out, err, "]");
 }
 
 enum xt_status xt_option_print(const struct xt_option *option, const void *value,

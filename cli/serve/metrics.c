@@ -51,49 +51,41 @@ void xt_metrics_pass(struct xt_metrics *metrics, int images, double seconds)
     pthread_mutex_unlock(&metrics->lock);
 }
 
-static enum xt_status head(struct xt_str *out, const char *name, const char *type, const char *help,
-                           struct xt_err *err)
+static void head(struct xt_str *out, const char *name, const char *type, const char *help)
 {
-    return xt_str_printf(out, err, "# HELP xtrain_%s %s\n# TYPE xtrain_%s %s\n", name, help, name,
-                         type);
+    xt_str_printf(out, NULL, "# HELP xtrain_%s %s\n# TYPE xtrain_%s %s\n", name, help, name, type);
 }
 
-static enum xt_status print_value(struct xt_str *out, const char *name, const char *help,
-                                  double value, struct xt_err *err)
+static void print_value(struct xt_str *out, const char *name, const char *help, double value)
 {
-    enum xt_status status = head(out, name, "gauge", help, err);
-    return status ? status : xt_str_printf(out, err, "xtrain_%s %.15g\n", name, value);
+    head(out, name, "gauge", help);
+    xt_str_printf(out, NULL, "xtrain_%s %.15g\n", name, value);
 }
 
-static enum xt_status print_histogram(const struct xt_histogram *histogram, const char *name,
-                                      const char *help, struct xt_str *out, struct xt_err *err)
+static void print_histogram(const struct xt_histogram *histogram, const char *name,
+                            const char *help, struct xt_str *out)
 {
     uint64_t below = 0;
-    enum xt_status status = head(out, name, "histogram", help, err);
-    for (int i = 0; i < histogram->count && !status; i++) {
+    head(out, name, "histogram", help);
+    for (int i = 0; i < histogram->count; i++) {
         below += histogram->in[i];
-        status = xt_str_printf(out, err, "xtrain_%s_bucket{le=\"%g\"} %llu\n", name,
-                               histogram->bounds[i], (unsigned long long)below);
+        xt_str_printf(out, NULL, "xtrain_%s_bucket{le=\"%g\"} %llu\n", name, histogram->bounds[i],
+                      (unsigned long long)below);
     }
     below += histogram->in[histogram->count];
-    return status ? status
-                  : xt_str_printf(out, err,
-                                  "xtrain_%s_bucket{le=\"+Inf\"} %llu\nxtrain_%s_sum %.9g\n"
-                                  "xtrain_%s_count %llu\n",
-                                  name, (unsigned long long)below, name, histogram->sum, name,
-                                  (unsigned long long)below);
+    xt_str_printf(out, NULL,
+                  "xtrain_%s_bucket{le=\"+Inf\"} %llu\nxtrain_%s_sum %.9g\n"
+                  "xtrain_%s_count %llu\n",
+                  name, (unsigned long long)below, name, histogram->sum, name,
+                  (unsigned long long)below);
 }
 
-static enum xt_status print_codes(const struct xt_metrics *metrics, struct xt_str *out,
-                                  struct xt_err *err)
+static void print_codes(const struct xt_metrics *metrics, struct xt_str *out)
 {
-    enum xt_status status =
-        head(out, "requests_total", "counter", "Requests answered, by HTTP status code.", err);
-    for (int i = 0; i < XT_METRIC_CODES && metrics->codes[i].code && !status; i++)
-        status =
-            xt_str_printf(out, err, "xtrain_requests_total{code=\"%d\"} %llu\n",
-                          metrics->codes[i].code, (unsigned long long)metrics->codes[i].requests);
-    return status;
+    head(out, "requests_total", "counter", "Requests answered, by HTTP status code.");
+    for (int i = 0; i < XT_METRIC_CODES && metrics->codes[i].code; i++)
+        xt_str_printf(out, NULL, "xtrain_requests_total{code=\"%d\"} %llu\n",
+                      metrics->codes[i].code, (unsigned long long)metrics->codes[i].requests);
 }
 
 enum xt_status xt_metrics_print(struct xt_metrics *metrics, const struct xt_metrics_now *now,
@@ -110,16 +102,13 @@ enum xt_status xt_metrics_print(struct xt_metrics *metrics, const struct xt_metr
         {"resident_bytes", "Resident memory of the process.", (double)xt_thread_memory_used()},
     };
     pthread_mutex_lock(&metrics->lock);
-    enum xt_status status = print_codes(metrics, out, err);
-    if (!status)
-        status = print_histogram(&metrics->latency, "request_seconds",
-                                 "Time from a request's last byte to its response.", out, err);
-    if (!status)
-        status = print_histogram(&metrics->batches, "batch_images", "Images per pass.", out, err);
-    if (!status)
-        status = print_histogram(&metrics->passes, "pass_seconds", "Time of a pass.", out, err);
+    print_codes(metrics, out);
+    print_histogram(&metrics->latency, "request_seconds",
+                    "Time from a request's last byte to its response.", out);
+    print_histogram(&metrics->batches, "batch_images", "Images per pass.", out);
+    print_histogram(&metrics->passes, "pass_seconds", "Time of a pass.", out);
     pthread_mutex_unlock(&metrics->lock);
-    for (size_t i = 0; i < sizeof values / sizeof *values && !status; i++)
-        status = print_value(out, values[i].name, values[i].help, values[i].value, err);
-    return status;
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        print_value(out, values[i].name, values[i].help, values[i].value);
+    return xt_str_check(out, err);
 }

@@ -230,19 +230,17 @@ enum xt_status xt_suspects_save(const struct xt_suspects *suspects, const char *
 {
     static const char *const texts[] = {"path", "expected", "read"};
     struct xt_str text = {0};
-    enum xt_status status = xt_str_printf(&text, err, "path\texpected\tread\tconfidence\todds\n");
-    for (size_t i = 0; i < suspects->count && !status; i++) {
+    xt_str_printf(&text, NULL, "path\texpected\tread\tconfidence\todds\n");
+    for (size_t i = 0; i < suspects->count; i++) {
         const struct xt_suspect *suspect = &suspects->items[i];
-        for (int k = 0; k < 3 && !status; k++) {
-            status = xt_str_append_escaped(&text, xt_suspect_text(suspect, texts[k]), err);
-            if (!status)
-                status = xt_str_append(&text, "\t", 1, err);
+        for (int k = 0; k < 3; k++) {
+            xt_str_append_escaped(&text, xt_suspect_text(suspect, texts[k]), NULL);
+            xt_str_append(&text, "\t", 1, NULL);
         }
-        if (!status)
-            status = xt_str_printf(&text, err, "%.4f\t%.2f\n",
-                                   xt_json_get(suspect->found, "confidence", (double)NAN),
-                                   suspect->odds);
+        xt_str_printf(&text, NULL, "%.4f\t%.2f\n",
+                      xt_json_get(suspect->found, "confidence", (double)NAN), suspect->odds);
     }
+    enum xt_status status = xt_str_check(&text, err);
     if (!status)
         status = xt_file_save(path, xt_str_get(&text), text.length, err);
     xt_str_clear(&text);

@@ -159,10 +159,11 @@ enum xt_status xt_cifar_pickle_names(char **out, const uint8_t *bytes, size_t si
             memchr(name->text.bytes, '\0', name->text.length))
             status = xt_err_set(err, XT_ERR_DATA, "number %zu of its \"%s\" is not a name", i, key);
         if (!status)
-            status = xt_str_append(&text, (const char *)name->text.bytes, name->text.length, err);
-        if (!status)
-            status = xt_str_append(&text, "\n", 1, err);
+            xt_str_append(&text, (const char *)name->text.bytes, name->text.length, NULL);
+        xt_str_append(&text, "\n", 1, NULL);
     }
+    if (!status)
+        status = xt_str_check(&text, err);
     xt_pickle_clear(&pickle);
     if (status)
         xt_str_clear(&text);

@@ -261,30 +261,28 @@ struct xt_specs_shown xt_source_specs_shown(const char *specs)
 }
 
 /* Appends one, resolved. */
-static enum xt_status resolve(struct xt_str *out, const char *path, const char *spec, size_t length,
-                              struct xt_err *err)
+static void resolve(struct xt_str *out, const char *path, const char *spec, size_t length)
 {
     size_t prefix = 0;
     bool is_made = xt_str_starts(spec, made_prefix);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !prefix && !is_made; i++)
         prefix = prefix_of(kinds[i], spec);
     int folder = is_made || spec[prefix] == '/' ? 0 : (int)(xt_file_name(path) - path);
-    return xt_str_printf(out, err, "%.*s%.*s%.*s", (int)prefix, spec, folder, path,
-                         (int)(length - prefix), spec + prefix);
+    xt_str_printf(out, NULL, "%.*s%.*s%.*s", (int)prefix, spec, folder, path,
+                  (int)(length - prefix), spec + prefix);
 }
 
 enum xt_status xt_source_spec_from(char **out, const char *path, const char *spec,
                                    struct xt_err *err)
 {
     struct xt_str all = {0};
-    enum xt_status status = XT_OK;
-    for (const char *at = spec; *at && !status;) {
+    for (const char *at = spec; *at;) {
         size_t length = strcspn(at, XT_SPEC_AND);
-        status = xt_str_printf(&all, err, "%s", at > spec ? XT_SPEC_AND : "");
-        if (!status)
-            status = resolve(&all, path, at, length, err);
+        xt_str_printf(&all, NULL, "%s", at > spec ? XT_SPEC_AND : "");
+        resolve(&all, path, at, length);
         at += length + (at[length] != '\0');
     }
+    enum xt_status status = xt_str_check(&all, err);
     if (status)
         xt_str_clear(&all);
     *out = all.data;

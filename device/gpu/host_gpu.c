@@ -162,19 +162,17 @@ static bool has_line(const struct xt_str *text, const char *line)
     return false;
 }
 
-static enum xt_status add_file(struct xt_str *out, const char *path, struct xt_err *err)
+static void add_file(struct xt_str *out, const char *path)
 {
     struct stat st;
     char line[512];
     char *real = realpath(path, NULL);
-    enum xt_status status = XT_OK;
     if (real && stat(real, &st) == 0 && S_ISREG(st.st_mode)) {
         snprintf(line, sizeof line, "%.480s %lld", xt_file_name(real), (long long)st.st_size);
         if (!has_line(out, line))
-            status = xt_str_printf(out, err, "%s\n", line);
+            xt_str_printf(out, NULL, "%s\n", line);
     }
     free(real);
-    return status;
 }
 
 static const char *const folders[] = {
@@ -182,16 +180,13 @@ static const char *const folders[] = {
     "/usr/local/lib64",          "/usr/lib/wsl/lib",
 };
 
-static enum xt_status add_libraries(const char *root, const char *name, struct xt_str *out,
-                                    struct xt_err *err)
+static void add_libraries(const char *root, const char *name, struct xt_str *out)
 {
-    enum xt_status status = XT_OK;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders && !status; i++) {
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         char path[PATH_MAX];
         snprintf(path, sizeof path, "%s%s/%s", root, folders[i], name);
-        status = add_file(out, path, err);
+        add_file(out, path);
     }
-    return status;
 }
 
 bool xt_host_gpu_find_library(const char *root, const char *name, char *path, size_t size)
@@ -204,18 +199,16 @@ bool xt_host_gpu_find_library(const char *root, const char *name, char *path, si
 }
 
 /* A colon-separated list of files in an environment variable. */
-static enum xt_status add_listed(const char *variable, struct xt_str *out, struct xt_err *err)
+static void add_listed(const char *variable, struct xt_str *out)
 {
     const char *next = getenv(variable);
-    enum xt_status status = XT_OK;
-    while (next && *next && !status) {
+    while (next && *next) {
         char path[PATH_MAX];
         size_t length = strcspn(next, ":,");
         snprintf(path, sizeof path, "%.*s", (int)(length < sizeof path ? length : 0), next);
-        status = add_file(out, path, err);
+        add_file(out, path);
         next += length + (next[length] != '\0');
     }
-    return status;
 }
 
 enum xt_status xt_host_gpu_driver_files(const char *root, struct xt_str *out, struct xt_err *err)
@@ -230,12 +223,11 @@ enum xt_status xt_host_gpu_driver_files(const char *root, struct xt_str *out, st
     };
     static const char *const variables[] = {"ZE_ENABLE_ALT_DRIVERS", "OCL_ICD_FILENAMES",
                                             "OPENCL_LAYERS"};
-    enum xt_status status = XT_OK;
-    for (size_t i = 0; i < sizeof libraries / sizeof *libraries && !status; i++)
-        status = add_libraries(root, libraries[i], out, err);
-    for (size_t i = 0; i < sizeof variables / sizeof *variables && !status; i++)
-        status = add_listed(variables[i], out, err);
-    return status;
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
+        add_libraries(root, libraries[i], out);
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        add_listed(variables[i], out);
+    return xt_str_check(out, err);
 }
 
 struct xt_host_gpu_hint xt_host_gpu_join(const struct xt_render_node *node)

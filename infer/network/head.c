@@ -209,16 +209,16 @@ static enum xt_status list(struct xt_str *out, const char *word, const struct ma
     enum { SHOWN = 16 };
     int count = 0;
     int all = is_new ? map->count : map->before;
-    enum xt_status status = xt_str_printf(out, err, "; %s: ", word);
-    for (int i = 0; i < all && !status; i++) {
+    xt_str_printf(out, NULL, "; %s: ", word);
+    for (int i = 0; i < all; i++) {
         bool listed = is_new ? map->from[i] < 0 : !map->is_retained[i];
         if (listed && count < SHOWN)
-            status = xt_str_printf(out, err, "%s%s", count ? ", " : "", name(names, i));
+            xt_str_printf(out, NULL, "%s%s", count ? ", " : "", name(names, i));
         count += listed;
     }
-    if (!status && count > SHOWN)
-        status = xt_str_printf(out, err, " and %d more", count - SHOWN);
-    return status || count ? status : xt_str_printf(out, err, "none");
+    if (count > SHOWN)
+        xt_str_printf(out, NULL, " and %d more", count - SHOWN);
+    return count ? xt_str_check(out, err) : xt_str_printf(out, err, "none");
 }
 
 static enum xt_status say(const char *file, const char *what, const struct map *map, name_of *name,

@@ -327,29 +327,28 @@ static enum xt_status put_string(struct xt_str *out, const char *text, struct xt
 {
     if (!xt_weight_store_is_text(text, strlen(text), true))
         return xt_err_set(err, XT_ERR_DATA, "a name or text to be saved is not UTF-8");
-    enum xt_status status = xt_str_append(out, "\"", 1, err);
-    for (const char *c = text; *c && !status; c++) {
+    xt_str_append(out, "\"", 1, NULL);
+    for (const char *c = text; *c; c++) {
         if (*c == '"' || *c == '\\')
-            status = xt_str_printf(out, err, "\\%c", *c);
+            xt_str_printf(out, NULL, "\\%c", *c);
         else if ((unsigned char)*c < 0x20)
-            status = xt_str_printf(out, err, "\\u%04x", (unsigned)*c);
+            xt_str_printf(out, NULL, "\\u%04x", (unsigned)*c);
         else
-            status = xt_str_append(out, c, 1, err);
+            xt_str_append(out, c, 1, NULL);
     }
-    return status ? status : xt_str_append(out, "\"", 1, err);
+    return xt_str_append(out, "\"", 1, err);
 }
 
 static enum xt_status put_metadata(struct xt_str *out, const struct xt_file_meta *meta,
                                    size_t count, struct xt_err *err)
 {
-    enum xt_status status = xt_str_printf(out, err, "\"__metadata__\":{");
+    enum xt_status status = XT_OK;
+    xt_str_printf(out, NULL, "\"__metadata__\":{");
     for (size_t i = 0; i < count && !status; i++) {
         if (i)
-            status = xt_str_append(out, ",", 1, err);
-        if (!status)
-            status = put_string(out, meta[i].key, err);
-        if (!status)
-            status = xt_str_append(out, ":", 1, err);
+            xt_str_append(out, ",", 1, NULL);
+        status = put_string(out, meta[i].key, err);
+        xt_str_append(out, ":", 1, NULL);
         if (!status)
             status = put_string(out, meta[i].value, err);
     }
@@ -368,14 +367,10 @@ static enum xt_status put_tensor(struct xt_str *out, const struct xt_file_tensor
     if (!strcmp(tensor->name, "__metadata__"))
         return xt_err_set(err, XT_ERR_DATA, "a tensor cannot have the name __metadata__");
     enum xt_status status = put_string(out, tensor->name, err);
-    if (!status)
-        status = xt_str_printf(out, err, ":{\"dtype\":\"%s\",\"shape\":[",
-                               xt_dtype_file_name(tensor->dtype));
-    for (int i = 0; i < tensor->ndims && !status; i++)
-        status = xt_str_printf(out, err, "%s%" PRId64, i ? "," : "", tensor->dims[i]);
-    if (!status)
-        status = xt_str_printf(out, err, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", *at,
-                               *at + bytes);
+    xt_str_printf(out, NULL, ":{\"dtype\":\"%s\",\"shape\":[", xt_dtype_file_name(tensor->dtype));
+    for (int i = 0; i < tensor->ndims; i++)
+        xt_str_printf(out, NULL, "%s%" PRId64, i ? "," : "", tensor->dims[i]);
+    xt_str_printf(out, NULL, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", *at, *at + bytes);
     *at += bytes;
     return status;
 }
@@ -385,23 +380,21 @@ static enum xt_status put_header(struct xt_str *out, const struct xt_file_tensor
                                  struct xt_err *err)
 {
     static const char prefix[PREFIX_BYTES];
-    enum xt_status status = xt_str_append(out, prefix, sizeof prefix, err);
-    if (!status)
-        status = xt_str_append(out, "{", 1, err);
-    if (!status && meta_count)
+    enum xt_status status = XT_OK;
+    xt_str_append(out, prefix, sizeof prefix, NULL);
+    xt_str_append(out, "{", 1, NULL);
+    if (meta_count)
         status = put_metadata(out, meta, meta_count, err);
     uint64_t at = 0;
     for (size_t i = 0; i < count && !status; i++) {
         if (i || meta_count)
-            status = xt_str_append(out, ",", 1, err);
-        if (!status)
-            status = put_tensor(out, &tensors[i], &at, err);
+            xt_str_append(out, ",", 1, NULL);
+        status = put_tensor(out, &tensors[i], &at, err);
     }
-    if (!status)
-        status = xt_str_append(out, "}", 1, err);
-    while (!status && out->length % 8)
-        status = xt_str_append(out, " ", 1, err);
-    return status;
+    xt_str_append(out, "}", 1, NULL);
+    while (out->length % 8 && !out->failed)
+        xt_str_append(out, " ", 1, NULL);
+    return status ? status : xt_str_check(out, err);
 }
 
 enum xt_status xt_safetensors_header(uint8_t **header, size_t *size,

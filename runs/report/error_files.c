@@ -41,19 +41,18 @@ struct writing {
 };
 
 /* A table cell, without tabs and newlines. */
-static enum xt_status put_cell(struct xt_str *line, const char *text, bool first,
-                               struct xt_err *err)
+static void put_cell(struct xt_str *line, const char *text, bool first)
 {
-    enum xt_status status = first ? XT_OK : xt_str_append(line, "\t", 1, err);
-    return status ? status : xt_str_append_escaped(line, text, err);
+    if (!first)
+        xt_str_append(line, "\t", 1, NULL);
+    xt_str_append_escaped(line, text, NULL);
 }
 
 static enum xt_status put_name(struct writing *to, int symbol, bool first, struct xt_err *err)
 {
     struct xt_str name = {0};
     enum xt_status status = xt_findings_name(to->findings->errors, symbol, &name, err);
-    if (!status)
-        status = put_cell(&to->text, xt_str_get(&name), first, err);
+    put_cell(&to->text, xt_str_get(&name), first);
     xt_str_clear(&name);
     return status;
 }
@@ -79,16 +78,13 @@ static enum xt_status put_json_line(struct writing *to, struct xt_json *json, cJ
 static enum xt_status put_error_row(struct writing *to, const cJSON *error,
                                     const struct xt_wrong *wrong, struct xt_err *err)
 {
-    enum xt_status status = put_cell(&to->text, text_in(error, "path"), true, err);
-    if (!status)
-        status = put_cell(&to->text, text_in(error, "expected"), false, err);
-    if (!status)
-        status = put_cell(&to->text, text_in(error, "read"), false, err);
-    if (!status)
-        status = xt_str_printf(&to->text, err, "\t%.4f\t", wrong->confidence);
-    for (int i = 0; i < wrong->length && !status; i++)
-        status = xt_str_printf(&to->text, err, i ? " %.3f" : "%.3f", (double)wrong->confidences[i]);
-    return status ? status : xt_str_append(&to->text, "\n", 1, err);
+    put_cell(&to->text, text_in(error, "path"), true);
+    put_cell(&to->text, text_in(error, "expected"), false);
+    put_cell(&to->text, text_in(error, "read"), false);
+    xt_str_printf(&to->text, NULL, "\t%.4f\t", wrong->confidence);
+    for (int i = 0; i < wrong->length; i++)
+        xt_str_printf(&to->text, NULL, i ? " %.3f" : "%.3f", (double)wrong->confidences[i]);
+    return xt_str_append(&to->text, "\n", 1, err);
 }
 
 static enum xt_status put_error(struct writing *to, const struct xt_wrong *wrong,
@@ -109,7 +105,7 @@ static enum xt_status list_errors(struct writing *to, struct xt_err *err)
     const struct xt_errors *errors = to->findings->errors;
     enum xt_status status = XT_OK;
     if (to->form == TSV)
-        status = xt_str_printf(&to->text, err, "path\texpected\tread\tconfidence\tparts\n");
+        xt_str_printf(&to->text, NULL, "path\texpected\tread\tconfidence\tparts\n");
     for (size_t i = 0; i < errors->count && !status; i++)
         status = put_error(to, errors->wrong[i], err);
     return status;
@@ -142,7 +138,7 @@ static enum xt_status list_pairs(struct writing *to, struct xt_err *err)
     const struct xt_errors *errors = to->findings->errors;
     enum xt_status status = XT_OK;
     if (to->form == TSV)
-        status = xt_str_printf(&to->text, err, "expected\tread\tcount\tof\n");
+        xt_str_printf(&to->text, NULL, "expected\tread\tcount\tof\n");
     for (size_t i = 0; i < errors->pair_count && !status; i++)
         status = put_pair(to, &errors->pairs[i], err);
     return status;
@@ -161,7 +157,6 @@ static void count_row(const struct xt_errors *errors, int row, size_t *counts)
 static enum xt_status put_row(struct writing *to, int row, const size_t *counts, struct xt_err *err)
 {
     int classes = to->findings->errors->symbols;
-    enum xt_status status = XT_OK;
     if (to->form == JSONL) {
         struct xt_json json = {0};
         cJSON *object = cJSON_CreateObject();
@@ -178,9 +173,9 @@ static enum xt_status put_row(struct writing *to, int row, const size_t *counts,
         }
         return put_json_line(to, &json, object, err);
     }
-    status = put_name(to, row, true, err);
-    for (int i = 0; i < classes && !status; i++)
-        status = xt_str_printf(&to->text, err, "\t%zu", counts[i]);
+    enum xt_status status = put_name(to, row, true, err);
+    for (int i = 0; i < classes; i++)
+        xt_str_printf(&to->text, NULL, "\t%zu", counts[i]);
     return status ? status : xt_str_append(&to->text, "\n", 1, err);
 }
 
@@ -190,12 +185,12 @@ static enum xt_status list_matrix(struct writing *to, struct xt_err *err)
     size_t *counts = NULL;
     enum xt_status status =
         xt_mem_calloc(&counts, (size_t)classes, sizeof *counts, "a row of the matrix", err);
-    if (!status && to->form == TSV)
-        status = xt_str_printf(&to->text, err, "expected");
-    for (int i = 0; i < classes && !status && to->form == TSV; i++)
-        status = put_name(to, i, false, err);
-    if (!status && to->form == TSV)
-        status = xt_str_append(&to->text, "\n", 1, err);
+    if (!status && to->form == TSV) {
+        xt_str_printf(&to->text, NULL, "expected");
+        for (int i = 0; i < classes && !status; i++)
+            status = put_name(to, i, false, err);
+        xt_str_append(&to->text, "\n", 1, NULL);
+    }
     for (int i = 0; i < classes && !status; i++) {
         count_row(to->findings->errors, i, counts);
         status = put_row(to, i, counts, err);

@@ -11,19 +11,17 @@
 
 /* Appends JSON escaped so that no text in it closes the enclosing script element or opens a
  * comment. */
-static enum xt_status append_data(struct xt_str *page, const char *json, struct xt_err *err)
+static void append_data(struct xt_str *page, const char *json)
 {
-    enum xt_status status = XT_OK;
-    for (const char *at = json; *at && !status;) {
+    for (const char *at = json; *at;) {
         size_t length = strcspn(at, "<");
-        status = xt_str_append(page, at, length, err);
+        xt_str_append(page, at, length, NULL);
         at += length;
-        if (!status && *at) {
-            status = xt_str_append(page, "\\u003c", 6, err);
+        if (*at) {
+            xt_str_append(page, "\\u003c", 6, NULL);
             at++;
         }
     }
-    return status;
 }
 
 /* Fills the template's placeholders. */
@@ -35,17 +33,16 @@ static enum xt_status fill(struct xt_str *page, const char *json, struct xt_err 
     } places[] = {
         {"@STYLE@", xt_template_style}, {"@DATA@", NULL}, {"@SCRIPT@", xt_template_script}};
     const char *at = xt_template_page;
-    enum xt_status status = XT_OK;
-    for (size_t i = 0; i < sizeof places / sizeof *places && !status; i++) {
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         const char *mark = strstr(at, places[i].mark);
-        status = xt_str_append(page, at, (size_t)(mark - at), err);
-        if (!status)
-            status = places[i].text
-                         ? xt_str_append(page, places[i].text, strlen(places[i].text), err)
-                         : append_data(page, json, err);
+        xt_str_append(page, at, (size_t)(mark - at), NULL);
+        if (places[i].text)
+            xt_str_append(page, places[i].text, strlen(places[i].text), NULL);
+        else
+            append_data(page, json);
         at = mark + strlen(places[i].mark);
     }
-    return status ? status : xt_str_append(page, at, strlen(at), err);
+    return xt_str_append(page, at, strlen(at), err);
 }
 
 /* Takes ownership of `data`. */

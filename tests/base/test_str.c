@@ -261,9 +261,24 @@ static void one_thing_is_singular(void **state)
     assert_string_equal(xt_count(3, "class").text, "3 classes");
 }
 
+static void a_string_that_lacks_a_part_stays_failed(void **state)
+{
+    (void)state;
+    struct xt_str str = {0};
+    struct xt_err err;
+    assert_int_equal(xt_str_append(&str, "begun", 5, &err), XT_OK);
+    assert_int_equal(xt_str_append(&str, "", SIZE_MAX - 8, NULL), XT_ERR_MEMORY);
+    assert_int_equal(xt_str_printf(&str, &err, "end"), XT_ERR_MEMORY);
+    assert_int_equal(xt_str_check(&str, &err), XT_ERR_MEMORY);
+    assert_string_equal(xt_str_get(&str), "begun");
+    xt_str_clear(&str);
+    assert_int_equal(xt_str_check(&str, &err), XT_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_string_that_lacks_a_part_stays_failed),
         cmocka_unit_test(text_is_appended_as_far_as_there_is_room),
         cmocka_unit_test(an_empty_string_is_readable),
         cmocka_unit_test(text_is_appended),

@@ -240,7 +240,7 @@ static void the_oldest_of_too_many_files_goes(void **state)
     const uint8_t *found = NULL;
     uint8_t *file = NULL;
     size_t size = 0;
-    assert_int_equal(xt_index_put_u32(&body, 5, &err), XT_OK);
+    xt_index_put_u32(&body, 5);
     xt_index_save("first", &body);
     const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
     assert_int_equal(utimensat(AT_FDCWD, cached_file(), old, 0), 0);

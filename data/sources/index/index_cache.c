@@ -54,22 +54,22 @@ const char *xt_index_text(struct xt_index_reader *reader, size_t *size)
     return reader->bad ? NULL : text;
 }
 
-enum xt_status xt_index_put_u32(struct xt_str *body, size_t value, struct xt_err *err)
+void xt_index_put_u32(struct xt_str *body, size_t value)
 {
     uint32_t number = (uint32_t)value;
-    return xt_str_append(body, (const char *)&number, sizeof number, err);
+    xt_str_append(body, (const char *)&number, sizeof number, NULL);
 }
 
-enum xt_status xt_index_put_u64(struct xt_str *body, uint64_t value, struct xt_err *err)
+void xt_index_put_u64(struct xt_str *body, uint64_t value)
 {
-    return xt_str_append(body, (const char *)&value, sizeof value, err);
+    xt_str_append(body, (const char *)&value, sizeof value, NULL);
 }
 
-enum xt_status xt_index_put_text(struct xt_str *body, const char *text, size_t size,
-                                 struct xt_err *err)
+void xt_index_put_text(struct xt_str *body, const char *text)
 {
-    enum xt_status status = xt_index_put_u32(body, size, err);
-    return status ? status : xt_str_append(body, text, size, err);
+    size_t size = strlen(text);
+    xt_index_put_u32(body, size);
+    xt_str_append(body, text, size, NULL);
 }
 
 /* ---- the file ---- */

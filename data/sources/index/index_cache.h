@@ -40,7 +40,7 @@ uint64_t xt_index_u64(struct xt_index_reader *reader);
 /* A text without zero bytes, in the body, not zero-terminated. NULL if `bad`. */
 const char *xt_index_text(struct xt_index_reader *reader, size_t *size);
 
-enum xt_status xt_index_put_u32(struct xt_str *body, size_t value, struct xt_err *err);
-enum xt_status xt_index_put_u64(struct xt_str *body, uint64_t value, struct xt_err *err);
-enum xt_status xt_index_put_text(struct xt_str *body, const char *text, size_t size,
-                                 struct xt_err *err);
+/* Out of memory stays in `body`. */
+void xt_index_put_u32(struct xt_str *body, size_t value);
+void xt_index_put_u64(struct xt_str *body, uint64_t value);
+void xt_index_put_text(struct xt_str *body, const char *text);

@@ -47,16 +47,13 @@ static enum xt_status folder_of(const struct xt_file_tree *tree, const char *fil
     return XT_OK;
 }
 
-static enum xt_status write_folder(const struct xt_file_folder *folder, const char *top,
-                                   struct xt_str *body, struct xt_err *err)
+static void write_folder(const struct xt_file_folder *folder, const char *top, struct xt_str *body)
 {
-    const char *path = below(top, folder->path);
     const uint64_t numbers[] = {folder->device, folder->inode, (uint64_t)folder->modified,
                                 (uint64_t)folder->changed};
-    enum xt_status status = xt_index_put_text(body, path, strlen(path), err);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !status; i++)
-        status = xt_index_put_u64(body, numbers[i], err);
-    return status;
+    xt_index_put_text(body, below(top, folder->path));
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        xt_index_put_u64(body, numbers[i]);
 }
 
 /* Neighbours mostly share a folder, so the previous one is tried first. */
@@ -70,23 +67,20 @@ static bool lies_in(const char *file, const char *folder)
 enum xt_status xt_index_tree_write(const struct xt_file_tree *tree, const char *folder,
                                    struct xt_str *body, struct xt_err *err)
 {
-    enum xt_status status = xt_index_put_u32(body, tree->folder_count, err);
-    for (size_t i = 0; i < tree->folder_count && !status; i++)
-        status = write_folder(&tree->folders[i], folder, body, err);
-    if (!status)
-        status = xt_index_put_u32(body, tree->files.count, err);
+    enum xt_status status = XT_OK;
     size_t number = 0;
+    xt_index_put_u32(body, tree->folder_count);
+    for (size_t i = 0; i < tree->folder_count; i++)
+        write_folder(&tree->folders[i], folder, body);
+    xt_index_put_u32(body, tree->files.count);
     for (size_t i = 0; i < tree->files.count && !status; i++) {
         const char *file = tree->files.paths[i];
-        const char *name = xt_file_name(file);
         if (!lies_in(file, tree->folders[number].path))
             status = folder_of(tree, file, &number, err);
-        if (!status)
-            status = xt_index_put_u32(body, number, err);
-        if (!status)
-            status = xt_index_put_text(body, name, strlen(name), err);
+        xt_index_put_u32(body, number);
+        xt_index_put_text(body, xt_file_name(file));
     }
-    return status;
+    return status ? status : xt_str_check(body, err);
 }
 
 /* ---- reading ---- */

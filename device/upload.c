@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "device/device.h"
 
 static enum xt_status create_pageable_slots(struct xt_upload *upload, int count, struct xt_err *err)
 {

@@ -7,11 +7,6 @@
 
 #include "base/str.h"
 
-static bool has_cpu(const struct xt_cpus *cpus, int cpu)
-{
-    return cpus->bits[cpu / 64] >> (cpu % 64) & 1;
-}
-
 static void add_cpu(struct xt_cpus *cpus, int cpu)
 {
     cpus->bits[cpu / 64] |= 1ULL << (cpu % 64);
@@ -33,7 +28,7 @@ static int list_by_core(const struct xt_cpus *cpus, const int *core, struct plac
 {
     int count = 0;
     for (int cpu = 0; cpu < XT_NUMA_CPUS; cpu++)
-        if (has_cpu(cpus, cpu))
+        if (xt_cpus_have(cpus, cpu))
             list[count++] = (struct place){.core = core[cpu], .cpu = cpu};
     qsort(list, (size_t)count, sizeof *list, compare_places);
     return count;
@@ -198,10 +193,10 @@ void xt_place_describe(char *out, size_t size)
     if (!read_affinity(&cpus))
         return;
     for (int cpu = 0; cpu < XT_NUMA_CPUS; cpu++) {
-        if (!has_cpu(&cpus, cpu))
+        if (!xt_cpus_have(&cpus, cpu))
             continue;
         int last = cpu;
-        while (last + 1 < XT_NUMA_CPUS && has_cpu(&cpus, last + 1))
+        while (last + 1 < XT_NUMA_CPUS && xt_cpus_have(&cpus, last + 1))
             last++;
         if (last == cpu)
             xt_str_append_to(out, size, "%s%d", *out ? "," : "", cpu);

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "runs/chain.h"
+#include "runs/report/json.h"
 
 static const size_t record_limit = (size_t)1 << 32;
 
@@ -81,12 +82,6 @@ void xt_chain_survey_clear(struct xt_chain_survey *survey)
 
 /* ---- checking ---- */
 
-static const char *text_of(const cJSON *at, const char *key)
-{
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(at, key));
-    return text ? text : "";
-}
-
 static enum xt_status pass(struct xt_chain_check *check, const char *head, struct xt_err *err)
 {
     enum xt_status status = xt_mem_grow(&check->heads, &check->head_capacity, check->head_count + 1,
@@ -112,8 +107,8 @@ static enum xt_status pass_links(struct xt_chain_check *check, const cJSON *link
     enum xt_status status = XT_OK;
     cJSON_ArrayForEach(link, links)
     {
-        if (!status && strcmp(text_of(link, "after"), after) == 0)
-            status = pass(check, text_of(link, "head"), err);
+        if (!status && strcmp(xt_json_get_text(link, "after", ""), after) == 0)
+            status = pass(check, xt_json_get_text(link, "head", ""), err);
     }
     return status;
 }
@@ -127,8 +122,8 @@ static bool follows(const cJSON *links, const char *before, const char *text, si
         return true;
     cJSON_ArrayForEach(link, links)
     {
-        if (strcmp(text_of(link, "after"), before) == 0 &&
-            strcmp(xt_chain_next(text_of(link, "head"), text, length).text, hash) == 0)
+        if (strcmp(xt_json_get_text(link, "after", ""), before) == 0 &&
+            strcmp(xt_chain_next(xt_json_get_text(link, "head", ""), text, length).text, hash) == 0)
             return true;
     }
     return false;
@@ -175,7 +170,7 @@ enum xt_status xt_chain_check(struct xt_chain_check *out, const char *path, cons
     if (!status)
         status = check_lines(out, chain, (const char *)bytes, size, err);
     if (!status && !out->broken_line)
-        out->lacks_end = !xt_chain_check_has(out, text_of(chain, "head"));
+        out->lacks_end = !xt_chain_check_has(out, xt_json_get_text(chain, "head", ""));
     free(bytes);
     return status;
 }

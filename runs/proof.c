@@ -43,12 +43,6 @@ cJSON *xt_proof_describe(const struct xt_machine *machine)
 
 /* ---- the record ---- */
 
-static const char *text_of(const cJSON *at, const char *key)
-{
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(at, key));
-    return text ? text : "";
-}
-
 static enum xt_status hash_of(const struct xt_json *json, const char *from, const cJSON *item,
                               struct xt_sha256_text *out, struct xt_err *err)
 {
@@ -258,12 +252,12 @@ static cJSON *links_of(const cJSON *all)
 
 const char *xt_proof_id(const cJSON *all)
 {
-    return text_of(cJSON_GetArrayItem(links_of(all), 0), "head");
+    return xt_json_get_text(cJSON_GetArrayItem(links_of(all), 0), "head", "");
 }
 
 const char *xt_proof_head(const cJSON *all)
 {
-    return text_of(cJSON_GetObjectItemCaseSensitive(all, "chain"), "head");
+    return xt_json_get_text(cJSON_GetObjectItemCaseSensitive(all, "chain"), "head", "");
 }
 
 static bool has_link(const cJSON *links, const struct xt_chain_cut *cut)
@@ -271,8 +265,8 @@ static bool has_link(const cJSON *links, const struct xt_chain_cut *cut)
     const cJSON *link;
     cJSON_ArrayForEach(link, links)
     {
-        if (!strcmp(text_of(link, "after"), cut->after.text) &&
-            !strcmp(text_of(link, "head"), cut->from.text))
+        if (!strcmp(xt_json_get_text(link, "after", ""), cut->after.text) &&
+            !strcmp(xt_json_get_text(link, "head", ""), cut->from.text))
             return true;
     }
     return false;
@@ -302,8 +296,10 @@ static const char *newest(const struct xt_proof *proof, const struct xt_chain_su
     const cJSON *links = links_of(proof->all);
     const cJSON *last = cJSON_GetArrayItem(links, cJSON_GetArraySize(links) - 1);
     const char *head = xt_proof_head(proof->all);
-    bool is_link = last && !strcmp(head, text_of(last, "head"));
-    return is_link && !strcmp(survey->end.text, text_of(last, "after")) ? head : survey->end.text;
+    bool is_link = last && !strcmp(head, xt_json_get_text(last, "head", ""));
+    return is_link && !strcmp(survey->end.text, xt_json_get_text(last, "after", ""))
+               ? head
+               : survey->end.text;
 }
 
 /* What happened to the record between two starts. */
@@ -315,7 +311,7 @@ static const char *what_is_broken(const struct xt_proof *proof,
     const char *head = xt_proof_head(proof->all);
     if (!last)
         return *survey->end.text ? "proof.json of the lines so far is missing" : NULL;
-    bool is_there = survey->has_head || !strcmp(head, text_of(last, "head"));
+    bool is_there = survey->has_head || !strcmp(head, xt_json_get_text(last, "head", ""));
     return is_there ? NULL : "lines of metrics.jsonl are missing";
 }
 

@@ -11,11 +11,6 @@
 /* Of linux/mempolicy.h, which not every system has. */
 enum { PREFERRED = 1, MOVE = 2 };
 
-static bool has_cpu(const struct xt_cpus *cpus, int cpu)
-{
-    return cpus->bits[cpu / 64] >> (cpu % 64) & 1;
-}
-
 static bool has_any(const struct xt_cpus *cpus)
 {
     uint64_t all = 0;
@@ -123,7 +118,7 @@ void xt_numa_bind_thread(const struct xt_numa_node *node)
         return;
     CPU_ZERO_S(CPU_ALLOC_SIZE(XT_NUMA_CPUS), set);
     for (int cpu = 0; cpu < XT_NUMA_CPUS; cpu++)
-        if (has_cpu(&node->cpus, cpu))
+        if (xt_cpus_have(&node->cpus, cpu))
             CPU_SET_S((size_t)cpu, CPU_ALLOC_SIZE(XT_NUMA_CPUS), set);
     /* 0 is the calling thread. */
     (void)sched_setaffinity(0, CPU_ALLOC_SIZE(XT_NUMA_CPUS), set);

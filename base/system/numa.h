@@ -14,6 +14,11 @@ struct xt_cpus {
     uint64_t bits[XT_NUMA_CPUS / 64];
 };
 
+static inline bool xt_cpus_have(const struct xt_cpus *cpus, int cpu)
+{
+    return cpus->bits[cpu / 64] >> (cpu % 64) & 1;
+}
+
 struct xt_numa_node {
     int number; /* the system's */
     struct xt_cpus cpus;

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "runs/report/json.h"
 
 enum { OLD_LIMIT = 16 << 20 };
 
@@ -48,15 +49,7 @@ void xt_bench_old_destroy(struct xt_bench_old *old)
 
 static bool is_text(const cJSON *run, const char *key, const char *text)
 {
-    const char *own = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(run, key));
-    return own && strcmp(own, text) == 0;
-}
-
-/* The number; 0 if missing. */
-static double number(const cJSON *run, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(run, key);
-    return cJSON_IsNumber(item) ? item->valuedouble : 0;
+    return strcmp(xt_json_get_text(run, key, ""), text) == 0;
 }
 
 static bool is_same(const cJSON *run, const struct xt_settings *settings)
@@ -64,8 +57,8 @@ static bool is_same(const cJSON *run, const struct xt_settings *settings)
     return is_text(run, "model", settings->network.model) &&
            is_text(run, "device", settings->device.name) &&
            is_text(run, "type", xt_amp_name(settings->network.amp)) &&
-           number(run, "batch") == settings->network.batch &&
-           number(run, "beside") == settings->bench.beside;
+           xt_json_get(run, "batch", 0) == settings->network.batch &&
+           xt_json_get(run, "beside", 0) == settings->bench.beside;
 }
 
 static const cJSON *find_run(const cJSON *json, const struct xt_settings *settings)
@@ -91,13 +84,13 @@ enum xt_status xt_bench_old_rate(const struct xt_bench_old *old, const struct xt
                           "--against %s has no run of %s on %s in %s at batch %d to compare with",
                           old->path, settings->network.model, settings->device.name,
                           xt_amp_name(settings->network.amp), settings->network.batch);
-    double old_threads = number(run, "threads");
+    double old_threads = xt_json_get(run, "threads", 0);
     if (threads && old_threads != threads)
         return xt_err_set(
             err, XT_ERR_DATA,
             "--against %s was measured with %s, this run with %d; give --threads %.0f", old->path,
             xt_count((long long)old_threads, "thread").text, threads, old_threads);
-    *rate = number(run, "images_per_s");
+    *rate = xt_json_get(run, "images_per_s", 0);
     if (*rate > 0)
         return XT_OK;
     return xt_err_set(err, XT_ERR_DATA, "--against %s: the run of batch %d has no images_per_s",

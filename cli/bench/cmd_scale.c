@@ -18,6 +18,7 @@
 #include "cli/json/result.h"
 #include "cli/report.h"
 #include "models/registry.h"
+#include "runs/report/json.h"
 
 enum { STEPS = 24, RUNS = 3 };
 
@@ -77,22 +78,16 @@ static enum xt_status build_line(const struct scale *scale, int ranks, struct xt
     return status;
 }
 
-static double number(const cJSON *object, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItem(object, key);
-    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
-}
-
 /* Reads the JSON line that the run ends with. */
 static void read_end(const char *text, struct scale_run *run)
 {
     cJSON *json = cJSON_Parse(text);
     const cJSON *waited = cJSON_GetObjectItem(json, "waited");
-    run->images_per_s = number(json, "images_per_s");
-    run->gradients = number(waited, "gradients");
-    run->norms = number(waited, "norms");
-    run->other = number(waited, "other");
-    run->beside = number(waited, "beside_backward");
+    run->images_per_s = xt_json_get(json, "images_per_s", (double)NAN);
+    run->gradients = xt_json_get(waited, "gradients", (double)NAN);
+    run->norms = xt_json_get(waited, "norms", (double)NAN);
+    run->other = xt_json_get(waited, "other", (double)NAN);
+    run->beside = xt_json_get(waited, "beside_backward", (double)NAN);
     cJSON_Delete(json);
 }
 

@@ -13,7 +13,7 @@
 #include "cli/commands.h"
 #include "cli/options/options.h"
 #include "cli/bench/scratch.h"
-#include "cli/bench/start_report.h"
+#include "cli/bench/start.h"
 #include "cli/json/result.h"
 #include "cli/report.h"
 #include "models/registry.h"

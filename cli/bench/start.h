@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "base/err.h"
 #include "base/span.h"
@@ -30,3 +31,18 @@ void xt_start_read(const struct xt_run_summary *run, struct xt_start *out);
  */
 enum xt_status xt_start_measure(struct xt_start *out, const struct xt_train_settings *settings,
                                 struct xt_err *err);
+
+/* The phases by name. */
+enum { XT_START_PHASES = 5 };
+
+struct xt_start_phase {
+    const char *name; /* "library load" */
+    const char *key;  /* in JSON */
+    struct xt_span span;
+};
+
+/* The last phase is the rest of xt_start's `all`; XT_START_PHASES is the total. */
+struct xt_start_phase xt_start_phase(const struct xt_start *start, int phase);
+
+/* For a training run: prints one line for each phase longer than `least` seconds. */
+void xt_start_print(const struct xt_start *start, double least, FILE *out);

@@ -9,11 +9,12 @@
 #include "cli/progress.h"
 #include "cli/json/result.h"
 #include "cli/report.h"
+#include "runs/report/json.h"
 
 /* State of the run: "done", "stopped", and so on; "" if not recorded. */
 static const char *state_of(const struct xt_past_run *run)
 {
-    const char *own = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(run->facts, "state"));
+    const char *own = xt_json_get_text(run->facts, "state", NULL);
     if (run->running)
         return "running";
     if (run->killed)

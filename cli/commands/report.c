@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/json/result.h"

@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/json/result.h"

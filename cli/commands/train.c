@@ -22,7 +22,7 @@
 #include "cli/report.h"
 #include "cli/signature.h"
 #include "cli/slow_report.h"
-#include "cli/bench/start_report.h"
+#include "cli/bench/start.h"
 #include "device/faults/guard.h"
 #include "infer/answer/reliability.h"
 #include "models/loaded.h"

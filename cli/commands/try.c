@@ -550,9 +550,9 @@ static void put_suspects(struct trial *t, cJSON *page)
     for (size_t i = 0; t->judged && i < t->suspects.suspect; i++) {
         const struct xt_suspect *suspect = &t->suspects.items[i];
         cJSON *item = xt_json_object(&t->json, list, NULL);
-        xt_json_text(&t->json, item, "path", xt_suspect_text(suspect, "path"));
-        xt_json_text(&t->json, item, "label", xt_suspect_text(suspect, "expected"));
-        xt_json_text(&t->json, item, "prediction", xt_suspect_text(suspect, "read"));
+        xt_json_text(&t->json, item, "path", xt_json_get_text(suspect->found, "path", ""));
+        xt_json_text(&t->json, item, "label", xt_json_get_text(suspect->found, "expected", ""));
+        xt_json_text(&t->json, item, "prediction", xt_json_get_text(suspect->found, "read", ""));
         xt_json_number(&t->json, item, "confidence",
                        xt_json_get(suspect->found, "confidence", (double)NAN));
         xt_json_number(&t->json, item, "odds", suspect->odds);

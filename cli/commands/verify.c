@@ -30,17 +30,6 @@ struct checks {
     char why[1024];
 };
 
-static const char *text_of(const cJSON *at, const char *key)
-{
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(at, key));
-}
-
-static const char *told(const cJSON *at, const char *key)
-{
-    const char *text = text_of(at, key);
-    return text ? text : "not told";
-}
-
 /* --- what computes
  * ------------------------------------------------------------------------------*/
 /* docs/running.md: what the bits of a run depend on. */
@@ -57,7 +46,7 @@ static void compare(struct checks *checks, const cJSON *with, const cJSON *now)
     cJSON_ArrayForEach(then, with)
     {
         const char *was = cJSON_GetStringValue(then);
-        const char *is = text_of(now, then->string);
+        const char *is = xt_json_get_text(now, then->string, NULL);
         struct xt_report *row = xt_report_group(table, NULL);
         bool same = was && is && strcmp(was, is) == 0;
         checks->changed += now && !same;
@@ -81,7 +70,7 @@ static enum xt_dtype type_of(const char *name)
 /* The thread count of the run's last start, limited to what this process may use. */
 static int threads_of(const cJSON *with)
 {
-    const char *text = text_of(with, "threads");
+    const char *text = xt_json_get_text(with, "threads", NULL);
     long count = text ? strtol(text, NULL, 10) : 1;
     int may = xt_thread_available(NULL);
     return count < 1 ? 1 : count < may ? (int)count : may;
@@ -91,12 +80,12 @@ static int threads_of(const cJSON *with)
 static enum xt_status check_device(struct checks *checks, const struct xt_settings *s,
                                    const cJSON *with, struct xt_err *err)
 {
-    const char *place = text_of(with, "device");
+    const char *place = xt_json_get_text(with, "device", NULL);
     const struct xt_device_options options = {.spec = place,
                                               .threads = threads_of(with),
                                               .cache_folder = s->device.cache_dir,
                                               .no_cache = !s->device.kernel_cache};
-    enum xt_dtype type = type_of(text_of(with, "type"));
+    enum xt_dtype type = type_of(xt_json_get_text(with, "type", NULL));
     struct xt_device device;
     struct xt_err why = {0};
     enum xt_status status = xt_device_open_with(&device, &options, &why);
@@ -130,9 +119,9 @@ static enum xt_status check_device(struct checks *checks, const struct xt_settin
 
 static void describe_start(const struct checks *checks, const cJSON *start, int environments)
 {
-    const char *last = told(start, "last");
-    const char *check = told(start, "device_check");
-    const char *checked = told(start, "device_checked");
+    const char *last = xt_json_get_text(start, "last", "not told");
+    const char *check = xt_json_get_text(start, "device_check", "not told");
+    const char *checked = xt_json_get_text(start, "device_checked", "not told");
     bool passed = strcmp(check, "passed") == 0;
     xt_report_add(checks->report, "started", NULL, "%s", last);
     xt_report_add(checks->report, "environments", NULL, "%d", environments);
@@ -185,7 +174,7 @@ static enum xt_status check_all(struct checks *checks, const struct xt_settings 
     int count = cJSON_GetArraySize(starts);
     const cJSON *start = cJSON_GetArrayItem(starts, count - 1);
     const cJSON *with = cJSON_GetObjectItemCaseSensitive(start, "with");
-    if (!text_of(with, "device"))
+    if (!xt_json_get_text(with, "device", NULL))
         return xt_err_set(err, XT_ERR_DATA,
                           "%s/%s is damaged: it does not record what the run was trained with",
                           checks->record.folder, XT_PROOF_FILE);

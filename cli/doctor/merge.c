@@ -29,11 +29,6 @@ struct nodes {
     cJSON *keys; /* keys of all facts */
 };
 
-static const char *text_of(const cJSON *at, const char *key)
-{
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(at, key));
-}
-
 /* ---- reading ---- */
 
 /* A fact's name as it is now: files of earlier versions have "OpenCL driver". */
@@ -86,7 +81,7 @@ static enum xt_status read_node(struct nodes *nodes, const char *path, struct xt
                           "it again on that machine",
                           path);
     node->works = cJSON_IsTrue(works);
-    node->name = text_of(own, "host");
+    node->name = xt_json_get_text(own, "host", NULL);
     node->facts = cJSON_CreateObject();
     nodes->json.failed = nodes->json.failed || !node->facts;
     take_facts(nodes, node, own, "");
@@ -118,7 +113,7 @@ static void name_nodes(struct nodes *nodes, const char *const *paths)
 
 static const char *value_of(const struct node *node, const char *key)
 {
-    const char *value = text_of(node->facts, key);
+    const char *value = xt_json_get_text(node->facts, key, NULL);
     return value ? value : "none";
 }
 

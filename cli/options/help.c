@@ -7,6 +7,7 @@
 #include "cli/options/examples.h"
 #include "cli/options/help_writer.h"
 #include "cli/options/meanings.h"
+#include "cli/options/suggest.h"
 
 enum { HELP_COLUMN = 28, COMMAND_COLUMN = 16 };
 
@@ -173,20 +174,10 @@ static void put_exit_codes(struct xt_help_writer *writer)
         xt_help_put(writer, "  %3d  %s\n", exit_codes[i].code, exit_codes[i].meaning);
 }
 
-/* True if `name` is one of the words of `list`. */
-static bool is_word_of(const char *list, const char *name)
-{
-    size_t length = strlen(name);
-    for (; *list; list += strcspn(list, " "), list += *list == ' ')
-        if (strcspn(list, " ") == length && strncmp(list, name, length) == 0)
-            return true;
-    return false;
-}
-
 static void put_usual(struct xt_help_writer *writer, const struct xt_option *option,
                       enum xt_command_id command)
 {
-    if (is_word_of(xt_help_page(command)->usual, option->name))
+    if (xt_option_is_among(xt_help_page(command)->usual, option->name))
         put_option(writer, option, command);
     else
         writer->more++;

@@ -43,8 +43,7 @@ static const struct {
     {"save-every", NULL, "save-interval save-freq"},
 };
 
-/* True if the name is in the space-separated list. */
-static bool is_among(const char *names, const char *name)
+bool xt_option_is_among(const char *names, const char *name)
 {
     size_t length = strlen(name);
     for (; *names; names += strcspn(names, " "), names += *names == ' ')
@@ -114,12 +113,12 @@ void xt_option_suggest(char *hint, size_t size, const char *given, bool in_file,
         return;
     }
     for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
-        if (is_among(habits[i].names, name) &&
+        if (xt_option_is_among(habits[i].names, name) &&
             xt_option_is_for(xt_option_find_for(habits[i].option, command), command)) {
             suggest_habit(hint, size, i, in_file);
             return;
         }
-    if (is_among("init pretrained weights checkpoint ckpt", name) && !in_file &&
+    if (xt_option_is_among("init pretrained weights checkpoint ckpt", name) && !in_file &&
         xt_command_get(command)->takes_weights) {
         snprintf(hint, size, "; give the weights as an argument: xtrain %s %s",
                  xt_command_get(command)->name, xt_command_get(command)->arguments);

@@ -9,6 +9,8 @@
 
 enum { XT_OPTION_NAME = 40, XT_OPTION_SPELT = XT_OPTION_NAME + 4 };
 
+/* Whether the name is one of a list's, which are separated by spaces. */
+bool xt_option_is_among(const char *names, const char *name);
 /* Lower case, dashes for underscores; cut where it is longer than any name. */
 void xt_option_to_dashes(char out[XT_OPTION_NAME], const char *name);
 /* The option as the user would write it: --weight-decay, or weight_decay in a file. */

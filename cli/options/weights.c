@@ -7,7 +7,6 @@
 #include "base/config.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "cli/options/suggest.h"
 #include "data/image/image.h"
 #include "models/loaded.h"
 #include "models/recognise.h"

@@ -10,6 +10,7 @@
 #include "infer/evaluate.h"
 #include "infer/network/network_build.h"
 #include "runs/report/findings.h"
+#include "runs/report/json.h"
 
 /* Of one evaluation: the largest number of images that are listed, and shown. */
 enum { LISTED = 1000, PICTURES = 100 };
@@ -219,12 +220,6 @@ void xt_suspects_sort(struct xt_suspects *suspects)
         qsort(suspects->reads, (size_t)suspects->read_count, sizeof *suspects->reads, by_need);
 }
 
-const char *xt_suspect_text(const struct xt_suspect *suspect, const char *key)
-{
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(suspect->found, key));
-    return text ? text : "";
-}
-
 enum xt_status xt_suspects_save(const struct xt_suspects *suspects, const char *path,
                                 struct xt_err *err)
 {
@@ -234,7 +229,7 @@ enum xt_status xt_suspects_save(const struct xt_suspects *suspects, const char *
     for (size_t i = 0; i < suspects->count; i++) {
         const struct xt_suspect *suspect = &suspects->items[i];
         for (int k = 0; k < 3; k++) {
-            xt_str_append_escaped(&text, xt_suspect_text(suspect, texts[k]), NULL);
+            xt_str_append_escaped(&text, xt_json_get_text(suspect->found, texts[k], ""), NULL);
             xt_str_append(&text, "\t", 1, NULL);
         }
         xt_str_printf(&text, NULL, "%.4f\t%.2f\n",

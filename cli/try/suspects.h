@@ -46,9 +46,6 @@ void xt_suspects_clear(struct xt_suspects *suspects);
 /* Sorts the suspects, and the reads: what is most in need of more images first. */
 void xt_suspects_sort(struct xt_suspects *suspects);
 
-/* A text of what was found; "" where there is none. */
-const char *xt_suspect_text(const struct xt_suspect *suspect, const char *key);
-
 /* A table of all: path, label, prediction, confidence, odds. */
 enum xt_status xt_suspects_save(const struct xt_suspects *suspects, const char *path,
                                 struct xt_err *err);

@@ -10,6 +10,7 @@
 #include "models/weights/weight_file.h"
 #include "runs/chain_check.h"
 #include "runs/checkpoint.h"
+#include "runs/report/json.h"
 
 static const char metrics_name[] = "metrics.jsonl";
 
@@ -21,11 +22,6 @@ struct checking {
     bool has_gaps; /* starts or rollbacks have replaced lines: not all hashes are there */
     bool is_late;  /* the chain began in the middle of the run */
 };
-
-static const char *text_of(const cJSON *at, const char *key)
-{
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(at, key));
-}
 
 static void add_row(struct checking *at, const char *name, const char *state, const char *detail)
 {
@@ -59,8 +55,8 @@ static void check_links(struct checking *at, const cJSON *links)
     const cJSON *link;
     cJSON_ArrayForEach(link, links)
     {
-        const char *after = text_of(link, "after");
-        const char *from = text_of(link, "from");
+        const char *after = xt_json_get_text(link, "after", NULL);
+        const char *from = xt_json_get_text(link, "from", NULL);
         at->has_gaps = at->has_gaps || !after || !from || strcmp(after, from) != 0;
     }
 }
@@ -139,8 +135,8 @@ static void check_seal(struct checking *at)
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(check->proof, "breaks"))
     {
         char detail[256];
-        const char *found = text_of(item, "found");
-        const char *what = text_of(item, "what");
+        const char *found = xt_json_get_text(item, "found", NULL);
+        const char *what = xt_json_get_text(item, "what", NULL);
         snprintf(detail, sizeof detail, "found by the start of %s: %s",
                  found ? found : "an unknown time", what ? what : "not told");
         add_wrong(at, XT_PROOF_FILE, "broken", detail);
@@ -227,7 +223,7 @@ static void compare_unlisted(struct checking *at, const char *path, const char *
 static enum xt_status check_file(struct checking *at, const char *name, const cJSON *recorded,
                                  struct xt_err *err)
 {
-    const char *want = text_of(recorded, "sha256");
+    const char *want = xt_json_get_text(recorded, "sha256", NULL);
     char *path = NULL;
     if (strchr(name, '/'))
         return xt_err_set(err, XT_ERR_DATA, "%s/%s is damaged: it names a file outside the folder",

@@ -3,7 +3,6 @@
  * step, op, the sample's index in the step's batch and the channel, so it does not depend on
  * threads or processes.
  */
-#include <math.h>
 
 #include "base/rng.h"
 #include "engine/ops/ops.h"

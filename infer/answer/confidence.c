@@ -1,6 +1,5 @@
 #include "infer/answer/confidence.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

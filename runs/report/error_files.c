@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "runs/report/page.h"
+#include "runs/report/json.h"
 
 /* A larger matrix would be mostly zeros; the pairs contain it all. */
 enum { MATRIX_MOST = 2000 };
@@ -57,12 +58,6 @@ static enum xt_status put_name(struct writing *to, int symbol, bool first, struc
     return status;
 }
 
-static const char *text_in(const cJSON *object, const char *key)
-{
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
-    return text ? text : "";
-}
-
 /* Writes the object as a line; takes ownership. */
 static enum xt_status put_json_line(struct writing *to, struct xt_json *json, cJSON *object,
                                     struct xt_err *err)
@@ -78,9 +73,9 @@ static enum xt_status put_json_line(struct writing *to, struct xt_json *json, cJ
 static enum xt_status put_error_row(struct writing *to, const cJSON *error,
                                     const struct xt_wrong *wrong, struct xt_err *err)
 {
-    put_cell(&to->text, text_in(error, "path"), true);
-    put_cell(&to->text, text_in(error, "expected"), false);
-    put_cell(&to->text, text_in(error, "read"), false);
+    put_cell(&to->text, xt_json_get_text(error, "path", ""), true);
+    put_cell(&to->text, xt_json_get_text(error, "expected", ""), false);
+    put_cell(&to->text, xt_json_get_text(error, "read", ""), false);
     xt_str_printf(&to->text, NULL, "\t%.4f\t", wrong->confidence);
     for (int i = 0; i < wrong->length; i++)
         xt_str_printf(&to->text, NULL, i ? " %.3f" : "%.3f", (double)wrong->confidences[i]);

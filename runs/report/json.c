@@ -65,3 +65,9 @@ double xt_json_get(const cJSON *object, const char *key, double otherwise)
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
     return cJSON_IsNumber(item) ? item->valuedouble : otherwise;
 }
+
+const char *xt_json_get_text(const cJSON *object, const char *key, const char *otherwise)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+    return text ? text : otherwise;
+}

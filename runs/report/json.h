@@ -26,5 +26,6 @@ void xt_json_number(struct xt_json *json, cJSON *at, const char *key, double val
 enum xt_status xt_json_print(const struct xt_json *json, const cJSON *item, struct xt_str *out,
                              struct xt_err *err);
 
-/* A number of an object; `otherwise` where that key is missing. */
+/* A number or a text of an object; `otherwise` where that key is missing. */
 double xt_json_get(const cJSON *object, const char *key, double otherwise);
+const char *xt_json_get_text(const cJSON *object, const char *key, const char *otherwise);

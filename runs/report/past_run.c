@@ -323,10 +323,10 @@ static void take_best(struct xt_past_run *run)
 /* Where that is unknown, neither flag is set. */
 static void look_for_lock(struct xt_past_run *run)
 {
-    const char *state = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(run->facts, "state"));
     bool known = false;
     run->running = xt_run_folder_in_use(run->folder, &known);
-    run->killed = known && !run->running && state && strcmp(state, "running") == 0;
+    run->killed =
+        known && !run->running && strcmp(xt_json_get_text(run->facts, "state", ""), "running") == 0;
 }
 
 enum xt_status xt_past_run_read(struct xt_past_run *run, const char *folder, struct xt_err *err)

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
 #include "base/system/thread.h"

@@ -1,5 +1,4 @@
 /* What the confidence of a run's best weights is worth: measured at its end, stored with them. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -15,7 +15,6 @@
 #include "base/system/thread.h"
 #include "infer/network/network_build.h"
 #include "train/synthetic_step.h"
-#include "train/trainer/parts.h"
 #include "train/trainer/trainer_internal.h"
 
 /* Relative to the CPU's in float32. Norms are robust. Directions are not: rounding turns single

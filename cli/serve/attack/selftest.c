@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
-#include "base/mem.h"
 #include "base/str.h"
 #include "base/system/stop.h"
 #include "cli/serve/attack/exchange.h"

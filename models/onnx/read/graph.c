@@ -1,11 +1,9 @@
 /* An ONNX graph's nodes, joined by the names of their values, and what is said of them. */
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "models/onnx/read/reader.h"
 
 enum { OPSET_LEAST = 9, OPSET_MOST = 21, NAME_MAX_BYTES = 1024, NODE_VALUES_MAX = 4096 };

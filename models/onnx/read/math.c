@@ -1,6 +1,5 @@
 /* Operators without parameters that compute. */
 #include <float.h>
-#include <math.h>
 #include <string.h>
 
 #include "models/onnx/read/ops.h"

@@ -175,7 +175,7 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
     xt_weight_grad_loop *loop = xt_op_learns(op, graph) ? loop_for(conv, graph) : NULL;
     bool by_winograd = !loop && xt_cpu_winograd_can(conv, graph);
     bool by_depthwise = xt_cpu_depthwise_can(conv, graph);
-    conv->own[0] = conv->own[1] = conv->own_weight_grad = false;
+    conv->own[0] = conv->own[1] = conv->own_weights = conv->own_weight_grad = false;
     conv->read_grad = read_grad_of(conv, graph);
     if (loop || by_winograd || by_depthwise) {
         if (xt_mem_calloc(&state, 1, sizeof *state, op->name, &graph->err))

@@ -12,7 +12,7 @@ enum xt_status xt_cpu_conv_refresh(struct xt_op *op, struct xt_graph *graph, str
 enum xt_status xt_cpu_conv_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 
-/* A 3x3 convolution by Winograd's loops (loops/winograd_job.h), in place of its primitives. */
+/* A convolution by Winograd's loops (loops/winograd_job.h), in place of its primitives. */
 struct xt_cpu_winograd {
     struct xt_winograd output, input_grad;
     struct xt_winograd_grad weight_grad;
@@ -31,7 +31,7 @@ enum xt_status xt_cpu_winograd_forward(const struct xt_cpu_winograd *winograd,
 enum xt_status xt_cpu_winograd_backward(const struct xt_cpu_winograd *winograd,
                                         const struct xt_op *op, const struct xt_graph *graph,
                                         struct xt_err *err);
-/* Inference: transforms the weights with the norm folded into them, which are staged. */
+/* Inference: transforms the weights, which are staged with the norm folded into them, if any. */
 enum xt_status xt_cpu_winograd_fold(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
                                     const struct xt_graph *graph, struct xt_err *err);
 /* One slice, in the caller's thread. */

@@ -1,48 +1,60 @@
-/* A 3x3 convolution in float32 by Winograd's loops: its output, its input's gradient and its
- * weights' gradient. */
+/* Convolutions in float32 by Winograd's loops: outputs in inference; in training a 3x3's output,
+ * its input's gradient and its weights' gradient. */
 #include <stdlib.h>
 
 #include "base/mem.h"
 #include "engine/cpu/cpu.h"
 
-static int tile_of(const struct xt_graph *graph)
+/* FORMS: none. */
+static enum xt_winograd_form form_of(const struct xt_conv_op *conv, bool training)
 {
-    return graph->options.training ? XT_WINOGRAD_LARGE : XT_WINOGRAD_SMALL;
+    static const enum xt_winograd_form forms[2][4] = {
+        {XT_WINOGRAD_SMALL, XT_WINOGRAD_3X1, XT_WINOGRAD_1X3, XT_WINOGRAD_1X4},
+        {XT_WINOGRAD_LARGE}};
+    for (int i = 0; i < (training ? 1 : 4); i++) {
+        const struct xt_winograd_sides *sides = &xt_winograd_forms[forms[training][i]];
+        if (conv->kernel[0] == sides->taps_h && conv->kernel[1] == sides->taps_w)
+            return forms[training][i];
+    }
+    return XT_WINOGRAD_FORMS;
 }
 
 /* Tiles that reach over the end waste products. In training the weights are transformed
  * for each chunk of tiles: with few of them that takes long beside the products.
  * In inference the tiles of one image decide: a batch changes no bits. */
-static bool is_worth_it(const struct xt_tensor *in, const struct xt_tensor *out, bool training)
+static bool is_worth_it(const struct xt_tensor *in, const struct xt_tensor *out,
+                        enum xt_winograd_form form, bool training)
 {
-    enum { CHANNELS = 64, TILES = 32, TILES_OF_ONE = 48 };
+    enum { CHANNELS = 64, CHANNELS_OF_LINES = 32, TILES = 32, TILES_OF_ONE = 48 };
+    const struct xt_winograd_sides *sides = &xt_winograd_forms[form];
     const double least = training ? 0.5 : 0.85;
-    int tile = training ? XT_WINOGRAD_LARGE : XT_WINOGRAD_SMALL;
-    int tiles = xt_winograd_tiles(tile, in->n, in->h, in->w);
-    bool are_many = tiles >= (training ? TILES : TILES_OF_ONE * in->n);
-    return in->c >= CHANNELS && out->c >= CHANNELS && are_many &&
-           (double)in->n * in->h * in->w >= least * tile * tile * tiles;
+    bool is_line = sides->taps_h == 1 || sides->taps_w == 1;
+    int channels = is_line ? CHANNELS_OF_LINES : CHANNELS;
+    int tiles = xt_winograd_tiles(form, out->n, out->h, out->w);
+    bool are_many = tiles >= (training ? TILES : TILES_OF_ONE * out->n);
+    return in->c >= channels && out->c >= channels && are_many &&
+           (double)out->n * out->h * out->w >= least * sides->tile_h * sides->tile_w * tiles;
 }
 
-/* In training a convolution alone; in inference one with its norm folded into it. */
+/* In training a convolution alone. */
 static bool is_supported(const struct xt_conv_op *conv, struct xt_graph *graph)
 {
     if (!graph->options.training)
-        return conv->folded && !conv->fold.activation;
-    return conv->bias < 0 && !conv->relu && xt_op_learns(&conv->op, graph) &&
-           xt_cpu_weights_are(conv, graph, dnnl_OIhw16i16o);
+        return !conv->fold.activation;
+    return conv->bias < 0 && !conv->relu && xt_op_learns(&conv->op, graph) && conv->pads[0] == 1 &&
+           conv->pads[1] == 1 && xt_cpu_weights_are(conv, graph, dnnl_OIhw16i16o);
 }
 
 bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph)
 {
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
-    for (int i = 0; i < 2; i++)
-        if (conv->kernel[i] != 3 || conv->strides[i] != 1 || conv->pads[i] != 1)
-            return false;
-    return xt_conv_is_even(conv) && in->dtype == XT_F32 && out->dtype == XT_F32 &&
+    bool training = graph->options.training;
+    enum xt_winograd_form form = form_of(conv, training);
+    return form < XT_WINOGRAD_FORMS && conv->strides[0] == 1 && conv->strides[1] == 1 &&
+           xt_conv_is_even(conv) && in->dtype == XT_F32 && out->dtype == XT_F32 &&
            conv->groups == 1 && in->c % XT_WINOGRAD_WIDE == 0 && out->c % XT_WINOGRAD_WIDE == 0 &&
-           graph->loops->winograd && is_worth_it(in, out, graph->options.training) &&
+           graph->loops->winograd && is_worth_it(in, out, form, training) &&
            is_supported(conv, graph);
 }
 
@@ -58,12 +70,13 @@ static void prepare_training(struct xt_cpu_winograd *winograd, struct xt_conv_op
     const struct xt_tensor *in = xt_op_in(op, 0);
     const struct xt_tensor *out = xt_op_out(op, 0);
     int threads = graph->options.device->threads;
-    winograd->input_grad = (struct xt_winograd){.tile = XT_WINOGRAD_LARGE,
+    winograd->input_grad = (struct xt_winograd){.form = XT_WINOGRAD_LARGE,
                                                 .n = in->n,
                                                 .h = in->h,
                                                 .w = in->w,
                                                 .in_c = out->c,
                                                 .out_c = in->c,
+                                                .pads = {1, 1},
                                                 .turned = true};
     winograd->weight_grad = (struct xt_winograd_grad){
         .n = in->n, .h = in->h, .w = in->w, .in_c = in->c, .out_c = out->c};
@@ -83,54 +96,62 @@ void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op
 {
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
-    int tile = tile_of(graph);
-    winograd->output = (struct xt_winograd){.tile = tile,
+    bool training = graph->options.training;
+    enum xt_winograd_form form = form_of(conv, training);
+    winograd->output = (struct xt_winograd){.form = form,
                                             .n = in->n,
                                             .h = in->h,
                                             .w = in->w,
                                             .in_c = in->c,
                                             .out_c = out->c,
+                                            .pads = {(int)conv->pads[0], (int)conv->pads[1]},
+                                            .stored = !training,
                                             .adds = conv->fold.residual != NULL,
                                             .relu = conv->relu};
     xt_winograd_plan(&winograd->output, graph->options.device->threads);
-    xt_graph_want_scratch(graph, xt_winograd_scratch(tile, in->c > out->c ? in->c : out->c));
+    xt_graph_want_scratch(graph, xt_winograd_scratch(form, in->c > out->c ? in->c : out->c));
     conv->own[0] = true;
+    conv->own_weights = !training;
     size_t stored =
-        (size_t)xt_winograd_places(tile) * (size_t)in->c * (size_t)out->c * sizeof(float);
-    if (graph->options.training)
+        (size_t)xt_winograd_places(form) * (size_t)in->c * (size_t)out->c * sizeof(float);
+    if (training)
         prepare_training(winograd, conv, graph);
     else
         winograd->stored = xt_graph_permanent(graph, conv->op.name, XT_WORKING_WEIGHTS, stored);
 }
 
 /* From O, I, H, W to OIhw16i16o. */
-static void sort_block(const float *dense, size_t in_c, int block, float *to)
+static void sort_block(const float *dense, size_t in_c, size_t taps, int block, float *to)
 {
-    enum { EDGE = 16, TAPS = 9 };
+    enum { EDGE = 16 };
     size_t row = (size_t)block / (in_c / EDGE) * EDGE;
     size_t column = (size_t)block % (in_c / EDGE) * EDGE;
-    to += (size_t)block * TAPS * EDGE * EDGE;
+    to += (size_t)block * taps * EDGE * EDGE;
     for (size_t o = 0; o < EDGE; o++)
         for (size_t i = 0; i < EDGE; i++)
-            for (size_t tap = 0; tap < TAPS; tap++)
+            for (size_t tap = 0; tap < taps; tap++)
                 to[(tap * EDGE + i) * EDGE + o] =
-                    dense[((row + o) * in_c + column + i) * TAPS + tap];
+                    dense[((row + o) * in_c + column + i) * taps + tap];
 }
 
 enum xt_status xt_cpu_winograd_fold(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
                                     const struct xt_graph *graph, struct xt_err *err)
 {
     float *sorted = NULL;
-    struct xt_winograd_weights weights = {
-        .out = xt_op_out(op, 0)->c, .in = xt_op_in(op, 0)->c, .to = winograd->stored->data};
+    struct xt_winograd_weights weights = {.form = winograd->output.form,
+                                          .out = xt_op_out(op, 0)->c,
+                                          .in = xt_op_in(op, 0)->c,
+                                          .to = winograd->stored->data};
+    const struct xt_winograd_sides *sides = &xt_winograd_forms[weights.form];
+    size_t taps = (size_t)sides->taps_h * (size_t)sides->taps_w;
     int blocks = xt_winograd_blocks(weights.in, weights.out);
-    size_t bytes = 9 * (size_t)weights.in * (size_t)weights.out * sizeof *sorted;
+    size_t bytes = taps * (size_t)weights.in * (size_t)weights.out * sizeof *sorted;
     if (xt_mem_aligned(&sorted, bytes, 1, "folded weights", err))
         return err->status;
     weights.from = sorted;
 #pragma omp parallel for schedule(static)
     for (int block = 0; block < blocks; block++) {
-        sort_block(graph->staging.host, (size_t)weights.in, block, sorted);
+        sort_block(graph->staging.host, (size_t)weights.in, taps, block, sorted);
         graph->loops->winograd_weights(&weights, block);
     }
     free(sorted);

@@ -3,9 +3,11 @@
 
 #include "engine/loops/winograd_job.h"
 
-int xt_winograd_tiles(int tile, int n, int h, int w)
+int xt_winograd_tiles(enum xt_winograd_form form, int n, int h, int w)
 {
-    return n * ((h + tile - 1) / tile) * ((w + tile - 1) / tile);
+    int tile_h = xt_winograd_forms[form].tile_h;
+    int tile_w = xt_winograd_forms[form].tile_w;
+    return n * ((h + tile_h - 1) / tile_h) * ((w + tile_w - 1) / tile_w);
 }
 
 int xt_winograd_blocks(int in_c, int out_c)
@@ -14,13 +16,15 @@ int xt_winograd_blocks(int in_c, int out_c)
     return in_c / SIDE * (out_c / SIDE);
 }
 
-size_t xt_winograd_scratch(int tile, int in_c)
+size_t xt_winograd_scratch(enum xt_winograd_form form, int in_c)
 {
     enum { TAPS = 9 };
     size_t rows = (size_t)in_c + XT_WINOGRAD_PANELS + 2 * (size_t)XT_WINOGRAD_SPARE;
     size_t zeros = in_c > XT_WINOGRAD_PANELS ? (size_t)in_c : XT_WINOGRAD_PANELS;
-    size_t weights = tile == XT_WINOGRAD_LARGE ? (size_t)(tile + 2 + TAPS) * XT_WINOGRAD_PANELS : 0;
-    return zeros + (size_t)(xt_winograd_places(tile) * xt_winograd_chunk(tile)) * rows +
+    size_t weights = form == XT_WINOGRAD_LARGE
+                         ? (size_t)(xt_winograd_wide(form) + TAPS) * XT_WINOGRAD_PANELS
+                         : 0;
+    return zeros + (size_t)(xt_winograd_places(form) * xt_winograd_chunk(form)) * rows +
            weights * (size_t)in_c;
 }
 
@@ -34,11 +38,12 @@ static bool can_share(int threads, int shares, int panels)
 
 void xt_winograd_plan(struct xt_winograd *job, int threads)
 {
-    int tiles = xt_winograd_tiles(job->tile, job->n, job->h, job->w);
+    int tiles =
+        xt_winograd_tiles(job->form, job->n, xt_winograd_out_h(job), xt_winograd_out_w(job));
     int panels = job->out_c / XT_WINOGRAD_WIDE;
     job->shares = 1;
     while (can_share(threads, job->shares, panels) &&
-           tiles < threads / job->shares * xt_winograd_chunk(job->tile))
+           tiles < threads / job->shares * xt_winograd_chunk(job->form))
         job->shares *= 2;
     job->groups = threads / job->shares;
     if (job->groups > tiles)

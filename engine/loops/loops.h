@@ -157,7 +157,7 @@ struct xt_loops {
     /* The input's gradient of some convolutions in bf16 (data_grad_job.h); NULL in builds without
      * AMX. Requires xt_device_cpu_has_tiles. */
     xt_data_grad_loop *data_grad;
-    /* 3x3 convolutions of float32 (winograd_job.h); NULL in builds without AVX2. */
+    /* Winograd's convolutions of float32 (winograd_job.h); NULL in builds without AVX2. */
     xt_winograd_loop *winograd;
     xt_winograd_grad_loop *winograd_grad;
     xt_winograd_weights_loop *winograd_weights;

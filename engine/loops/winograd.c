@@ -8,9 +8,10 @@
 #include <string.h>
 
 enum {
-    LARGE = XT_WINOGRAD_LARGE,
+    LARGE = 4,        /* outputs along the side of a large tile, and at most */
     SIDE = LARGE + 2, /* of a tile's input, at most */
     PLACES = SIDE * SIDE,
+    TAPS_MOST = 4, /* along a side */
     WIDE = XT_WINOGRAD_WIDE,
     LANES = XT_LANES,
     PAIR = 2 * LANES,            /* columns of a product, in registers */
@@ -24,23 +25,36 @@ enum {
     BLOCK = EDGE * EDGE /* of one tap */
 };
 
-/* The points of a large tile's transforms are 0, +-NEAR, +-FAR and infinity: sums have a third of
- * the error that +-1 and +-2 give. */
+/* The points of a side of six are 0, +-NEAR, +-FAR and infinity: sums have a third of the error
+ * that
+ * +-1 and +-2 give. */
 static const float NEAR = 0.75F;
 static const float FAR = 1.5F;
 static const float NEAR_SQUARE = 0.75F * 0.75F;
 static const float FAR_SQUARE = 1.5F * 1.5F;
 
-/* A large tile's transform of three weights: their polynomial at each point, divided by the product
- * of the point's differences from the others. */
-static const float from_taps[SIDE][3] = {
-    {64 / 81.0F, 0, 0},
-    {-128 / 243.0F, -32 / 81.0F, -8 / 27.0F},
-    {-128 / 243.0F, 32 / 81.0F, -8 / 27.0F},
-    {32 / 243.0F, 16 / 81.0F, 8 / 27.0F},
-    {32 / 243.0F, -16 / 81.0F, 8 / 27.0F},
-    {0, 0, 1},
+/* The transform of taps to a side of six: their polynomial at each point, divided by the product of
+ * the point's differences from the others; at infinity (the last) its highest coefficient. */
+static const float six_from_taps[SIDE][TAPS_MOST] = {
+    {64 / 81.0F, 0, 0, 0},
+    {-128 / 243.0F, -32 / 81.0F, -8 / 27.0F, -2 / 9.0F},
+    {-128 / 243.0F, 32 / 81.0F, -8 / 27.0F, 2 / 9.0F},
+    {32 / 243.0F, 16 / 81.0F, 8 / 27.0F, 4 / 9.0F},
+    {32 / 243.0F, -16 / 81.0F, 8 / 27.0F, -4 / 9.0F},
 };
+/* The same to a side of four, by the points 0, +-1 and infinity; and to one of one. */
+static const float four_from_taps[4][TAPS_MOST] = {
+    {1, 0, 0, 0}, {0.5F, 0.5F, 0.5F, 0.5F}, {0.5F, -0.5F, 0.5F, -0.5F}};
+static const float one_from_taps[1][TAPS_MOST] = {{1, 0, 0, 0}};
+
+XT_INLINE float from_taps(int side, int taps, int point, int tap)
+{
+    if (side > 1 && point == side - 1)
+        return tap == taps - 1 ? 1 : 0;
+    return side == SIDE ? six_from_taps[point][tap]
+           : side == 1  ? one_from_taps[point][tap]
+                        : four_from_taps[point][tap];
+}
 
 /* From one tile's numbers to the next one's, and from one place's to the next one's. A row is a
  * cache line longer than its channels, so that many tiles' rows do not map to the same L1 sets. */
@@ -55,12 +69,18 @@ XT_INLINE size_t zeros_of(int in_c)
     return (size_t)(in_c > PANELS ? in_c : PANELS);
 }
 
-XT_INLINE size_t place_of(int tile, int channels)
+XT_INLINE size_t place_of(enum xt_winograd_form form, int channels)
 {
-    return (size_t)xt_winograd_chunk(tile) * row_of(channels);
+    return (size_t)xt_winograd_chunk(form) * row_of(channels);
 }
 
-/* Tiles [first, first + count) of images of h by w pixels. */
+/* Images of h by w pixels. */
+struct images {
+    int h, w, c;
+    const float *pixels;
+};
+
+/* Tiles [first, first + count) of images with h by w outputs. */
 struct chunk {
     int h, w;
     int first, count;
@@ -71,42 +91,49 @@ struct corner {
     int n, y, x;
 };
 
-XT_INLINE struct corner corner_of(const struct chunk *chunk, int i, int tile)
+XT_INLINE struct corner corner_of(const struct chunk *chunk, int i, enum xt_winograd_form form)
 {
-    int wide = (chunk->w + tile - 1) / tile;
-    int high = (chunk->h + tile - 1) / tile;
+    const struct xt_winograd_sides *sides = &xt_winograd_forms[form];
+    int wide = (chunk->w + sides->tile_w - 1) / sides->tile_w;
+    int high = (chunk->h + sides->tile_h - 1) / sides->tile_h;
     int at = chunk->first + i;
-    return (struct corner){at / wide / high, tile * (at / wide % high), tile * (at % wide)};
+    return (struct corner){at / wide / high, sides->tile_h * (at / wide % high),
+                           sides->tile_w * (at % wide)};
 }
 
 /* A pixel's channels, or `outside`. */
-XT_INLINE const float *pixel(const struct chunk *chunk, const float *tensor, int c, int n, int y,
-                             int x, const float *outside)
+XT_INLINE const float *pixel(const struct images *images, int n, int y, int x, const float *outside)
 {
-    if (y < 0 || y >= chunk->h || x < 0 || x >= chunk->w)
+    if (y < 0 || y >= images->h || x < 0 || x >= images->w)
         return outside;
-    return tensor +
-           (((size_t)n * (size_t)chunk->h + (size_t)y) * (size_t)chunk->w + (size_t)x) * (size_t)c;
+    return images->pixels +
+           (((size_t)n * (size_t)images->h + (size_t)y) * (size_t)images->w + (size_t)x) *
+               (size_t)images->c;
 }
 
-/* Where the pixels of a square are. Not inlined: pointers in memory are faster than in vectors. */
-static __attribute__((noinline)) void find_pixels(const struct chunk *chunk, const float *tensor,
-                                                  int c, struct corner at, int side,
-                                                  const float *outside, const float *found[PLACES])
+/* Where the pixels of a rectangle are. Not inlined: pointers in memory are faster than in vectors.
+ */
+static __attribute__((noinline)) void find_pixels(const struct images *images, struct corner at,
+                                                  int high, int wide, const float *outside,
+                                                  const float *found[PLACES])
 {
-    for (int y = 0; y < side; y++)
-        for (int x = 0; x < side; x++)
-            found[side * y + x] = pixel(chunk, tensor, c, at.n, at.y + y, at.x + x, outside);
+    for (int y = 0; y < high; y++)
+        for (int x = 0; x < wide; x++)
+            found[wide * y + x] = pixel(images, at.n, at.y + y, at.x + x, outside);
 }
 
-/* One dimension of the input transform. */
-XT_INLINE void transform_input(const xt_vector from[SIDE], xt_vector to[SIDE], int tile)
+/* The input transform along a side. */
+XT_INLINE void transform_input(const xt_vector from[SIDE], xt_vector to[SIDE], int side)
 {
-    if (tile != LARGE) {
+    if (side == 1) {
+        to[0] = from[0];
+        return;
+    }
+    if (side != SIDE) {
         to[0] = from[0] - from[2];
         to[1] = from[1] + from[2];
         to[2] = from[2] - from[1];
-        to[3] = from[1] - from[3];
+        to[3] = from[3] - from[1];
         return;
     }
     xt_vector near = NEAR * (from[3] - FAR_SQUARE * from[1]);
@@ -122,30 +149,33 @@ XT_INLINE void transform_input(const xt_vector from[SIDE], xt_vector to[SIDE], i
 }
 
 /* sums [places][chunk][row], of all channels. */
-XT_INLINE void transform_inputs(const struct chunk *chunk, const float *in, int c,
-                                const float *zeros, float *sums, int tile)
+XT_INLINE void transform_inputs(const struct chunk *chunk, const struct images *in,
+                                const int pads[2], const float *zeros, float *sums,
+                                enum xt_winograd_form form)
 {
-    int side = tile + 2;
+    int high = xt_winograd_high(form);
+    int wide = xt_winograd_wide(form);
     for (int i = 0; i < chunk->count; i++) {
-        struct corner at = corner_of(chunk, i, tile);
+        struct corner at = corner_of(chunk, i, form);
         const float *from[PLACES];
-        find_pixels(chunk, in, c, (struct corner){at.n, at.y - 1, at.x - 1}, side, zeros, from);
-        for (int k = 0; k < c; k += LANES) {
+        find_pixels(in, (struct corner){at.n, at.y - pads[0], at.x - pads[1]}, high, wide, zeros,
+                    from);
+        for (int k = 0; k < in->c; k += LANES) {
             xt_vector columns[SIDE][SIDE];
             xt_vector rows[SIDE];
-            for (int x = 0; x < side; x++) {
+            for (int x = 0; x < wide; x++) {
                 xt_vector pixels[SIDE];
-                for (int y = 0; y < side; y++)
-                    pixels[y] = xt_vector_load(from[side * y + x] + k);
-                transform_input(pixels, rows, tile);
-                for (int y = 0; y < side; y++)
+                for (int y = 0; y < high; y++)
+                    pixels[y] = xt_vector_load(from[wide * y + x] + k);
+                transform_input(pixels, rows, high);
+                for (int y = 0; y < high; y++)
                     columns[y][x] = rows[y];
             }
-            float *to = sums + (size_t)i * row_of(c) + k;
-            for (int y = 0; y < side; y++) {
-                transform_input(columns[y], rows, tile);
-                for (int x = 0; x < side; x++)
-                    xt_vector_store(to + (size_t)(side * y + x) * place_of(tile, c), rows[x]);
+            float *to = sums + (size_t)i * row_of(in->c) + k;
+            for (int y = 0; y < high; y++) {
+                transform_input(columns[y], rows, wide);
+                for (int x = 0; x < wide; x++)
+                    xt_vector_store(to + (size_t)(wide * y + x) * place_of(form, in->c), rows[x]);
             }
         }
     }
@@ -192,14 +222,18 @@ static void multiply_place(const float *tiles, int in_c, const float *weights, f
         multiply_pair(tiles, in_c, weights + column, to + column, count);
 }
 
-/* One dimension of the output transform. */
-XT_INLINE void transform_output(const xt_vector from[SIDE], xt_vector to[LARGE], int tile)
+/* The output transform along a side; its last output has what is at infinity. */
+XT_INLINE void transform_output(const xt_vector from[SIDE], xt_vector to[LARGE], int side, int tile)
 {
+    if (side == 1) {
+        to[0] = from[0];
+        return;
+    }
     xt_vector sum = from[1] + from[2];
     xt_vector difference = from[1] - from[2];
-    if (tile != LARGE) {
+    if (side != SIDE) {
         to[0] = from[0] + sum;
-        to[1] = difference - from[3];
+        to[1] = difference + from[3];
         return;
     }
     xt_vector far_sum = from[3] + from[4];
@@ -207,7 +241,9 @@ XT_INLINE void transform_output(const xt_vector from[SIDE], xt_vector to[LARGE],
     to[0] = from[0] + (sum + far_sum);
     to[1] = NEAR * difference + FAR * far_difference;
     to[2] = NEAR_SQUARE * sum + FAR_SQUARE * far_sum;
-    to[3] = NEAR_SQUARE * NEAR * difference + (FAR_SQUARE * FAR * far_difference + from[5]);
+    if (tile == LARGE)
+        to[3] = NEAR_SQUARE * NEAR * difference + FAR_SQUARE * FAR * far_difference;
+    to[tile - 1] += from[5];
 }
 
 /* Writes channels [k, k + LANES) of a pixel. */
@@ -222,33 +258,36 @@ XT_INLINE void write_output(const struct xt_winograd *job, int k, xt_vector valu
 
 /* Channels [k, end) of the chunk's outputs. */
 XT_INLINE void write_outputs(const struct xt_winograd *job, const struct chunk *chunk,
-                             const float *products, int k, int end, int tile)
+                             const float *products, int k, int end, enum xt_winograd_form form)
 {
-    int c = job->out_c;
-    int side = tile + 2;
+    const struct xt_winograd_sides *sides = &xt_winograd_forms[form];
+    size_t c = (size_t)job->out_c;
+    int high = xt_winograd_high(form);
+    int wide = xt_winograd_wide(form);
     for (int i = 0; i < chunk->count; i++) {
-        struct corner at = corner_of(chunk, i, tile);
-        int high = chunk->h - at.y;
-        int wide = chunk->w - at.x;
-        float *to = job->out + (pixel(chunk, job->out, c, at.n, at.y, at.x, NULL) - job->out) + k;
+        struct corner at = corner_of(chunk, i, form);
+        int below = chunk->h - at.y;
+        int right = chunk->w - at.x;
+        size_t first = ((size_t)at.n * (size_t)chunk->h + (size_t)at.y) * (size_t)chunk->w;
+        float *to = job->out + (first + (size_t)at.x) * c + k;
         for (int channel = 0; channel < end - k; channel += LANES) {
             const float *from = products + (size_t)i * row_of(PANELS) + channel;
             xt_vector columns[LARGE][SIDE];
             xt_vector row[LARGE];
-            for (int x = 0; x < side; x++) {
+            for (int x = 0; x < wide; x++) {
                 xt_vector places[SIDE];
-                for (int y = 0; y < side; y++)
+                for (int y = 0; y < high; y++)
                     places[y] =
-                        xt_vector_load(from + (size_t)(side * y + x) * place_of(tile, PANELS));
-                transform_output(places, row, tile);
-                for (int y = 0; y < tile; y++)
+                        xt_vector_load(from + (size_t)(wide * y + x) * place_of(form, PANELS));
+                transform_output(places, row, high, sides->tile_h);
+                for (int y = 0; y < sides->tile_h; y++)
                     columns[y][x] = row[y];
             }
-            for (int y = 0; y < tile && y < high; y++) {
-                transform_output(columns[y], row, tile);
-                for (int x = 0; x < tile && x < wide; x++)
+            for (int y = 0; y < sides->tile_h && y < below; y++) {
+                transform_output(columns[y], row, wide, sides->tile_w);
+                for (int x = 0; x < sides->tile_w && x < right; x++)
                     write_output(job, k + channel, row[x],
-                                 to + (size_t)(y * chunk->w + x) * (size_t)c + channel);
+                                 to + (size_t)(y * chunk->w + x) * c + channel);
             }
         }
     }
@@ -288,7 +327,8 @@ static void turn(const float *from, float *to)
 static void transform_row(const float *taps, size_t in_c, int y, float *to)
 {
     size_t blocks = in_c / EDGE;
-    const float *down = from_taps[y];
+    const float *down = six_from_taps[y];
+    float last = from_taps(SIDE, 3, y, 2);
     for (size_t block = 0; block < 2 * blocks; block++)
         for (size_t at = 0; at < BLOCK; at += LANES) {
             const float *from = taps + block * TAPS * BLOCK + at;
@@ -297,11 +337,12 @@ static void transform_row(const float *taps, size_t in_c, int y, float *to)
             for (size_t x = 0; x < 3; x++)
                 row[x] = down[0] * xt_vector_load(from + x * BLOCK) +
                          down[1] * xt_vector_load(from + (3 + x) * BLOCK) +
-                         down[2] * xt_vector_load(from + (6 + x) * BLOCK);
-            for (size_t x = 0; x < SIDE; x++)
-                xt_vector_store(to + x * in_c * WIDE + place + at % EDGE,
-                                from_taps[x][0] * row[0] + from_taps[x][1] * row[1] +
-                                    from_taps[x][2] * row[2]);
+                         last * xt_vector_load(from + (6 + x) * BLOCK);
+            for (int x = 0; x < SIDE; x++)
+                xt_vector_store(to + (size_t)x * in_c * WIDE + place + at % EDGE,
+                                from_taps(SIDE, 3, x, 0) * row[0] +
+                                    from_taps(SIDE, 3, x, 1) * row[1] +
+                                    from_taps(SIDE, 3, x, 2) * row[2]);
         }
 }
 
@@ -335,62 +376,79 @@ static void multiply_taps(const struct xt_winograd *job, int count, int k, int e
             transform_row(from + q * taps, in_c, (int)y, row + q * SIDE * in_c * WIDE);
         for (size_t x = 0; x < SIDE; x++)
             for (size_t q = 0; q < (size_t)(end - k); q++)
-                multiply_place(sums + (SIDE * y + x) * place_of(LARGE, job->in_c), job->in_c,
-                               row + (q * SIDE + x) * in_c * WIDE,
-                               products + (SIDE * y + x) * place_of(LARGE, PANELS) + q * WIDE,
+                multiply_place(sums + (SIDE * y + x) * place_of(XT_WINOGRAD_LARGE, job->in_c),
+                               job->in_c, row + (q * SIDE + x) * in_c * WIDE,
+                               products + (SIDE * y + x) * place_of(XT_WINOGRAD_LARGE, PANELS) +
+                                   q * WIDE,
                                count);
     }
 }
 
-/* The same of small tiles, whose weights are stored. */
+/* The same with stored weights. */
 static void multiply_stored(const struct xt_winograd *job, int count, int k, int end,
-                            const float *sums, float *products)
+                            const float *sums, float *products, enum xt_winograd_form form)
 {
-    size_t places = (size_t)xt_winograd_places(XT_WINOGRAD_SMALL);
+    size_t places = (size_t)xt_winograd_places(form);
     size_t step = (size_t)job->in_c * WIDE;
     for (int q = k; q < end; q++)
         for (size_t p = 0; p < places; p++)
-            multiply_place(sums + p * place_of(XT_WINOGRAD_SMALL, job->in_c), job->in_c,
+            multiply_place(sums + p * place_of(form, job->in_c), job->in_c,
                            job->weights + ((size_t)q * places + p) * step,
-                           products + p * place_of(XT_WINOGRAD_SMALL, PANELS) + (q - k) * WIDE,
-                           count);
+                           products + p * place_of(form, PANELS) + (q - k) * WIDE, count);
 }
 
-XT_INLINE void convolve(const struct xt_winograd *job, int part, float *scratch, int tile)
+XT_INLINE void convolve(const struct xt_winograd *job, int part, float *scratch,
+                        enum xt_winograd_form form)
 {
-    size_t places = (size_t)xt_winograd_places(tile);
+    size_t places = (size_t)xt_winograd_places(form);
     float *zeros = scratch;
     float *sums = zeros + zeros_of(job->in_c);
-    float *products = sums + places * place_of(tile, job->in_c);
-    float *weights = products + places * place_of(tile, PANELS);
+    float *products = sums + places * place_of(form, job->in_c);
+    float *weights = products + places * place_of(form, PANELS);
+    struct images in = {job->h, job->w, job->in_c, job->in};
+    struct chunk chunk = {.h = xt_winograd_out_h(job), .w = xt_winograd_out_w(job)};
     int first = 0;
-    int end = xt_winograd_part(xt_winograd_tiles(tile, job->n, job->h, job->w), part / job->shares,
-                               job->groups, &first);
+    int end = xt_winograd_part(xt_winograd_tiles(form, job->n, chunk.h, chunk.w),
+                               part / job->shares, job->groups, &first);
     int panel = 0;
     int last = xt_winograd_part(job->out_c / WIDE, part % job->shares, job->shares, &panel);
-    struct chunk chunk = {.h = job->h, .w = job->w};
     memset(zeros, 0, zeros_of(job->in_c) * sizeof *zeros);
-    for (chunk.first = first; chunk.first < end; chunk.first += xt_winograd_chunk(tile)) {
+    for (chunk.first = first; chunk.first < end; chunk.first += xt_winograd_chunk(form)) {
         int rest = end - chunk.first;
-        chunk.count = rest < xt_winograd_chunk(tile) ? rest : xt_winograd_chunk(tile);
-        transform_inputs(&chunk, job->in, job->in_c, zeros, sums, tile);
+        chunk.count = rest < xt_winograd_chunk(form) ? rest : xt_winograd_chunk(form);
+        transform_inputs(&chunk, &in, job->pads, zeros, sums, form);
         for (int k = panel; k < last; k += AT_ONCE) {
             int to = k + AT_ONCE < last ? k + AT_ONCE : last;
-            if (tile == LARGE)
-                multiply_taps(job, chunk.count, k, to, sums, products, weights);
+            if (job->stored)
+                multiply_stored(job, chunk.count, k, to, sums, products, form);
             else
-                multiply_stored(job, chunk.count, k, to, sums, products);
-            write_outputs(job, &chunk, products, k * WIDE, to * WIDE, tile);
+                multiply_taps(job, chunk.count, k, to, sums, products, weights);
+            write_outputs(job, &chunk, products, k * WIDE, to * WIDE, form);
         }
     }
 }
 
 void XT_LOOPS_NAME(winograd)(const struct xt_winograd *job, int part, float *scratch)
 {
-    if (job->tile == LARGE)
-        convolve(job, part, scratch, LARGE);
-    else
+    switch (job->form) {
+    case XT_WINOGRAD_SMALL:
         convolve(job, part, scratch, XT_WINOGRAD_SMALL);
+        return;
+    case XT_WINOGRAD_LARGE:
+        convolve(job, part, scratch, XT_WINOGRAD_LARGE);
+        return;
+    case XT_WINOGRAD_3X1:
+        convolve(job, part, scratch, XT_WINOGRAD_3X1);
+        return;
+    case XT_WINOGRAD_1X3:
+        convolve(job, part, scratch, XT_WINOGRAD_1X3);
+        return;
+    case XT_WINOGRAD_1X4:
+        convolve(job, part, scratch, XT_WINOGRAD_1X4);
+        return;
+    case XT_WINOGRAD_FORMS:
+        return;
+    }
 }
 
 /* ---- the weight gradient ---- */
@@ -411,13 +469,14 @@ XT_INLINE void transform_gradient(const xt_vector from[LARGE], xt_vector to[SIDE
 }
 
 /* sums [places][chunk][row] of channels [k, end). */
-static void transform_gradients(const struct chunk *chunk, const float *grad, int c, int k, int end,
-                                const float *zeros, float *sums)
+static void transform_gradients(const struct chunk *chunk, const struct images *grad, int k,
+                                int end, const float *zeros, float *sums)
 {
+    const struct images some = {grad->h, grad->w, grad->c, grad->pixels + k};
     for (int i = 0; i < chunk->count; i++) {
-        struct corner at = corner_of(chunk, i, LARGE);
+        struct corner at = corner_of(chunk, i, XT_WINOGRAD_LARGE);
         const float *from[PLACES];
-        find_pixels(chunk, grad + k, c, at, LARGE, zeros, from);
+        find_pixels(&some, at, LARGE, LARGE, zeros, from);
         for (int channel = 0; channel < end - k; channel += LANES) {
             xt_vector columns[SIDE][LARGE];
             xt_vector row[SIDE];
@@ -433,7 +492,8 @@ static void transform_gradients(const struct chunk *chunk, const float *grad, in
             for (int y = 0; y < SIDE; y++) {
                 transform_gradient(columns[y], row);
                 for (int x = 0; x < SIDE; x++)
-                    xt_vector_store(to + (size_t)(SIDE * y + x) * place_of(LARGE, PANELS), row[x]);
+                    xt_vector_store(
+                        to + (size_t)(SIDE * y + x) * place_of(XT_WINOGRAD_LARGE, PANELS), row[x]);
             }
         }
     }
@@ -472,11 +532,12 @@ static void add_row(const float *row, size_t in_c, int y, bool first, float *tap
             for (size_t x = 0; x < 3; x++) {
                 xt_vector sum = xt_vector_of(0);
                 for (size_t place = 0; place < SIDE; place++)
-                    sum += from_taps[place][x] * xt_vector_load(from + place * in_c * WIDE);
+                    sum += from_taps(SIDE, 3, (int)place, (int)x) *
+                           xt_vector_load(from + place * in_c * WIDE);
                 for (size_t tap = 0; tap < 3; tap++) {
                     float *place = to + (3 * tap + x) * BLOCK;
                     xt_vector before = first ? xt_vector_of(0) : xt_vector_load(place);
-                    xt_vector_store(place, before + from_taps[y][tap] * sum);
+                    xt_vector_store(place, before + from_taps(SIDE, 3, y, (int)tap) * sum);
                 }
             }
         }
@@ -492,8 +553,10 @@ static void add_chunk(const struct xt_winograd_grad *job, int count, int k, int 
             for (size_t i = 0; i < in_c; i += GRAD_ROWS)
                 for (size_t column = 0; column < (size_t)(end - k) * WIDE; column += PAIR)
                     add_products(
-                        inputs + (SIDE * y + x) * place_of(LARGE, job->in_c) + i, job->in_c,
-                        grads + (SIDE * y + x) * place_of(LARGE, PANELS) + column, count,
+                        inputs + (SIDE * y + x) * place_of(XT_WINOGRAD_LARGE, job->in_c) + i,
+                        job->in_c,
+                        grads + (SIDE * y + x) * place_of(XT_WINOGRAD_LARGE, PANELS) + column,
+                        count,
                         row + ((column / WIDE * SIDE + x) * in_c + i) * WIDE + column % WIDE);
         for (size_t q = 0; q < (size_t)(end - k); q++)
             add_row(row + q * SIDE * in_c * WIDE, in_c, (int)y, first && !y,
@@ -503,70 +566,80 @@ static void add_chunk(const struct xt_winograd_grad *job, int count, int k, int 
 
 void XT_LOOPS_NAME(winograd_grad)(const struct xt_winograd_grad *job, int part, float *scratch)
 {
+    static const int pads[] = {1, 1};
     int group = part / job->shares;
+    struct images in = {job->h, job->w, job->in_c, job->in};
+    struct images out_grad = {job->h, job->w, job->out_c, job->out_grad};
     float *zeros = scratch;
     float *inputs = zeros + zeros_of(job->in_c);
-    float *grads = inputs + PLACES * place_of(LARGE, job->in_c);
-    float *row = grads + PLACES * place_of(LARGE, PANELS);
+    float *grads = inputs + PLACES * place_of(XT_WINOGRAD_LARGE, job->in_c);
+    float *row = grads + PLACES * place_of(XT_WINOGRAD_LARGE, PANELS);
     float *taps = job->grads + (size_t)group * TAPS * (size_t)job->in_c * (size_t)job->out_c;
     struct chunk chunk = {.h = job->h, .w = job->w};
     int first = 0;
-    int last = xt_winograd_part(xt_winograd_tiles(LARGE, job->n, job->h, job->w), group,
+    int last = xt_winograd_part(xt_winograd_tiles(XT_WINOGRAD_LARGE, job->n, job->h, job->w), group,
                                 job->groups, &first);
     int panel = 0;
     int end = xt_winograd_part(job->out_c / WIDE, part % job->shares, job->shares, &panel);
     memset(zeros, 0, zeros_of(job->in_c) * sizeof *zeros);
-    for (chunk.first = first; chunk.first < last; chunk.first += xt_winograd_chunk(LARGE)) {
+    for (chunk.first = first; chunk.first < last;
+         chunk.first += xt_winograd_chunk(XT_WINOGRAD_LARGE)) {
         int rest = last - chunk.first;
-        chunk.count = rest < xt_winograd_chunk(LARGE) ? rest : xt_winograd_chunk(LARGE);
-        transform_inputs(&chunk, job->in, job->in_c, zeros, inputs, LARGE);
+        chunk.count = rest < xt_winograd_chunk(XT_WINOGRAD_LARGE)
+                          ? rest
+                          : xt_winograd_chunk(XT_WINOGRAD_LARGE);
+        transform_inputs(&chunk, &in, pads, zeros, inputs, XT_WINOGRAD_LARGE);
         for (int k = panel; k < end; k += AT_ONCE) {
             int to = k + AT_ONCE < end ? k + AT_ONCE : end;
-            transform_gradients(&chunk, job->out_grad, job->out_c, k * WIDE, to * WIDE, zeros,
-                                grads);
+            transform_gradients(&chunk, &out_grad, k * WIDE, to * WIDE, zeros, grads);
             add_chunk(job, chunk.count, k, to, chunk.first == first, inputs, grads, row, taps);
         }
     }
 }
 
-/* ---- the weights of small tiles ---- */
+/* ---- stored weights ---- */
 
-/* One dimension of the weight transform. */
-XT_INLINE void transform_weight(const xt_vector from[3], xt_vector to[4])
+/* The weight transform along a side. */
+XT_INLINE void transform_weight(const xt_vector from[TAPS_MOST], xt_vector to[SIDE], int side,
+                                int taps)
 {
-    xt_vector half = xt_vector_of(0.5F);
-    xt_vector ends = from[0] + from[2];
-    to[0] = from[0];
-    to[1] = half * (ends + from[1]);
-    to[2] = half * (ends - from[1]);
-    to[3] = from[2];
+    for (int point = 0; point < side; point++) {
+        to[point] = xt_vector_of(0);
+        for (int tap = 0; tap < taps; tap++)
+            to[point] += from_taps(side, taps, point, tap) * from[tap];
+    }
 }
 
 void XT_LOOPS_NAME(winograd_weights)(const struct xt_winograd_weights *weights, int block)
 {
-    enum { SMALL_SIDE = XT_WINOGRAD_SMALL + 2 };
+    const struct xt_winograd_sides *sides = &xt_winograd_forms[weights->form];
+    int high = xt_winograd_high(weights->form);
+    int wide = xt_winograd_wide(weights->form);
+    size_t taps_w = (size_t)sides->taps_w;
     size_t in = (size_t)weights->in;
     size_t row = (size_t)block / (in / EDGE);
     size_t column = (size_t)block % (in / EDGE);
-    const float *from = weights->from + (size_t)block * TAPS * BLOCK;
-    float *to = weights->to + (row / 2 * SMALL_SIDE * SMALL_SIDE * in + column * EDGE) * WIDE +
+    const float *from = weights->from + (size_t)block * (size_t)sides->taps_h * taps_w * BLOCK;
+    float *to = weights->to +
+                (row / 2 * (size_t)xt_winograd_places(weights->form) * in + column * EDGE) * WIDE +
                 row % 2 * EDGE;
     for (size_t at = 0; at < BLOCK; at += LANES) {
-        xt_vector columns[SMALL_SIDE][3];
-        xt_vector four[SMALL_SIDE];
-        for (size_t x = 0; x < 3; x++) {
-            xt_vector taps[3];
-            for (size_t y = 0; y < 3; y++)
-                taps[y] = xt_vector_load(from + (3 * y + x) * BLOCK + at);
-            transform_weight(taps, four);
-            for (int y = 0; y < SMALL_SIDE; y++)
-                columns[y][x] = four[y];
+        xt_vector columns[SIDE][TAPS_MOST];
+        xt_vector points[SIDE];
+        for (size_t x = 0; x < taps_w; x++) {
+            xt_vector taps[TAPS_MOST];
+            for (size_t y = 0; y < (size_t)sides->taps_h; y++)
+                taps[y] = xt_vector_load(from + (taps_w * y + x) * BLOCK + at);
+            transform_weight(taps, points, high, sides->taps_h);
+            for (int y = 0; y < high; y++)
+                columns[y][x] = points[y];
         }
-        for (size_t y = 0; y < SMALL_SIDE; y++) {
-            transform_weight(columns[y], four);
-            for (size_t x = 0; x < SMALL_SIDE; x++)
-                xt_vector_store(
-                    to + (SMALL_SIDE * y + x) * in * WIDE + at / EDGE * WIDE + at % EDGE, four[x]);
+        for (int y = 0; y < high; y++) {
+            transform_weight(columns[y], points, wide, sides->taps_w);
+            for (int x = 0; x < wide; x++)
+                xt_vector_store(to + (size_t)(wide * y + x) * in * WIDE + at / EDGE * WIDE +
+                                    at % EDGE,
+                                points[x]);
         }
     }
 }

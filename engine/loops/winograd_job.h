@@ -1,10 +1,11 @@
-/* 3x3 convolutions of float32 with stride 1 and padding 1 by Winograd's F(4x4, 3x3) or F(2x2, 3x3)
- * (Lavin & Gray 2015, arXiv:1509.09308): a tile of 4x4 outputs takes 36 products instead of 144,
- * one of 2x2 16 instead of 36.
+/* Convolutions of float32 with stride 1 by Winograd's minimal filters F(outputs, taps) (Lavin &
+ * Gray 2015, arXiv:1509.09308), along both sides or along one: with F(4x4, 3x3) a tile of 4x4
+ * outputs takes 36 products instead of 144, with F(4, 3) of a 3x1 four outputs take 6 instead
+ * of 12.
  *
- * A tile's input, 6x6 or 4x4 pixels, is transformed to as many places; so are the weights of a pair
- * of channels; each place is a matrix product, [tiles][in_c] by [in_c][out_c]; the output transform
- * of all places gives the tile's outputs. The data gradient is the same with the weights rotated.
+ * A tile's input is transformed to as many places as it has pixels; so are the weights of a pair of
+ * channels; each place is a matrix product, [tiles][in_c] by [in_c][out_c]; the output transform of
+ * all places gives the tile's outputs. The data gradient is the same with the weights rotated.
  * The weight gradient multiplies the transformed inputs and gradients, summed over tiles. A result
  * depends only on its own tile, a weight's gradient also on the number of groups.
  *
@@ -16,40 +17,77 @@
 #include <stddef.h>
 
 enum {
-    XT_WINOGRAD_SMALL = 2, /* outputs along a tile's side: in inference, where weights are stored */
-    XT_WINOGRAD_LARGE = 4, /* in training */
-    XT_WINOGRAD_WIDE = 32, /* output channels side by side */
+    XT_WINOGRAD_WIDE = 32,   /* output channels side by side */
     XT_WINOGRAD_PANELS = 64, /* output channels at a time */
     XT_WINOGRAD_SPARE = 16   /* floats behind each of their rows of channels */
 };
 
-/* Of one tile. */
-static inline int xt_winograd_places(int tile)
+enum xt_winograd_form {
+    XT_WINOGRAD_SMALL, /* F(2x2, 3x3) */
+    XT_WINOGRAD_LARGE, /* F(4x4, 3x3) */
+    XT_WINOGRAD_3X1,   /* F(4, 3) */
+    XT_WINOGRAD_1X3,
+    XT_WINOGRAD_1X4, /* F(3, 4) */
+    XT_WINOGRAD_FORMS
+};
+
+/* Outputs of a tile, and taps. */
+struct xt_winograd_sides {
+    int tile_h, tile_w;
+    int taps_h, taps_w;
+};
+static const struct xt_winograd_sides xt_winograd_forms[XT_WINOGRAD_FORMS] = {
+    {2, 2, 3, 3}, {4, 4, 3, 3}, {4, 1, 3, 1}, {1, 4, 1, 3}, {1, 3, 1, 4}};
+
+/* A tile's input. */
+static inline int xt_winograd_high(enum xt_winograd_form form)
 {
-    return (tile + 2) * (tile + 2);
+    return xt_winograd_forms[form].tile_h + xt_winograd_forms[form].taps_h - 1;
+}
+
+static inline int xt_winograd_wide(enum xt_winograd_form form)
+{
+    return xt_winograd_forms[form].tile_w + xt_winograd_forms[form].taps_w - 1;
+}
+
+static inline int xt_winograd_places(enum xt_winograd_form form)
+{
+    return xt_winograd_high(form) * xt_winograd_wide(form);
 }
 
 /* Tiles at a time. */
-static inline int xt_winograd_chunk(int tile)
+static inline int xt_winograd_chunk(enum xt_winograd_form form)
 {
-    return tile == XT_WINOGRAD_LARGE ? 64 : 48;
+    return form == XT_WINOGRAD_LARGE ? 64 : 48;
 }
 
 struct xt_winograd {
-    int tile;
-    int n, h, w; /* of both tensors */
+    enum xt_winograd_form form;
+    int n, h, w; /* of the input */
     int in_c, out_c;
+    int pads[2];          /* above and to the left, and as many on the other sides */
     int groups, shares;   /* of tiles; of output channels: parts are groups times shares */
     const float *in;      /* [n][h][w][in_c] */
-    const float *weights; /* small tiles: [out_c / 32][places][in_c][32]; large: OIhw16i16o */
-    bool turned;          /* large tiles: the weights are those of the opposite direction */
+    bool stored;          /* the weights are transformed; else only F(4x4, 3x3) */
+    bool turned;          /* else: they are those of the opposite direction */
+    const float *weights; /* stored: [out_c / 32][places][in_c][32]; else OIhw16i16o */
     float *out;           /* [n][h][w][out_c] */
     const float *bias;    /* [out_c]; NULL: none */
     bool adds;            /* the residual that `out` holds */
     bool relu;
 };
 
-/* By large tiles. */
+static inline int xt_winograd_out_h(const struct xt_winograd *job)
+{
+    return job->h + 2 * job->pads[0] - xt_winograd_forms[job->form].taps_h + 1;
+}
+
+static inline int xt_winograd_out_w(const struct xt_winograd *job)
+{
+    return job->w + 2 * job->pads[1] - xt_winograd_forms[job->form].taps_w + 1;
+}
+
+/* Of a 3x3 with padding 1, by large tiles. */
 struct xt_winograd_grad {
     int n, h, w;
     int in_c, out_c;
@@ -59,8 +97,9 @@ struct xt_winograd_grad {
     float *grads; /* [groups][out / 16][in / 16][3 x 3][16 in][16 out], to be added up */
 };
 
-/* Small tiles' weights, from OIhw16i16o: [out / 16][in / 16][3 x 3][16 in][16 out]. */
+/* Stored weights, from OIhw16i16o: [out / 16][in / 16][taps][16 in][16 out]. */
 struct xt_winograd_weights {
+    enum xt_winograd_form form;
     const float *from;
     int out, in;
     float *to; /* [out / 32][places][in][32] */
@@ -72,10 +111,11 @@ typedef void xt_winograd_grad_loop(const struct xt_winograd_grad *job, int part,
 /* The weights of one block, 16 output by 16 input channels. */
 typedef void xt_winograd_weights_loop(const struct xt_winograd_weights *weights, int block);
 
-int xt_winograd_tiles(int tile, int n, int h, int w);
+/* Of n images with h by w outputs. */
+int xt_winograd_tiles(enum xt_winograd_form form, int n, int h, int w);
 int xt_winograd_blocks(int in_c, int out_c);
 /* Floats of scratch for either loop. */
-size_t xt_winograd_scratch(int tile, int in_c);
+size_t xt_winograd_scratch(enum xt_winograd_form form, int in_c);
 /* Divide the work among at most `threads`. */
 void xt_winograd_plan(struct xt_winograd *job, int threads);
 void xt_winograd_grad_plan(struct xt_winograd_grad *job, int threads);

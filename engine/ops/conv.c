@@ -30,7 +30,7 @@ static bool reads_int8(const struct xt_conv_op *conv)
  * type. */
 static bool has_own_weights(const struct xt_conv_op *conv)
 {
-    return conv->folded || reads_int8(conv);
+    return conv->folded || conv->own_weights || reads_int8(conv);
 }
 
 /* The arena has the weights as H, W, I, O, and kernels read and write them so. */

@@ -218,6 +218,7 @@ struct xt_conv_op {
     /* The back end computes the output, or the input's gradient, without a primitive; set before
      * the op is described. */
     bool own[2];
+    bool own_weights; /* the same, from weights staged on the host; set before */
     /* Of a strided 1x1: the input's gradient at the pixels that it reads, between which the back
      * end inserts zeros; set before the op is described. NULL: the primitive writes all of it. */
     struct xt_buffer *read_grad;

@@ -15,16 +15,19 @@ static const struct shape {
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
-static const int tiles[] = {XT_WINOGRAD_SMALL, XT_WINOGRAD_LARGE};
-
 /* The largest error of a sum of numbers between -1 and 1. */
-static double error_most(int tile, int terms)
+static double error_most(enum xt_winograd_form form, int terms)
 {
-    return (tile == XT_WINOGRAD_LARGE ? 6e-6 : 1e-6) * sqrt(terms);
+    return (form == XT_WINOGRAD_LARGE   ? 6e-6
+            : form == XT_WINOGRAD_SMALL ? 1e-6
+                                        : 2e-6) *
+           sqrt(terms);
 }
 
 struct work {
     struct shape shape;
+    enum xt_winograd_form form;
+    size_t taps;
     struct xt_reference_conv reference;
     size_t in_count, out_count, weight_count;
     float *in, *out_grad, *weights; /* the last as OIhw16i16o */
@@ -44,33 +47,42 @@ static float *fill(struct xt_rng *rng, size_t count, double **reference)
 }
 
 /* Where weight [o][i][tap] lies. */
-static size_t block_place(int in_c, size_t o, size_t i, size_t tap)
+static size_t block_place(const struct work *work, size_t weight)
 {
-    return (((o / 16 * (size_t)in_c / 16 + i / 16) * 9 + tap) * 16 + i % 16) * 16 + o % 16;
+    size_t blocks = (size_t)work->shape.in_c / 16;
+    size_t tap = weight % work->taps;
+    size_t i = weight / work->taps % (size_t)work->shape.in_c;
+    size_t o = weight / work->taps / (size_t)work->shape.in_c;
+    return (((o / 16 * blocks + i / 16) * work->taps + tap) * 16 + i % 16) * 16 + o % 16;
 }
 
-static void setup(struct work *work, struct shape s)
+/* Kernels of an even size have one output more than input. */
+static void setup(struct work *work, struct shape s, enum xt_winograd_form form)
 {
     struct xt_rng rng = xt_rng_begin(7, (uint64_t)s.in_c);
-    *work = (struct work){.shape = s,
-                          .reference = {.in = {s.n, s.h, s.w, s.in_c},
-                                        .out = {s.n, s.h, s.w, s.out_c},
-                                        .kernel_h = 3,
-                                        .kernel_w = 3,
-                                        .stride_h = 1,
-                                        .stride_w = 1,
-                                        .pad_h = 1,
-                                        .pad_w = 1}};
+    int high = xt_winograd_forms[form].taps_h;
+    int wide = xt_winograd_forms[form].taps_w;
+    *work = (struct work){
+        .shape = s,
+        .form = form,
+        .taps = (size_t)high * (size_t)wide,
+        .reference = {.in = {s.n, s.h, s.w, s.in_c},
+                      .out = {s.n, s.h + (high + 1) % 2, s.w + (wide + 1) % 2, s.out_c},
+                      .kernel_h = high,
+                      .kernel_w = wide,
+                      .stride_h = 1,
+                      .stride_w = 1,
+                      .pad_h = high / 2,
+                      .pad_w = wide / 2}};
     work->in_count = xt_reference_count(&work->reference.in);
     work->out_count = xt_reference_count(&work->reference.out);
-    work->weight_count = 9 * (size_t)s.in_c * (size_t)s.out_c;
+    work->weight_count = work->taps * (size_t)s.in_c * (size_t)s.out_c;
     work->in = fill(&rng, work->in_count, &work->reference_in);
     work->out_grad = fill(&rng, work->out_count, &work->reference_out_grad);
     float *dense = fill(&rng, work->weight_count, &work->reference_weights);
     work->weights = aligned_floats(work->weight_count);
     for (size_t i = 0; i < work->weight_count; i++)
-        work->weights[block_place(s.in_c, i / 9 / (size_t)s.in_c, i / 9 % (size_t)s.in_c, i % 9)] =
-            dense[i];
+        work->weights[block_place(work, i)] = dense[i];
     free(dense);
 }
 
@@ -85,26 +97,29 @@ static void clear(struct work *work)
 }
 
 /* Of the convolution, or of its data gradient; the caller frees it. */
-static float *convolve(const struct work *work, const struct xt_loops *loops, int tile,
+static float *convolve(const struct work *work, const struct xt_loops *loops, bool is_stored,
                        bool backward, int threads)
 {
     const struct shape *s = &work->shape;
-    float *stored = aligned_floats(16 * (size_t)s->in_c * (size_t)s->out_c);
+    float *stored =
+        aligned_floats((size_t)xt_winograd_places(work->form) * (size_t)s->in_c * (size_t)s->out_c);
     struct xt_winograd_weights weights = {
-        .from = work->weights, .out = s->out_c, .in = s->in_c, .to = stored};
+        .form = work->form, .from = work->weights, .out = s->out_c, .in = s->in_c, .to = stored};
     for (int block = 0; block < xt_winograd_blocks(s->in_c, s->out_c); block++)
         loops->winograd_weights(&weights, block);
-    struct xt_winograd job = {.tile = tile,
+    struct xt_winograd job = {.form = work->form,
                               .n = s->n,
                               .h = s->h,
                               .w = s->w,
                               .in_c = backward ? s->out_c : s->in_c,
                               .out_c = backward ? s->in_c : s->out_c,
+                              .pads = {work->reference.pad_h, work->reference.pad_w},
                               .in = backward ? work->out_grad : work->in,
-                              .weights = tile == XT_WINOGRAD_LARGE ? work->weights : stored,
+                              .stored = is_stored,
+                              .weights = is_stored ? stored : work->weights,
                               .turned = backward,
                               .out = aligned_floats(backward ? work->in_count : work->out_count)};
-    float *scratch = aligned_floats(xt_winograd_scratch(tile, job.in_c));
+    float *scratch = aligned_floats(xt_winograd_scratch(work->form, job.in_c));
     xt_winograd_plan(&job, threads);
     assert_in_range(job.groups * job.shares, 1, threads);
     for (int part = 0; part < job.groups * job.shares; part++)
@@ -114,16 +129,16 @@ static float *convolve(const struct work *work, const struct xt_loops *loops, in
     return job.out;
 }
 
-static void check(const struct work *work, const float *got, size_t count, int tile, bool backward)
+static void check(const struct work *work, const float *got, size_t count, bool backward)
 {
-    int terms = 9 * (backward ? work->shape.out_c : work->shape.in_c);
+    int terms = (int)work->taps * (backward ? work->shape.out_c : work->shape.in_c);
     for (size_t i = 0; i < count; i++) {
         double wanted =
             backward ? xt_reference_conv_input_grad(&work->reference, work->reference_out_grad,
                                                     work->reference_weights, i)
                      : xt_reference_conv_output(&work->reference, work->reference_in,
                                                 work->reference_weights, i);
-        if (!(fabs((double)got[i] - wanted) <= error_most(tile, terms)))
+        if (!(fabs((double)got[i] - wanted) <= error_most(work->form, terms)))
             fail_msg("[%zu]: %g, not %g", i, (double)got[i], wanted);
     }
 }
@@ -141,19 +156,33 @@ static int find(const struct xt_loops *with[BUILDS_MAX])
     return count;
 }
 
-static void outputs_and_their_gradients_are_those_of_plain_loops(void **state)
+static void outputs_are_those_of_plain_loops(void **state)
 {
     (void)state;
     const struct xt_loops *loops[BUILDS_MAX];
     int count = find(loops);
     for (int i = 0; i < count * SHAPES; i++)
-        for (int which = 0; which < 3; which++) {
-            bool backward = which == 2;
-            int tile = which ? XT_WINOGRAD_LARGE : XT_WINOGRAD_SMALL;
+        for (int form = 0; form < XT_WINOGRAD_FORMS; form++) {
             struct work work;
-            setup(&work, shapes[i % SHAPES]);
-            float *got = convolve(&work, loops[i / SHAPES], tile, backward, 1);
-            check(&work, got, backward ? work.in_count : work.out_count, tile, backward);
+            setup(&work, shapes[i % SHAPES], (enum xt_winograd_form)form);
+            float *got = convolve(&work, loops[i / SHAPES], true, false, 1);
+            check(&work, got, work.out_count, false);
+            free(got);
+            clear(&work);
+        }
+}
+
+static void training_transforms_weights_on_the_way(void **state)
+{
+    (void)state;
+    const struct xt_loops *loops[BUILDS_MAX];
+    int count = find(loops);
+    for (int i = 0; i < count * SHAPES; i++)
+        for (int backward = 0; backward < 2; backward++) {
+            struct work work;
+            setup(&work, shapes[i % SHAPES], XT_WINOGRAD_LARGE);
+            float *got = convolve(&work, loops[i / SHAPES], false, backward, 1);
+            check(&work, got, backward ? work.in_count : work.out_count, backward);
             free(got);
             clear(&work);
         }
@@ -164,14 +193,15 @@ static void outputs_do_not_depend_on_threads(void **state)
     (void)state;
     const struct xt_loops *loops[BUILDS_MAX];
     int count = find(loops);
-    for (int i = 0; i < 2 * count * SHAPES; i++) {
+    for (int i = 0; i < XT_WINOGRAD_FORMS * count * SHAPES; i++) {
         struct work work;
-        const struct xt_loops *some = loops[i / SHAPES / 2];
-        int tile = tiles[i / SHAPES % 2];
-        setup(&work, shapes[i % SHAPES]);
-        float *whole = convolve(&work, some, tile, false, 1);
+        const struct xt_loops *some = loops[i / SHAPES / XT_WINOGRAD_FORMS];
+        enum xt_winograd_form form = (enum xt_winograd_form)(i / SHAPES % XT_WINOGRAD_FORMS);
+        bool is_stored = form != XT_WINOGRAD_LARGE;
+        setup(&work, shapes[i % SHAPES], form);
+        float *whole = convolve(&work, some, is_stored, false, 1);
         for (int threads = 2; threads <= 8; threads++) {
-            float *parts = convolve(&work, some, tile, false, threads);
+            float *parts = convolve(&work, some, is_stored, false, threads);
             assert_memory_equal(whole, parts, work.out_count * sizeof *whole);
             free(parts);
         }
@@ -211,15 +241,13 @@ static void weight_gradients_are_those_of_plain_loops(void **state)
     for (int i = 0; i < count * SHAPES; i++)
         for (int threads = 1; threads <= 4; threads++) {
             struct work work;
-            setup(&work, shapes[i % SHAPES]);
-            int in_c = work.shape.in_c;
+            setup(&work, shapes[i % SHAPES], XT_WINOGRAD_LARGE);
             double most = error_most(XT_WINOGRAD_LARGE, work.shape.n * work.shape.h * work.shape.w);
             float *got = weight_gradient(&work, loops[i / SHAPES], threads);
             for (size_t k = 0; k < work.weight_count; k++) {
                 double wanted = xt_reference_conv_weight_grad(&work.reference, work.reference_in,
                                                               work.reference_out_grad, k);
-                double is = (double)
-                    got[block_place(in_c, k / 9 / (size_t)in_c, k / 9 % (size_t)in_c, k % 9)];
+                double is = (double)got[block_place(&work, k)];
                 if (!(fabs(is - wanted) <= most))
                     fail_msg("weight %zu: %g, not %g", k, is, wanted);
             }
@@ -281,24 +309,55 @@ static struct xt_tensor *conv_norm(struct net *net, struct xt_tensor *in, const 
     return net_norm(net, net_conv(net, in, spec), norm_spec).full;
 }
 
+/* Who makes the output of the op of that name. */
+static const char *maker_of(const struct net *net, const char *name)
+{
+    for (int i = 0; i < net->graph->op_count; i++)
+        if (!strcmp(net->graph->ops[i]->name, name))
+            return xt_op_implementation(net->graph->ops[i], false);
+    return "no such op";
+}
+
 /* With the norms, the residual and ReLU as part of the convolutions. */
 static void inference_is_that_of_plain_loops(void **state)
 {
     (void)state;
     struct net net = {.fuse = true};
-    const struct xt_op *last = NULL;
     net_open(&net, XT_F32, false);
     struct xt_tensor *x = conv_norm(&net, net_input(&net, 13, 14), "first", "first.norm", NULL);
     struct xt_tensor *y = conv_norm(&net, x, "a", "a.norm", NULL);
     net_build(&net, net_head(&net, conv_norm(&net, y, "b", "b.norm", x)));
     net_forward(&net);
     net_loss(&net);
-    for (int i = 0; i < net.graph->op_count; i++)
-        if (!strcmp(net.graph->ops[i]->name, "b"))
-            last = net.graph->ops[i];
-    assert_non_null(last);
     if (xt_loops_get()->winograd)
-        assert_string_equal(xt_op_implementation(last, false), "xtrain Winograd");
+        assert_string_equal(maker_of(&net, "b"), "xtrain Winograd");
+    net_check_logits(&net, 1e-5);
+    net_clear(&net);
+}
+
+/* Whose bias and ReLU are their own, not a norm's. */
+static void inference_along_one_side_is_that_of_plain_loops(void **state)
+{
+    (void)state;
+    static const struct xt_conv_spec specs[] = {
+        {.name = "3x1", .kernel_h = 3, .kernel_w = 1, .pad_h = 1},
+        {.name = "1x3", .kernel_h = 1, .kernel_w = 3, .pad_w = 1},
+        {.name = "1x4", .kernel_h = 1, .kernel_w = 4},
+    };
+    struct net net = {.fuse = true};
+    net_open(&net, XT_F32, false);
+    struct xt_tensor *x = conv_norm(&net, net_input(&net, 20, 21), "first", "first.norm", NULL);
+    for (int i = 0; i < 3; i++) {
+        struct xt_conv_spec spec = specs[i];
+        spec.channels = i ? 64 : 32;
+        spec.bias = spec.relu = true;
+        x = net_conv(&net, x, spec);
+    }
+    net_build(&net, net_head(&net, x));
+    net_forward(&net);
+    net_loss(&net);
+    for (int i = 0; i < 3 && xt_loops_get()->winograd; i++)
+        assert_string_equal(maker_of(&net, specs[i].name), "xtrain Winograd");
     net_check_logits(&net, 1e-5);
     net_clear(&net);
 }
@@ -306,11 +365,13 @@ static void inference_is_that_of_plain_loops(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(outputs_and_their_gradients_are_those_of_plain_loops),
+        cmocka_unit_test(outputs_are_those_of_plain_loops),
+        cmocka_unit_test(training_transforms_weights_on_the_way),
         cmocka_unit_test(outputs_do_not_depend_on_threads),
         cmocka_unit_test(weight_gradients_are_those_of_plain_loops),
         cmocka_unit_test(a_graph_learns_by_it_as_by_primitives),
         cmocka_unit_test(inference_is_that_of_plain_loops),
+        cmocka_unit_test(inference_along_one_side_is_that_of_plain_loops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -228,6 +228,13 @@ static cJSON *one_type(const char *type)
     return to;
 }
 
+/* Of a value, or of a list's items. */
+static const char *const schema_types[] = {
+    [XT_JSON_TEXT] = "string",  [XT_JSON_INTEGER] = "integer", [XT_JSON_NUMBER] = "number",
+    [XT_JSON_FLAG] = "boolean", [XT_JSON_TEXTS] = "string",    [XT_JSON_NUMBERS] = "number",
+    [XT_JSON_TABLE] = "object", [XT_JSON_NESTED] = "object",
+};
+
 /* {"type":"string"}, or {"type":["string","null"]} */
 static cJSON *type_of(const struct xt_json_name *name, const char *type)
 {
@@ -237,13 +244,6 @@ static cJSON *type_of(const struct xt_json_name *name, const char *type)
     append(&types, cJSON_CreateString(type));
     append(&types, cJSON_CreateString("null"));
     return types;
-}
-
-static cJSON *value_schema(const struct xt_json_name *name, const char *type)
-{
-    cJSON *to = cJSON_CreateObject();
-    put(&to, "type", type_of(name, type));
-    return to;
 }
 
 static cJSON *list_of(cJSON *items)
@@ -262,24 +262,11 @@ static cJSON *item_schema(const struct item *item)
         return list_of(object_schema(item->inner, cJSON_CreateString("object")));
     if (item->open == '{')
         return object_schema(item->inner, type_of(name, "object"));
-    switch (name->type) {
-    case XT_JSON_TEXT:
-        return value_schema(name, "string");
-    case XT_JSON_INTEGER:
-        return value_schema(name, "integer");
-    case XT_JSON_NUMBER:
-        return value_schema(name, "number");
-    case XT_JSON_FLAG:
-        return value_schema(name, "boolean");
-    case XT_JSON_TEXTS:
-        return list_of(one_type("string"));
-    case XT_JSON_NUMBERS:
-        return list_of(one_type("number"));
-    case XT_JSON_TABLE:
-    case XT_JSON_NESTED:
-        break;
-    }
-    return value_schema(name, "object");
+    if (name->type == XT_JSON_TEXTS || name->type == XT_JSON_NUMBERS)
+        return list_of(one_type(schema_types[name->type]));
+    cJSON *to = cJSON_CreateObject();
+    put(&to, "type", type_of(name, schema_types[name->type]));
+    return to;
 }
 
 static void put_names(cJSON **properties, cJSON **always, const char *shape)

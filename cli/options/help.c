@@ -341,32 +341,17 @@ static void man_option(struct xt_help_writer *writer, const struct xt_option *op
     xt_str_clear(&text);
 }
 
-/* What a command has beyond train's. */
+/* What a command has beyond train's; its name before the first. */
 static void man_own_option(struct xt_help_writer *writer, const struct xt_option *option,
                            enum xt_command_id command)
 {
-    if (!xt_option_is_for(option, XT_COMMAND_TRAIN) || xt_option_means_otherwise(option, command))
-        man_option(writer, option, command);
-}
-
-static bool has_own_option(enum xt_command_id command)
-{
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
-    for (size_t i = 0; i < count; i++)
-        if (xt_option_is_listed(&table[i], command) &&
-            (!xt_option_is_for(&table[i], XT_COMMAND_TRAIN) ||
-             xt_option_means_otherwise(&table[i], command)))
-            return true;
-    return false;
-}
-
-static void man_own_options(struct xt_help_writer *writer, enum xt_command_id command)
-{
-    if (!has_own_option(command))
+    const char *name = xt_command_get(command)->name;
+    if (xt_option_is_for(option, XT_COMMAND_TRAIN) && !xt_option_means_otherwise(option, command))
         return;
-    xt_help_put(writer, ".SS %s\n", xt_command_get(command)->name);
-    xt_help_for_options(writer, command, NULL, man_own_option);
+    if (writer->heading != name)
+        man_heading(writer, name);
+    writer->heading = name;
+    man_option(writer, option, command);
 }
 
 static void man_command(struct xt_help_writer *writer, enum xt_command_id id)
@@ -407,7 +392,7 @@ enum xt_status xt_help_man(const struct xt_option_models *models, struct xt_str 
     xt_help_for_options(&writer, XT_COMMAND_TRAIN, man_heading, man_option);
     xt_help_put(&writer, ".SH OPTIONS THAT TRAIN DOES NOT HAVE, OR THAT MEAN SOMETHING ELSE\n");
     for (int id = 0; id < XT_COMMAND_COUNT; id++)
-        man_own_options(&writer, (enum xt_command_id)id);
+        xt_help_for_options(&writer, (enum xt_command_id)id, NULL, man_own_option);
     xt_help_put(
         &writer,
         ".SH CONFIG FILE\n"

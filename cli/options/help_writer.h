@@ -12,7 +12,8 @@ struct xt_help_writer {
     const struct xt_option_models *models;
     const char *model; /* whose defaults are shown; NULL: none */
     struct xt_str *out;
-    int more; /* options that were not shown */
+    int more;            /* options that were not shown */
+    const char *heading; /* the last one of man_own_option */
 };
 
 void xt_help_put(struct xt_help_writer *writer, const char *format, ...)

@@ -277,29 +277,11 @@ static const struct xt_class_layer layers_of_v3[] = {
     .describe = describe
 
 const struct xt_model_info xt_model_mobilenets[] = {
-    {
-        .name = "mobilenet_v2",
-        .title = "MobileNetV2, images by class",
-        .variant = &v2,
-        .head = "classifier.1",
-        .class_layers = layers_of_v2,
-        FAMILY,
-    },
-    {
-        .name = "mobilenet_v3_small",
-        .title = "MobileNetV3 small, images by class",
-        .variant = &v3_small,
-        .head = "classifier.3",
-        .class_layers = layers_of_v3,
-        FAMILY,
-    },
-    {
-        .name = "mobilenet_v3_large",
-        .title = "MobileNetV3 large, images by class",
-        .variant = &v3_large,
-        .head = "classifier.3",
-        .class_layers = layers_of_v3,
-        FAMILY,
-    },
+    {"mobilenet_v2", "MobileNetV2, images by class", .variant = &v2, .head = "classifier.1",
+     .class_layers = layers_of_v2, FAMILY},
+    {"mobilenet_v3_small", "MobileNetV3 small, images by class", .variant = &v3_small,
+     .head = "classifier.3", .class_layers = layers_of_v3, FAMILY},
+    {"mobilenet_v3_large", "MobileNetV3 large, images by class", .variant = &v3_large,
+     .head = "classifier.3", .class_layers = layers_of_v3, FAMILY},
     {.name = NULL},
 };

@@ -159,48 +159,19 @@ static const struct xt_class_layer class_layers[] = {
     .describe = describe
 
 const struct xt_model_info xt_model_resnets[] = {
-    {
-        .name = "resnet18",
-        .title = "ResNet-18, images by class",
-        .variant = &(const struct variant){{2, 2, 2, 2}, 1, 1, 64},
-        FAMILY,
-    },
-    {
-        .name = "resnet34",
-        .title = "ResNet-34, images by class",
-        .variant = &(const struct variant){{3, 4, 6, 3}, 1, 1, 64},
-        FAMILY,
-    },
-    {
-        .name = "resnet50",
-        .title = "ResNet-50, images by class",
-        .in_selftest = true,
-        .variant = &(const struct variant){{3, 4, 6, 3}, 4, 1, 64},
-        FAMILY,
-    },
-    {
-        .name = "resnet101",
-        .title = "ResNet-101, images by class",
-        .variant = &(const struct variant){{3, 4, 23, 3}, 4, 1, 64},
-        FAMILY,
-    },
-    {
-        .name = "resnet152",
-        .title = "ResNet-152, images by class",
-        .variant = &(const struct variant){{3, 8, 36, 3}, 4, 1, 64},
-        FAMILY,
-    },
-    {
-        .name = "resnext50_32x4d",
-        .title = "ResNeXt-50 of 32 groups of 4, images by class",
-        .variant = &(const struct variant){{3, 4, 6, 3}, 4, 32, 4},
-        FAMILY,
-    },
-    {
-        .name = "wide_resnet50_2",
-        .title = "ResNet-50 of twice the width, images by class",
-        .variant = &(const struct variant){{3, 4, 6, 3}, 4, 1, 128},
-        FAMILY,
-    },
+    {"resnet18", "ResNet-18, images by class",
+     .variant = &(const struct variant){{2, 2, 2, 2}, 1, 1, 64}, FAMILY},
+    {"resnet34", "ResNet-34, images by class",
+     .variant = &(const struct variant){{3, 4, 6, 3}, 1, 1, 64}, FAMILY},
+    {"resnet50", "ResNet-50, images by class", .in_selftest = true,
+     .variant = &(const struct variant){{3, 4, 6, 3}, 4, 1, 64}, FAMILY},
+    {"resnet101", "ResNet-101, images by class",
+     .variant = &(const struct variant){{3, 4, 23, 3}, 4, 1, 64}, FAMILY},
+    {"resnet152", "ResNet-152, images by class",
+     .variant = &(const struct variant){{3, 8, 36, 3}, 4, 1, 64}, FAMILY},
+    {"resnext50_32x4d", "ResNeXt-50 of 32 groups of 4, images by class",
+     .variant = &(const struct variant){{3, 4, 6, 3}, 4, 32, 4}, FAMILY},
+    {"wide_resnet50_2", "ResNet-50 of twice the width, images by class",
+     .variant = &(const struct variant){{3, 4, 6, 3}, 4, 1, 128}, FAMILY},
     {.name = NULL},
 };

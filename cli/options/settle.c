@@ -180,7 +180,6 @@ static enum xt_status settle_output(struct xt_options *options, struct xt_err *e
     return XT_OK;
 }
 
-/* These commands have no training memory to fill. */
 /* A rule of a run's settings was for its training, which stored what came of it. */
 static void settle_reject(struct xt_options *options)
 {
@@ -190,6 +189,7 @@ static void settle_reject(struct xt_options *options)
         *rule = (struct xt_reject_rule){.kind = XT_REJECT_STORED};
 }
 
+/* Commands without `automatic` have no training memory to fill. */
 static enum xt_status settle_batch(const struct xt_options *options, struct xt_err *err)
 {
     const struct xt_option *batch = xt_option_find("batch");

@@ -43,10 +43,9 @@ static void explain(const struct xt_run_summary *run, double loss, struct xt_rep
                        "--steps",
                        loss, e->loss);
     else if (2 * e->correct >= e->images)
-        xt_report_line(report,
-                       "most were learnt: check these first. A label may be wrong, two equal "
-                       "images may have different labels, or nothing is visible at the network's "
-                       "size (xtrain data check shows them)");
+        xt_report_line(report, "most were learnt: check these first. A label may be wrong, two "
+                               "equal images may have different labels, or nothing is visible at "
+                               "the network's size (xtrain data check shows them)");
     else
         xt_report_line(report,
                        "few were learnt: either the labels do not match the images (check "

@@ -258,11 +258,10 @@ static enum xt_status unknown_symbol(const struct xt_alphabet *alphabet,
         return xt_err_set(err, XT_ERR_DATA, "the label \"%s\" has the character U+%04X",
                           label->text, (unsigned)code);
     bool small = code >= 'a' && code <= 'z' && xt_alphabet_find(alphabet, code - 'a' + 'A') >= 0;
-    return xt_err_set(err, XT_ERR_DATA,
-                      "the label \"%s\" has the symbol %.*s, which is not one of the alphabet's "
-                      "%d%s",
-                      label->text, (int)size, bytes, alphabet->count,
-                      small ? " (the capital letter is)" : "");
+    return xt_err_set(
+        err, XT_ERR_DATA,
+        "the label \"%s\" has the symbol %.*s, which is not one of the alphabet's %d%s",
+        label->text, (int)size, bytes, alphabet->count, small ? " (the capital letter is)" : "");
 }
 
 static enum xt_status encode_symbol(const struct xt_alphabet *alphabet, const char *label,
@@ -279,11 +278,10 @@ static enum xt_status encode_symbol(const struct xt_alphabet *alphabet, const ch
         return xt_err_set(err, XT_ERR_DATA, "the label \"%s\" is not UTF-8", quoted.text);
     if (*symbol < 0)
         return unknown_symbol(alphabet, &quoted, label + at, *used, code, err);
-    return xt_err_set(err, XT_ERR_DATA,
-                      "the label \"%s\" holds %s, the alphabet's %s symbol, which stands for the "
-                      "CTC blank",
-                      quoted.text, alphabet->symbols[*symbol],
-                      alphabet->blank_first ? "first" : "last");
+    return xt_err_set(
+        err, XT_ERR_DATA,
+        "the label \"%s\" holds %s, the alphabet's %s symbol, which stands for the CTC blank",
+        quoted.text, alphabet->symbols[*symbol], alphabet->blank_first ? "first" : "last");
 }
 
 enum xt_status xt_alphabet_encode(const struct xt_alphabet *alphabet, const char *label,

@@ -156,11 +156,10 @@ static bool is_of(const struct xt_cache *cache, const struct shape *wanted, enum
                              path, found.count, found.width, found.height, wanted->count,
                              wanted->width, wanted->height);
     else if (!empty && cache->config.shared)
-        *status =
-            xt_err_set(err, XT_ERR_DATA,
-                       "%s is not a cache of pixels and is left unchanged; give another file (one "
-                       "written by an older xtrain may be removed)",
-                       path);
+        *status = xt_err_set(err, XT_ERR_DATA,
+                             "%s is not a cache of pixels and is left unchanged; give another file "
+                             "(one written by an older xtrain may be removed)",
+                             path);
     return false;
 }
 
@@ -261,10 +260,9 @@ static void put_on_disk(struct xt_cache *cache, size_t index, const uint8_t *pix
         return;
     int why = errno ? errno : ENOSPC;
     if (!atomic_exchange(&cache->full, why))
-        xt_log_warn_here(
-            "the cache %s cannot be written (%s): the images that are not in it yet will "
-            "be decoded each time",
-            cache->config.path, strerror(why));
+        xt_log_warn_here("the cache %s cannot be written (%s): the images that are not in it yet "
+                         "will be decoded each time",
+                         cache->config.path, strerror(why));
 }
 
 bool xt_cache_get(struct xt_cache *cache, size_t index, uint8_t *pixels)

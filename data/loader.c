@@ -153,8 +153,7 @@ static enum xt_status judge_bad(const struct xt_loader *loader, struct xt_err *e
         return XT_OK;
     return xt_err_set(
         err, XT_ERR_DATA,
-        "at least %zu of %zu samples are bad, more than the 1 %% that is let pass; the "
-        "first: %s",
+        "at least %zu of %zu samples are bad, more than the 1 %% that is let pass; the first: %s",
         bad, count, first_bad(loader)->reason);
 }
 
@@ -526,11 +525,10 @@ static enum xt_status check_config(const struct xt_loader_config *config, struct
         return xt_err_set(err, XT_ERR_DATA, "there are no samples in %s",
                           config->source->description);
     if (xt_loader_epoch_steps(config) == 0)
-        return xt_err_set(
-            err, XT_ERR_USAGE,
-            "%s: fewer samples than one batch of %d, and smaller batches are dropped; "
-            "make the batch smaller",
-            config->source->description, config->batch);
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "%s: fewer samples than one batch of %d, and smaller batches are "
+                          "dropped; make the batch smaller",
+                          config->source->description, config->batch);
     if (config->start_step >= INT64_MAX / (uint64_t)config->batch / 2)
         return xt_err_set(err, XT_ERR_DATA, "the loader cannot start at step %llu",
                           (unsigned long long)config->start_step);

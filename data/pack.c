@@ -39,11 +39,9 @@ void xt_packed_clear(struct xt_packed *packed)
 
 static enum xt_status check_stop(const struct packing *packing, struct xt_err *err)
 {
-    return xt_stop_check(err,
-                         "after %zu of %zu images; the %zu finished shards are complete, but "
-                         "the set is not",
-                         packing->packed->images, packing->config->source->count,
-                         packing->packed->shards);
+    return xt_stop_check(
+        err, "after %zu of %zu images; the %zu finished shards are complete, but the set is not",
+        packing->packed->images, packing->config->source->count, packing->packed->shards);
 }
 
 static enum xt_status count_bad(struct packing *packing, const struct xt_err *why,
@@ -284,10 +282,9 @@ static enum xt_status run_loader(struct xt_loader *loader, size_t count, struct 
             break;
         packed->images += (size_t)batch.count;
         xt_loader_release(loader, &batch);
-        status = xt_stop_check(err,
-                               "after %zu of %zu images; the file stays and is used when it "
-                               "is packed again",
-                               packed->images, count);
+        status = xt_stop_check(
+            err, "after %zu of %zu images; the file stays and is used when it is packed again",
+            packed->images, count);
     }
     return status;
 }

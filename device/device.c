@@ -173,10 +173,9 @@ static enum xt_status prepare_threads(struct xt_device *device, int asked, struc
         return status;
     device->threads = take_threads(wanted);
     if (device->threads < wanted)
-        xt_log_warn_here(
-            "OpenMP gives %d of the %d threads that were to compute (OMP_THREAD_LIMIT, or "
-            "libgomp.so.1 is not here): computing with %d",
-            device->threads, wanted, device->threads);
+        xt_log_warn_here("OpenMP gives %d of the %d threads that were to compute "
+                         "(OMP_THREAD_LIMIT, or libgomp.so.1 is not here): computing with %d",
+                         device->threads, wanted, device->threads);
     flush_denormals();
     return XT_OK;
 }
@@ -310,10 +309,9 @@ static enum xt_status check_shared_memory(const struct xt_xpu *xpu, const char *
         return XT_OK;
     return xt_err_set(err, XT_ERR_DEVICE,
                       "--device %s: the OpenCL driver %s of %s has no unified shared memory "
-                      "(cl_intel_unified_shared_memory), which is required; "
-                      "install a newer driver (docs/xpu.md says where it is to be had), or use "
-                      "Level Zero, if available: export "
-                      "ONEAPI_DEVICE_SELECTOR=level_zero:gpu",
+                      "(cl_intel_unified_shared_memory), which is required; install a newer driver "
+                      "(docs/xpu.md says where it is to be had), or use Level Zero, if available: "
+                      "export ONEAPI_DEVICE_SELECTOR=level_zero:gpu",
                       spec, xpu->facts.driver, xpu->facts.name);
 }
 

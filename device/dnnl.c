@@ -362,16 +362,14 @@ enum xt_status xt_dnnl_find(enum xt_dnnl_build build, char *path, size_t room, s
 static enum xt_status not_found(enum xt_dnnl_build build, struct xt_err *err)
 {
     if (build == XT_DNNL_GPU)
-        return xt_err_set(
-            err, XT_ERR_DEVICE,
-            "an Intel GPU needs oneDNN's GPU build, and it was not found: not in ../lib/xtrain-xpu "
-            "beside the program, not in deps/xpu, not in oneAPI; run \"make deps XPU=1\", or set "
-            "XTRAIN_DNNL_XPU to the file");
-    return xt_err_set(
-        err, XT_ERR_DEVICE,
-        "no oneDNN library was found: not in ../lib/xtrain beside the program, not in "
-        "deps/dnnl, not as the system's libdnnl.so.3; run \"make deps\", install "
-        "libdnnl 3, or set XTRAIN_DNNL to the file");
+        return xt_err_set(err, XT_ERR_DEVICE,
+                          "an Intel GPU needs oneDNN's GPU build, and it was not found: not in "
+                          "../lib/xtrain-xpu beside the program, not in deps/xpu, not in oneAPI; "
+                          "run \"make deps XPU=1\", or set XTRAIN_DNNL_XPU to the file");
+    return xt_err_set(err, XT_ERR_DEVICE,
+                      "no oneDNN library was found: not in ../lib/xtrain beside the program, not "
+                      "in deps/dnnl, not as the system's libdnnl.so.3; run \"make deps\", install "
+                      "libdnnl 3, or set XTRAIN_DNNL to the file");
 }
 
 /* The system's library, also under Debian's name: libdnnl.so.3.6 is oneDNN 3.7 there. */

@@ -162,9 +162,8 @@ static enum xt_status create_shared(struct xt_device *device, const_dnnl_memory_
     if (!status && xt_dnnl.memory_map_data(out->backing, &out->host) != dnnl_success) {
         out->host = NULL;
         status = xt_err_set(err, XT_ERR_MEMORY,
-                            "%s: %.1f MB of pinned memory could not be allocated by "
-                            "the host",
-                            what, (double)out->bytes / 1e6);
+                            "%s: %.1f MB of pinned memory could not be allocated by the host", what,
+                            (double)out->bytes / 1e6);
     }
     if (!status)
         status = xt_memory_create(device, md, out->host, what, &out->memory, err);

@@ -389,15 +389,14 @@ static void advise(const struct xt_ranks *ranks, const double *waited, const dou
         most = waited[i] > waited[most] ? i : most;
     if (ranks->watch.steps != LAST || ranks->rank || waited[most] <= much)
         return;
-    xt_log_warn(
-        "rank %d on %s waits %.0f %% of the time for others, %s", most, ranks->all[most].host,
-        100 * waited[most],
-        norms[most] > waited[most] / 2
-            ? "most of it in batch norms, where ranks that are not equally fast meet: --balance "
-              "cuts their shares by speed, --no-sync-bn lets them meet once a step, which is "
-              "another run"
-            : "most of it for gradients: a larger --batch, --accumulate, --reduce-type bf16 "
-              "or fewer ranks help");
+    xt_log_warn("rank %d on %s waits %.0f %% of the time for others, %s", most,
+                ranks->all[most].host, 100 * waited[most],
+                norms[most] > waited[most] / 2
+                    ? "most of it in batch norms, where ranks that are not equally fast meet: "
+                      "--balance cuts their shares by speed, --no-sync-bn lets them meet once a "
+                      "step, which is another run"
+                    : "most of it for gradients: a larger --batch, --accumulate, --reduce-type "
+                      "bf16 or fewer ranks help");
 }
 
 enum xt_status xt_ranks_allreduce_step(struct xt_ranks *ranks, double weight,

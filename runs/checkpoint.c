@@ -391,11 +391,10 @@ static enum xt_status check_meaning(const struct xt_weight_file *file, const cha
     const char *alphabet = xt_weight_file_meta(file, "alphabet");
     if (!status && network->alphabet && alphabet &&
         strcmp(alphabet, xt_alphabet_text(network->alphabet)) != 0)
-        status =
-            xt_err_set(err, XT_ERR_USAGE,
-                       "%s was made with another alphabet; give the --alphabet, or the --init, "
-                       "that the run began with",
-                       path);
+        status = xt_err_set(err, XT_ERR_USAGE,
+                            "%s was made with another alphabet; give the --alphabet, or the "
+                            "--init, that the run began with",
+                            path);
     return status ? status : xt_run_options_check(options, file, path, err);
 }
 
@@ -495,11 +494,10 @@ static enum xt_status read_whole(struct xt_weight_file *file, const char *path, 
         return status;
     if (!xt_weight_file_meta(file, XT_CHECKPOINT_KEY)) {
         xt_weight_file_clear(file);
-        return xt_err_set(
-            err, XT_ERR_DATA,
-            "%s is not a checkpoint; --resume takes a run's folder or a state-... in it, "
-            "--init the weights that a new run begins with",
-            path);
+        return xt_err_set(err, XT_ERR_DATA,
+                          "%s is not a checkpoint; --resume takes a run's folder or a state-... in "
+                          "it, --init the weights that a new run begins with",
+                          path);
     }
     status = check_hash(file, path, err);
     if (status)

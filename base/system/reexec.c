@@ -26,9 +26,7 @@ static enum xt_status read_words(struct xt_str *out, const char *path, struct xt
         fclose(file);
     if (!status && (!file || (out->length && out->data[out->length - 1] != '\0')))
         status = xt_err_set(err, XT_ERR_RUN,
-                            "cannot restart: %s does not say how this process "
-                            "was started",
-                            path);
+                            "cannot restart: %s does not say how this process was started", path);
     return status;
 }
 

@@ -129,11 +129,10 @@ static enum xt_status verify(const struct xt_cache_stores *stores, struct xt_err
     enum xt_status status = xt_result_put(report, err);
     if (status)
         return status;
-    return bad ? xt_err_set(
-                     err, XT_ERR_RUN,
-                     "%zu of the cached kernels do not match; they will not be used, and the "
-                     "next run recompiles them",
-                     bad)
+    return bad ? xt_err_set(err, XT_ERR_RUN,
+                            "%zu of the cached kernels do not match; they will not be used, and "
+                            "the next run recompiles them",
+                            bad)
                : XT_OK;
 }
 
@@ -265,8 +264,7 @@ static enum xt_status find_verb(const struct xt_options *options, enum verb *out
     const char *near = xt_str_nearest(word, verbs, VERBS);
     return xt_err_set(
         err, XT_ERR_USAGE,
-        "cache has no command %s; it has info, list, prune, clear, verify, export and "
-        "import%s%s%s",
+        "cache has no command %s; it has info, list, prune, clear, verify, export and import%s%s%s",
         xt_show(word).text, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 

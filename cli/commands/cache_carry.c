@@ -308,11 +308,10 @@ static enum xt_status take_entry(struct importer *importer, struct archive *arch
         return xt_err_set(err, XT_ERR_DATA, "%s: too many entries", importer->from);
     if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry) ||
         !split_name(archive_entry_pathname(entry), key, &name))
-        return xt_err_set(
-            err, XT_ERR_DATA,
-            "%s: it contains something other than kernels/KEY/FILE: it was not written by "
-            "xtrain cache export",
-            importer->from);
+        return xt_err_set(err, XT_ERR_DATA,
+                          "%s: it contains something other than kernels/KEY/FILE: it was not "
+                          "written by xtrain cache export",
+                          importer->from);
     bool is_index = strcmp(name, "index.txt") == 0;
     enum xt_status status =
         read_entry(importer, archive, entry, is_index ? XT_CACHE_INDEX_MAX : XT_CACHE_FILE_MAX,

@@ -309,11 +309,10 @@ static enum xt_status split(const struct xt_image_set *set, const struct xt_sett
         counts[held]++;
     }
     if (!status && (!counts[0] || !counts[1]))
-        status =
-            xt_err_set(err, XT_ERR_USAGE,
-                       "of %s %zu would be left for training and %zu for evaluation; "
-                       "give another --val-part",
-                       xt_count((long long)set->source->count, "image").text, counts[0], counts[1]);
+        status = xt_err_set(
+            err, XT_ERR_USAGE,
+            "of %s %zu would be left for training and %zu for evaluation; give another --val-part",
+            xt_count((long long)set->source->count, "image").text, counts[0], counts[1]);
     if (!status)
         status = refuse_lists(s->record.out, err);
     if (!status)
@@ -413,10 +412,9 @@ enum xt_status xt_cmd_data_pack(struct xt_options *options, struct xt_err *err)
     const struct xt_settings *s = &options->values;
     struct xt_image_set set = {0};
     if (options->argument_count != 2)
-        return xt_err_set(
-            err, XT_ERR_USAGE,
-            "data pack takes two arguments: what to pack, and where to (xtrain data pack "
-            "plates/train packed/train)");
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "data pack takes two arguments: what to pack, and where to (xtrain data "
+                          "pack plates/train packed/train)");
     enum xt_status status = xt_image_set_open_whole(&set, s, options->arguments[0], "pack", err);
     if (!status)
         status = pack(&set, s, options->arguments[1], err);

@@ -123,8 +123,7 @@ static enum xt_status check_type(const struct command *command, struct xt_err *e
                           "images like those to be predicted");
     if (amp != XT_AMP_INT8 && gives_ranges)
         return xt_err_set(err, XT_ERR_USAGE,
-                          "--calibrate gives the ranges of int8; with --amp %s "
-                          "leave it out",
+                          "--calibrate gives the ranges of int8; with --amp %s leave it out",
                           xt_amp_name(amp));
     return XT_OK;
 }
@@ -244,9 +243,8 @@ static enum xt_status build(struct command *command, struct xt_err *err)
         status = xt_export_check_open(network, s, &command->source, err);
     if (!status && network->over_batch)
         xt_log_warn(
-            "the weights' lprnet_norm is batch: the model's prediction for an image depends on "
-            "the others of its batch; --lprnet-norm sample exports one whose answers do "
-            "not");
+            "the weights' lprnet_norm is batch: the model's prediction for an image depends on the "
+            "others of its batch; --lprnet-norm sample exports one whose answers do not");
     if (!status && is_int8(command) && s->answer.calibrate)
         status = calibrate(command, layouts[s->export.runtime], err);
     return status;

@@ -391,10 +391,7 @@ static enum xt_status write_all(const struct sweep *sweep, struct xt_err *err)
     for (int run = 0; run < sweep->run_count && !status; run++)
         status = save_config(sweep, run, true, err);
     if (!status && xt_file_exists(out))
-        status = xt_err_set(err, XT_ERR_USAGE,
-                            "--out %s exists; a sweep needs a new "
-                            "folder",
-                            out);
+        status = xt_err_set(err, XT_ERR_USAGE, "--out %s exists; a sweep needs a new folder", out);
     if (!status)
         status = xt_file_make_folder(out, err);
     for (int run = 0; run < sweep->run_count && !status; run++)

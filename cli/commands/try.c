@@ -275,13 +275,11 @@ static enum xt_status learn_few(struct trial *t, struct xt_err *err)
     t->has_bf16 = few.has_bf16;
     if (few.best.is_learnt)
         end_stage(t, "few",
-                  "%zu images are learnt by heart: images, labels and training fit "
-                  "together",
+                  "%zu images are learnt by heart: images, labels and training fit together",
                   few.images);
     else if (few.state.end == XT_END_TIME)
         end_stage(t, "few",
-                  "%zu of %zu images were learnt by heart in its share of --max-time, "
-                  "%.0f s",
+                  "%zu of %zu images were learnt by heart in its share of --max-time, %.0f s",
                   few.right, few.images, seconds);
     else
         end_stage(t, "few",
@@ -486,11 +484,9 @@ static enum xt_status judge_labels(struct trial *t, struct xt_err *err)
                   "only %zu of %zu; more --max-time, --init or images help",
                   found->right, found->images);
     else
-        end_stage(t, "labels",
-                  "%zu of %zu look wrong to networks that were trained on the other "
-                  "half%s",
-                  found->suspect, found->images,
-                  fits ? "" : "; the rest does not fit into --max-time");
+        end_stage(
+            t, "labels", "%zu of %zu look wrong to networks that were trained on the other half%s",
+            found->suspect, found->images, fits ? "" : "; the rest does not fit into --max-time");
     return status;
 }
 

@@ -224,11 +224,10 @@ static void conclude(struct checks *checks)
     else
         xt_report_line(checks->report, "%s, %d not as recorded, %d not recorded; %s",
                        xt_count(record->files, "file").text, record->wrong, record->unproven,
-                       !checks->here ? "versions and device were not compared"
-                       : checks->changed
-                           ? "versions or device have changed since, so that results may "
-                             "differ in their last bits"
-                           : "versions and device are as recorded");
+                       !checks->here     ? "versions and device were not compared"
+                       : checks->changed ? "versions or device have changed since, so that results "
+                                           "may differ in their last bits"
+                                         : "versions and device are as recorded");
 }
 
 static enum xt_status read_run(const char *folder, cJSON **proof, enum xt_proof_seal *seal,
@@ -244,8 +243,7 @@ static enum xt_status read_run(const char *folder, cJSON **proof, enum xt_proof_
     if (!status && !xt_file_exists(path))
         status = xt_err_set(err, XT_ERR_DATA,
                             "%s has no %s: it was written by a version of xtrain without one, so "
-                            "there is nothing to "
-                            "compare with; --resume creates one",
+                            "there is nothing to compare with; --resume creates one",
                             folder, XT_PROOF_FILE);
     free(path);
     if (!status)

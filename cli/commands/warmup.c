@@ -149,8 +149,7 @@ static void note_ahead(const struct xt_settings *settings)
     if (settings->device.for_gpu)
         xt_log_note(
             "these kernels are for %s, and no GPU has run them: this machine computed nothing. "
-            "\"xtrain cache export FILE\" exports them for one; its first run checks "
-            "them again",
+            "\"xtrain cache export FILE\" exports them for one; its first run checks them again",
             xt_capture_title(settings->device.for_gpu).text);
 }
 

@@ -102,8 +102,7 @@ static enum xt_status flag_with_value(const char *arg, const char *name, const c
     if (!negated && means_no(value) && xt_option_has_negation(xt_option_find(name)))
         return xt_err_set(
             err, XT_ERR_USAGE,
-            "--%s takes no value, but %s was given; to switch it off write --no-%s or "
-            "nothing",
+            "--%s takes no value, but %s was given; to switch it off write --no-%s or nothing",
             name, xt_show(value).text, name);
     return xt_err_set(err, XT_ERR_USAGE,
                       "--%s%s takes no value, but %s was given; write --%s%s alone",
@@ -393,8 +392,7 @@ static enum xt_status check_form(const struct xt_option *option, const char *sub
         xt_option_is_bare_value(entry->text))
         return xt_err_set(
             err, XT_ERR_USAGE,
-            "%s: %s without quotes is a number or a boolean; to mean text write it in "
-            "quotes",
+            "%s: %s without quotes is a number or a boolean; to mean text write it in quotes",
             subject, entry->text);
     return XT_OK;
 }

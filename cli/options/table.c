@@ -123,9 +123,8 @@ static const struct xt_option table[] = {
      XT_GROUP_DATA, TRAIN | WARM, FLAG(network.init_partial, "false"), .shared = true},
     {"alphabet",
      "the symbols of the labels, UTF-8, the CTC blank last (see --blank); without it, the 68 of "
-     "Chinese plates, or "
-     "those that the weights name. Weights for other symbols are reused for the symbols that "
-     "both have",
+     "Chinese plates, or those that the weights name. Weights for other symbols are reused for the "
+     "symbols that both have",
      XT_GROUP_DATA,
      TRY | NETWORK | EXPORT | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER | WARM,
      FIELD(path, network.alphabet), .value = "FILE", .shared = true},
@@ -243,8 +242,7 @@ static const struct xt_option table[] = {
      .automatic = TRAIN | EVAL | PREDICT | STEP, .by_model = true},
     {"accumulate",
      "gradient accumulation over N batches for each step: equals a batch N times as large, except "
-     "for "
-     "batch norms, in the memory of one",
+     "for batch norms, in the memory of one",
      XT_GROUP_RECIPE, TRAIN, INTEGER(recipe.accumulate, 1, 65536, "1"), .value = "N",
      .resume = XT_RESUME_REFUSES, .by_model = true},
     {"lr", "the peak learning rate", XT_GROUP_RECIPE, TRAIN, REAL(recipe.lr, 0, 1000, "0.001"),
@@ -377,14 +375,12 @@ static const struct xt_option table[] = {
      XT_GROUP_MACHINE, TRAIN | LOADER, CHOICE(data.cache, cache_names, "files"), .was = "cache"},
     {"image-cache-limit",
      "the size limit of --image-cache; images beyond it are read and decoded each time; 0: half of "
-     "the "
-     "free memory, for files at most 256, on disk no limit",
+     "the free memory, for files at most 256, on disk no limit",
      XT_GROUP_MACHINE, TRAIN | LOADER, INTEGER(data.cache_limit, 0, 100000000, "0"), .value = "MIB",
      .was = "cache-limit"},
     {"image-cache-file",
      "the file of --image-cache disk, which several runs may share and data pack --as pixels "
-     "writes "
-     "in advance; without it cache.bin in the run's folder",
+     "writes in advance; without it cache.bin in the run's folder",
      XT_GROUP_MACHINE, TRAIN | LOADER, FIELD(path, data.cache_file), .value = "FILE",
      .was = "cache-file"},
     {"sync-bn",
@@ -476,8 +472,7 @@ static const struct xt_option table[] = {
      .value = "P|auto:A|keep:K|stored|none", .shared = true},
     {"errors",
      "write every wrong image, worst first, and the pairs of the confusion matrix: by the "
-     "extension as .jsonl, "
-     ".tsv or .html",
+     "extension as .jsonl, .tsv or .html",
      XT_GROUP_ANSWER, EVAL, FIELD(path, eval.errors), .value = "FILE", .not_in_config = true,
      .shared = true},
 

@@ -158,11 +158,10 @@ static enum xt_status open_tcp(struct xt_listener *listener, const char *text, b
     enum xt_status status =
         remote || is_loopback(info)
             ? listen_at(listener, info, text, err)
-            : xt_err_set(
-                  err, XT_ERR_USAGE,
-                  "--listen %.100s: other machines can reach that address, and all that reach "
-                  "the service can use it: add --allow-remote if that is intended",
-                  text);
+            : xt_err_set(err, XT_ERR_USAGE,
+                         "--listen %.100s: other machines can reach that address, and all that "
+                         "reach the service can use it: add --allow-remote if that is intended",
+                         text);
     freeaddrinfo(info);
     if (!status)
         name_it(listener, host);

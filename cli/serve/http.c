@@ -75,9 +75,8 @@ struct http {
 };
 
 static const char too_large[] = "the image is larger than --max-body allows";
-static const char too_many_pixels[] =
-    "the image has more pixels than --max-pixels, or the memory of the service, allows; send a "
-    "smaller one";
+static const char too_many_pixels[] = "the image has more pixels than --max-pixels, or the memory "
+                                      "of the service, allows; send a smaller one";
 
 enum route { PREDICT, HEALTH, METRICS, HOME, NOWHERE };
 static const char *const route_names[] = {[PREDICT] = "/predict",
@@ -213,10 +212,9 @@ static enum MHD_Result send_home(struct request *request)
 {
     struct xt_report *report = xt_report_create();
     xt_report_add(report, "service", "", "%s", "xtrain " XT_VERSION);
-    xt_report_add(
-        report, "use", "", "%s",
-        "POST a JPEG, PNG or WebP to /predict, with ?region=x,y,width,height for a part of it; "
-        "GET /healthz, GET /metrics");
+    xt_report_add(report, "use", "", "%s",
+                  "POST a JPEG, PNG or WebP to /predict, with ?region=x,y,width,height for a part "
+                  "of it; GET /healthz, GET /metrics");
     return send_report(request, MHD_HTTP_OK, report);
 }
 
@@ -347,9 +345,8 @@ static int refuse_image(struct request *request, const char **why)
     *why = "the body must be the image itself, not a form: curl --data-binary @car.jpg";
     if (type && strncasecmp(type, "multipart/", 10) == 0)
         return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
-    *why =
-        "a request may say region=x,y,width,height once, and nothing else; how images are read is "
-        "said when the service starts: xtrain help serve";
+    *why = "a request may say region=x,y,width,height once, and nothing else; how images are read "
+           "is said when the service starts: xtrain help serve";
     if (count_of(request, MHD_GET_ARGUMENT_KIND, NULL) >
         (look_up(request, MHD_GET_ARGUMENT_KIND, "region") != NULL))
         return MHD_HTTP_BAD_REQUEST;
@@ -448,8 +445,7 @@ static enum xt_status make_room(struct request *request, size_t need)
     pthread_mutex_unlock(&http->lock);
     if (!fits)
         return xt_err_set(&request->err, XT_ERR_MEMORY,
-                          "the pending requests use all the memory they may: try again "
-                          "later");
+                          "the pending requests use all the memory they may: try again later");
     char *body = realloc(request->body, wanted);
     if (body) {
         request->body = body;

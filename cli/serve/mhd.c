@@ -18,11 +18,10 @@ enum xt_status xt_mhd_load(struct xt_mhd *mhd, struct xt_err *err)
     static const char soname[] = "libmicrohttpd.so.12";
     mhd->library = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
     if (!mhd->library)
-        return xt_err_set(
-            err, XT_ERR_RUN,
-            "HTTP needs %s, which could not be loaded (%s): install libmicrohttpd12 (Debian, "
-            "Ubuntu) or libmicrohttpd (Fedora); --stdin does without it",
-            soname, dlerror());
+        return xt_err_set(err, XT_ERR_RUN,
+                          "HTTP needs %s, which could not be loaded (%s): install libmicrohttpd12 "
+                          "(Debian, Ubuntu) or libmicrohttpd (Fedora); --stdin does without it",
+                          soname, dlerror());
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         void *symbol = dlsym(mhd->library, functions[i].name);
         if (!symbol)

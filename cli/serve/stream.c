@@ -88,11 +88,10 @@ static enum xt_status send_line(struct stream *stream, const char *line, struct 
     const struct xtrain_image image = {
         .path = path, .region = count ? numbers : NULL, .region_numbers = count};
     if (count != 0 && count != 4 && count != 8) {
-        xt_err_set(
-            &why, XT_ERR_USAGE,
-            "%s: there is no such file; a path may be followed by 4 numbers (x y width height) "
-            "or 8 (the four corners)",
-            line);
+        xt_err_set(&why, XT_ERR_USAGE,
+                   "%s: there is no such file; a path may be followed by 4 numbers (x y width "
+                   "height) or 8 (the four corners)",
+                   line);
         status = xt_ordered_skip(stream->ordered, line, &why, err);
     } else {
         status = xt_ordered_send(stream->ordered, line, &image, err);
@@ -118,9 +117,8 @@ static enum xt_status record_length(const struct stream *stream, size_t *out, st
         if (length > XT_IMAGE_BYTES_MAX)
             return xt_err_set(
                 err, XT_ERR_DATA,
-                "standard input: image %zu has a length of %u bytes, more than "
-                "the limit of %d: is each image preceded by its length as four bytes, "
-                "big-endian?",
+                "standard input: image %zu has a length of %u bytes, more than the limit of %d: is "
+                "each image preceded by its length as four bytes, big-endian?",
                 stream->records, length, XT_IMAGE_BYTES_MAX);
     } else if (stream->kind == XT_STDIN_PATHS && stream->held) {
         const char *end = memchr(at, '\n', stream->held);
@@ -143,11 +141,10 @@ static enum xt_status end_line(const struct stream *stream, char *line, size_t l
     line[length] = '\0';
     if (strlen(line) == length)
         return XT_OK;
-    return xt_err_set(
-        err, XT_ERR_DATA,
-        "standard input: line %zu contains a NUL byte: is it one path per line? (find "
-        "-print, not -print0)",
-        stream->records + 1);
+    return xt_err_set(err, XT_ERR_DATA,
+                      "standard input: line %zu contains a NUL byte: is it one path per line? "
+                      "(find -print, not -print0)",
+                      stream->records + 1);
 }
 
 static enum xt_status send_record(struct stream *stream, size_t length, struct xt_err *err)

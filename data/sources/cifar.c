@@ -597,8 +597,7 @@ static enum xt_status name_classes(struct cifar *set, const char *path,
             status = xt_classes_add(&classes, text, strlen(text), &class, err);
         else if (i >= options->class_count)
             status = xt_err_set(err, XT_ERR_DATA,
-                                "the label %d is out of range: %s has %d "
-                                "classes, the network %d",
+                                "the label %d is out of range: %s has %d classes, the network %d",
                                 i, set->kind->title, set->kind->classes, options->class_count);
         if (status)
             xt_err_prefix(err, "%s: ", path);

@@ -175,11 +175,10 @@ static enum xt_status add_class(struct xt_source_files *set, char **paths,
         return xt_err_prefix(err, "%s: ", files->folder);
     status = add_images(set, paths + files->first, files->end - files->first, class, err);
     if (!status && set->base.count == before && !set->options.labels_optional)
-        status = xt_err_set(
-            err, XT_ERR_DATA,
-            "the class folder %s holds no image (.jpg, .jpeg, .png, .webp); put images there, or "
-            "give a list of the others (path, tab, class)",
-            files->folder);
+        status = xt_err_set(err, XT_ERR_DATA,
+                            "the class folder %s holds no image (.jpg, .jpeg, .png, .webp); put "
+                            "images there, or give a list of the others (path, tab, class)",
+                            files->folder);
     return status;
 }
 
@@ -243,10 +242,9 @@ enum xt_status xt_source_files_add_tree(struct xt_source_files *set, const char 
     if (!status)
         status = add_images(set, tree.files.paths, tree.files.count, -1, err);
     if (!status && tree.repeat_count)
-        xt_log_detail(
-            "%s: links lead to its folders more than once, %zu times (%s is %s): each folder's "
-            "images are used once",
-            folder, tree.repeat_count, tree.repeats[0].path, tree.repeats[0].entered_as);
+        xt_log_detail("%s: links lead to its folders more than once, %zu times (%s is %s): each "
+                      "folder's images are used once",
+                      folder, tree.repeat_count, tree.repeats[0].path, tree.repeats[0].entered_as);
     xt_file_tree_clear(&tree);
     return status;
 }

@@ -87,9 +87,8 @@ static enum xt_status read_key(struct xt_yaml *yaml, const char *first_key, cons
     *second = strcmp(xt_str_get(text), second_key) == 0;
     if (!*second && strcmp(xt_str_get(text), first_key) != 0)
         return xt_err_set(err, XT_ERR_USAGE,
-                          "%s:%d: \"%.40s\" is not known here; there are %s and "
-                          "%s",
-                          yaml->name, xt_yaml_line(yaml), xt_str_get(text), first_key, second_key);
+                          "%s:%d: \"%.40s\" is not known here; there are %s and %s", yaml->name,
+                          xt_yaml_line(yaml), xt_str_get(text), first_key, second_key);
     unsigned bit = *second ? 2 : 1;
     if (*seen & bit)
         return xt_err_set(err, XT_ERR_USAGE, "%s:%d: %s is given twice; keep one", yaml->name,

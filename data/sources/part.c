@@ -168,11 +168,10 @@ enum xt_status xt_source_hold_out(struct xt_source *whole, double share, uint64_
     size_t counts[2] = {0, 0};
     *training = *held = NULL;
     enum xt_status status =
-        whole->class->draw
-            ? xt_err_set(err, XT_ERR_USAGE,
-                         "a mixture has no fixed images to hold out; give --val instead of "
-                         "--val-part, and a folder as --negatives")
-            : list_places(whole, share, seed, places, counts, err);
+        whole->class->draw ? xt_err_set(err, XT_ERR_USAGE,
+                                        "a mixture has no fixed images to hold out; give --val "
+                                        "instead of --val-part, and a folder as --negatives")
+                           : list_places(whole, share, seed, places, counts, err);
     if (status) {
         free(places[0]);
         free(places[1]);

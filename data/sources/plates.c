@@ -270,10 +270,9 @@ static enum xt_status open_plates(struct xt_source **out, const char *query,
 {
     *out = NULL;
     if (options->task == XT_TASK_CLASSES)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "%s has plates and no classes; synthetic pictures with classes are "
-                          "synth:shapes",
-                          what);
+        return xt_err_set(
+            err, XT_ERR_USAGE,
+            "%s has plates and no classes; synthetic pictures with classes are synth:shapes", what);
     struct synth *synth;
     enum xt_status status = xt_mem_calloc(&synth, 1, sizeof *synth, "the synthetic plates", err);
     if (status)

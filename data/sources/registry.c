@@ -94,8 +94,7 @@ static enum xt_status not_made(const char *spec, enum xt_task task, struct xt_er
         err, XT_ERR_USAGE, "%s is not known; %s", spec,
         task == XT_TASK_CLASSES
             ? "synthetic pictures with classes are synth:shapes?count=N&seed=S&classes=C"
-            : "only plates are synthesized: "
-              "synth:plates?count=N&seed=S&style=blue,green&hard=H");
+            : "only plates are synthesized: synth:plates?count=N&seed=S&style=blue,green&hard=H");
 }
 
 static enum xt_status open_kind(struct xt_source **out, const char *spec,
@@ -118,10 +117,9 @@ static enum xt_status open_kind(struct xt_source **out, const char *spec,
         return not_made(spec, options->task, err);
     if (error)
         return xt_source_not_found(spec, error, err);
-    return xt_err_set(err, XT_ERR_DATA,
-                      "%s is neither a folder of images nor a list file: it is a device, pipe or "
-                      "socket",
-                      spec);
+    return xt_err_set(
+        err, XT_ERR_DATA,
+        "%s is neither a folder of images nor a list file: it is a device, pipe or socket", spec);
 }
 
 /* ---- plates or classes ---- */

@@ -136,9 +136,8 @@ static enum xt_status choose_classes(struct shapes *set, const struct xt_source_
                                     &set->labels[i], err);
         else if (i >= options->class_count)
             status = xt_err_set(err, XT_ERR_DATA,
-                                "the label %d is out of range: the network has "
-                                "%d classes",
-                                i, options->class_count);
+                                "the label %d is out of range: the network has %d classes", i,
+                                options->class_count);
     }
     set->made = count;
     if (!status)

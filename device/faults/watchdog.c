@@ -56,10 +56,9 @@ static void warn(const struct xt_guard_pending *pending, const struct xt_watchdo
     xt_guard_device(name, sizeof name);
     xt_guard_describe(pending, what, sizeof what);
     xt_guard_last_ops(ops, sizeof ops);
-    xt_log_warn("%s has not responded for %.0f s, in %s%s%s; after %.0f s the run ends "
-                "(--device-timeout)",
-                name, pending->seconds, what, *ops ? "; last work submitted: " : "", ops,
-                limits->end);
+    xt_log_warn(
+        "%s has not responded for %.0f s, in %s%s%s; after %.0f s the run ends (--device-timeout)",
+        name, pending->seconds, what, *ops ? "; last work submitted: " : "", ops, limits->end);
 }
 
 static const char *remedy_for(const struct xt_guard_pending *pending)

@@ -172,9 +172,8 @@ static enum xt_status use_driver(const char *folder, struct xt_err *err)
         !realpath(file, real))
         return xt_err_set(
             err, XT_ERR_DEVICE,
-            "--driver %s: no intel-opencl/libigdrcl.so in its usr/lib: unpack Intel's "
-            "OpenCL driver and the packages that it needs there, each by "
-            "\"dpkg-deb -x FILE.deb %s\"",
+            "--driver %s: no intel-opencl/libigdrcl.so in its usr/lib: unpack Intel's OpenCL "
+            "driver and the packages that it needs there, each by \"dpkg-deb -x FILE.deb %s\"",
             folder, folder);
     snprintf(variable, sizeof variable, "OCL_ICD_FILENAMES=%s", real);
     setenv("OCL_ICD_FILENAMES", real, 1);
@@ -205,10 +204,9 @@ enum xt_status xt_capture_begin(uint32_t device, const char *driver, struct xt_e
     if (!to || !find_driver(path, sizeof path))
         return xt_err_set(
             err, XT_ERR_DEVICE,
-            "--for-gpu %s: Intel's OpenCL driver, which compiles for a GPU that is "
-            "not here, is not installed: install intel-opencl-icd (Debian, Ubuntu) or "
-            "intel-opencl (Fedora, RHEL), or name a folder of its unpacked packages "
-            "by --driver",
+            "--for-gpu %s: Intel's OpenCL driver, which compiles for a GPU that is not here, is "
+            "not installed: install intel-opencl-icd (Debian, Ubuntu) or intel-opencl (Fedora, "
+            "RHEL), or name a folder of its unpacked packages by --driver",
             xt_capture_name(device).text);
     setenv("NEOReadDebugKeys", "1", 1);
     setenv("ProductFamilyOverride", to->product, 1);
@@ -250,9 +248,8 @@ enum xt_status xt_capture_check(uint32_t device, uint32_t opened, const char *dr
         return XT_OK;
     return xt_err_set(
         err, XT_ERR_DEVICE,
-        "--for-gpu %s: the OpenCL driver here (%s) opens a GPU 0x%04x; one of %.2f or "
-        "later compiles for %s: install it, or name a folder of its unpacked "
-        "packages by --driver",
+        "--for-gpu %s: the OpenCL driver here (%s) opens a GPU 0x%04x; one of %.2f or later "
+        "compiles for %s: install it, or name a folder of its unpacked packages by --driver",
         xt_capture_name(device).text, driver, (unsigned)opened, to ? to->since : 0,
         xt_capture_title(device).text);
 }

@@ -297,12 +297,11 @@ static enum xt_status start(struct xt_level_zero *zero, struct xt_err *err)
     uint32_t count = HANDLES_MAX;
     ze_result_t result = zero->ze.zeInit(ZE_INIT_FLAG_GPU_ONLY);
     if (result == ZE_RESULT_ERROR_UNINITIALIZED)
-        return xt_err_set(
-            err, XT_ERR_DEVICE,
-            "Level Zero has no driver for an Intel GPU (zeInit: 0x%x); install "
-            "libze-intel-gpu1 (Ubuntu, Debian from 14 on) or intel-level-zero (Fedora, "
-            "RHEL); docs/xpu.md has others",
-            (unsigned)result);
+        return xt_err_set(err, XT_ERR_DEVICE,
+                          "Level Zero has no driver for an Intel GPU (zeInit: 0x%x); install "
+                          "libze-intel-gpu1 (Ubuntu, Debian from 14 on) or intel-level-zero "
+                          "(Fedora, RHEL); docs/xpu.md has others",
+                          (unsigned)result);
     if (result == ZE_RESULT_SUCCESS)
         result = zero->ze.zeDriverGet(&count, drivers);
     if (result != ZE_RESULT_SUCCESS)

@@ -78,10 +78,9 @@ static enum xt_status load(struct functions *cl, struct xt_err *err)
     void *platforms = xt_opencl_symbol("clGetPlatformIDs");
     void *devices = xt_opencl_symbol("clGetDeviceIDs");
     if (!info || !platforms || !devices)
-        return xt_err_set(
-            err, XT_ERR_DEVICE,
-            "the OpenCL loader (libOpenCL.so.1) is not here; install ocl-icd-libopencl1 "
-            "(Debian, Ubuntu) or ocl-icd (Fedora, RHEL)");
+        return xt_err_set(err, XT_ERR_DEVICE,
+                          "the OpenCL loader (libOpenCL.so.1) is not here; install "
+                          "ocl-icd-libopencl1 (Debian, Ubuntu) or ocl-icd (Fedora, RHEL)");
     memcpy(&cl->device_info, &info, sizeof info);
     memcpy(&cl->platforms, &platforms, sizeof platforms);
     memcpy(&cl->devices, &devices, sizeof devices);

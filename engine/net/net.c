@@ -206,11 +206,10 @@ static struct xt_value *write(struct xt_net *net, struct xt_node *node, struct s
     if (!node || xt_net_fails(net))
         return NULL;
     if (!is_size(shape))
-        return xt_net_refuse(net, XT_ERR_USAGE,
-                             "%s: the output would be %lldx%lld with %lld channels: no size "
-                             "that a network can have",
-                             node->name, (long long)shape.h, (long long)shape.w,
-                             (long long)shape.c);
+        return xt_net_refuse(
+            net, XT_ERR_USAGE,
+            "%s: the output would be %lldx%lld with %lld channels: no size that a network can have",
+            node->name, (long long)shape.h, (long long)shape.w, (long long)shape.c);
     if (xt_mem_grow(&net->values, &net->value_capacity, net->value_count + 1, sizeof *net->values,
                     "a network", &net->err) ||
         xt_mem_calloc(&value, 1, sizeof *value, "a network", &net->err))
@@ -249,10 +248,9 @@ static bool check_param(struct xt_net *net, const struct xt_net_param *param)
         count *= param->dims[i];
     }
     if (xt_net_find_param(net, param->name) >= 0)
-        return xt_net_refuse(net, XT_ERR_DATA,
-                             "%s is a parameter of two layers: shared weights cannot be trained "
-                             "here",
-                             param->name);
+        return xt_net_refuse(
+            net, XT_ERR_DATA,
+            "%s is a parameter of two layers: shared weights cannot be trained here", param->name);
     return true;
 }
 
@@ -624,11 +622,10 @@ struct xt_value *xt_net_concat(struct xt_net *net, struct xt_value *const *in, i
         int64_t length = *size_along(&out, axis) + *size_along(&next, axis);
         *size_along(&next, axis) = *size_along(&out, axis);
         if (out.h != next.h || out.w != next.w || out.c != next.c)
-            return xt_net_refuse(net, XT_ERR_DATA,
-                                 "%s: %dx%dx%d and %dx%dx%d (height, width, channels) cannot be "
-                                 "concatenated",
-                                 node->name, in[0]->h, in[0]->w, in[0]->c, in[i]->h, in[i]->w,
-                                 in[i]->c);
+            return xt_net_refuse(
+                net, XT_ERR_DATA,
+                "%s: %dx%dx%d and %dx%dx%d (height, width, channels) cannot be concatenated",
+                node->name, in[0]->h, in[0]->w, in[0]->c, in[i]->h, in[i]->w, in[i]->c);
         *size_along(&out, axis) = length;
     }
     return write(net, node, out);

@@ -176,14 +176,12 @@ void xt_acceptance_describe(const struct xt_acceptance *a, const struct xt_rejec
         if (rule->kind == XT_REJECT_AUTO)
             xt_str_append_to(
                 out, size,
-                ": above no confidence are %.6g %% of the answers right; --reject none "
-                "accepts all",
+                ": above no confidence are %.6g %% of the answers right; --reject none accepts all",
                 100 * rule->value);
         return;
     }
     snprintf(out, size,
-             "%zu of %s accepted, %zu of them right: at least %.2f %% with 95 %% "
-             "confidence",
+             "%zu of %s accepted, %zu of them right: at least %.2f %% with 95 %% confidence",
              a->accepted, xt_count((long long)a->images, "image").text, a->right, 100 * a->bound);
     if (rule->kind == XT_REJECT_AUTO && !a->promised)
         xt_str_append_to(out, size,

@@ -321,12 +321,11 @@ enum xt_status xt_network_open(struct xt_network *network,
                     network->device.chosen);
     if (!status && device->deterministic && network->device.own_memory &&
         !network->device.deterministic)
-        status =
-            xt_err_set(err, XT_ERR_DEVICE,
-                       "--deterministic: oneDNN %s has no such attribute, so that a GPU may add "
-                       "up gradients in another order each time; take a newer one (make deps "
-                       "XPU=1), or leave the option out",
-                       xt_dnnl_version_text().text);
+        status = xt_err_set(err, XT_ERR_DEVICE,
+                            "--deterministic: oneDNN %s has no such attribute, so that a GPU may "
+                            "add up gradients in another order each time; take a newer one (make "
+                            "deps XPU=1), or leave the option out",
+                            xt_dnnl_version_text().text);
     if (!status && network->device.own_memory && xt_dnnl_is_experimental())
         xt_log_note("oneDNN %s runs GPUs with %s here, which is experimental; SYCL is what is "
                     "tested",

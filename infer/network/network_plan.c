@@ -42,11 +42,10 @@ enum xt_status xt_network_describe(struct xt_network *network,
     enum xt_status status =
         int8 ? check_int8(training, err) : check_fp16(network, settings, training, err);
     if (!status && training && settings->recompute && network->device.own_memory)
-        status =
-            xt_err_set(err, XT_ERR_USAGE,
-                       "--recompute is for the CPU so far: an XPU's kernels are created for passes "
-                       "that store all activations; a smaller --batch with --accumulate "
-                       "needs less memory");
+        status = xt_err_set(
+            err, XT_ERR_USAGE,
+            "--recompute is for the CPU so far: an XPU's kernels are created for passes that store "
+            "all activations; a smaller --batch with --accumulate needs less memory");
     if (status)
         return status;
     struct xt_graph_options options = {

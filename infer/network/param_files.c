@@ -174,12 +174,11 @@ static enum xt_status check_numbers(const struct xt_param *param, const struct o
         return XT_OK;
     char place[96];
     print_place(place, sizeof place, tensor, i);
-    return xt_err_set(err, XT_ERR_DATA,
-                      "%s: %s%s is %g, %s; these weights cannot be used: take those of an earlier "
-                      "checkpoint",
-                      from->name, tensor->name, place, (double)numbers[i],
-                      isfinite(numbers[i]) ? "and a variance is not below 0"
-                                           : "which is not finite");
+    return xt_err_set(
+        err, XT_ERR_DATA,
+        "%s: %s%s is %g, %s; these weights cannot be used: take those of an earlier checkpoint",
+        from->name, tensor->name, place, (double)numbers[i],
+        isfinite(numbers[i]) ? "and a variance is not below 0" : "which is not finite");
 }
 
 static enum xt_status take_tensor(const struct xt_param *param, struct xt_device *device,

@@ -22,8 +22,7 @@ enum xt_status xt_region_check(const struct xt_region *region, struct xt_err *er
     if (region->count != 0 && region->count != 4 && region->count != 8)
         return xt_err_set(
             err, XT_ERR_USAGE,
-            "a region is 4 numbers (x y width height) or 8 (x and y of four corners), "
-            "not %d",
+            "a region is 4 numbers (x y width height) or 8 (x and y of four corners), not %d",
             region->count);
     for (int i = 0; i < region->count; i++)
         if (!isfinite(region->numbers[i]))

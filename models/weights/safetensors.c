@@ -43,8 +43,7 @@ static enum xt_status read_dtype(struct placed *placed, const cJSON *item, struc
     char shown[32];
     return xt_err_set(err, XT_ERR_DATA,
                       "tensor %s: the data type '%s' cannot be read, only F32, F64, F16, BF16, "
-                      "I64, I32, I16, I8, "
-                      "U8 and BOOL",
+                      "I64, I32, I16, I8, U8 and BOOL",
                       name,
                       xt_weight_store_printable(shown, sizeof shown, item->valuestring,
                                                 strlen(item->valuestring)));

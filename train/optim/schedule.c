@@ -54,9 +54,7 @@ static enum xt_status read_milestones(struct xt_schedule *schedule,
                               settings->milestones, XT_MILESTONES_MAX);
         if (count > 0 && epoch <= schedule->milestones[count - 1])
             return refuse(settings,
-                          "is not in order: each epoch must be larger than the one "
-                          "before it",
-                          err);
+                          "is not in order: each epoch must be larger than the one before it", err);
         schedule->milestones[schedule->milestone_count++] = epoch;
         more = *at++ == ',';
     }

@@ -75,12 +75,11 @@ static enum xt_status refuse_layout(const struct xt_rank *other, int rank,
         snprintf(cure, sizeof cure,
                  "the instructions that all have, by mpirun -x ONEDNN_MAX_CPU_ISA=%s",
                  xt_device_cpu_isa_limit(other->isa, first->isa));
-    return xt_err_set(err, XT_ERR_DEVICE,
-                      "rank %d on %s (%s; oneDNN %s) keeps weights in another order than rank 0 "
-                      "(%s; oneDNN %s), so that their gradients cannot be added up: give all ranks "
-                      "%s",
-                      rank, other->host, other->isa, other->library, first->isa, first->library,
-                      cure);
+    return xt_err_set(
+        err, XT_ERR_DEVICE,
+        "rank %d on %s (%s; oneDNN %s) keeps weights in another order than rank 0 (%s; oneDNN %s), "
+        "so that their gradients cannot be added up: give all ranks %s",
+        rank, other->host, other->isa, other->library, first->isa, first->library, cure);
 }
 
 /* Everything that ranks reduce or copy has the layout of the parameters. */

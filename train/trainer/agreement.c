@@ -47,11 +47,10 @@ static enum xt_status judge_bad(struct xt_trainer *trainer, struct xt_err *err)
     if (is_too_bad && xt_ranks_is_first(trainer->settings->ranks))
         xt_trainer_add_bad(trainer, trainer->source, bad, count, &own);
     if (is_too_bad)
-        status = xt_err_set(
-            err, XT_ERR_DATA,
-            "at least %zu of %zu samples are bad, more than the 1 %% that is let pass; the "
-            "first: %s",
-            count, images, bad[0].reason);
+        status = xt_err_set(err, XT_ERR_DATA,
+                            "at least %zu of %zu samples are bad, more than the 1 %% that is let "
+                            "pass; the first: %s",
+                            count, images, bad[0].reason);
     xt_loader_free_bad(bad, count);
     return status;
 }

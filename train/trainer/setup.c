@@ -32,12 +32,11 @@ static enum xt_status check_enough(const struct xt_trainer *trainer, const char 
     if (images / (size_t)batches >= (size_t)(s->network.batch ? s->network.batch : 1))
         return XT_OK;
     if (batches == 1)
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "%s--data %s has %s, fewer than one batch of %d; give --batch %zu "
-                          "or less",
-                          s->run.overfit ? "what --overfit takes of " : "",
-                          xt_source_specs_shown(data).text,
-                          xt_count((long long)images, "image").text, s->network.batch, images);
+        return xt_err_set(
+            err, XT_ERR_USAGE,
+            "%s--data %s has %s, fewer than one batch of %d; give --batch %zu or less",
+            s->run.overfit ? "what --overfit takes of " : "", xt_source_specs_shown(data).text,
+            xt_count((long long)images, "image").text, s->network.batch, images);
     return xt_err_set(err, XT_ERR_USAGE,
                       "--data %s has %s, fewer than --accumulate %d batches of %d, which "
                       "make one step; give less of either",

@@ -333,8 +333,7 @@ bool xt_read_pool(struct xt_reader *reader, struct xt_read_node *node)
         return false;
     if (!spec.kernel[1] || dilation[0] != 1 || dilation[1] != 1)
         return xt_reader_refuse(reader, node,
-                                "is a pool with a dilation, which is not there; one "
-                                "without is");
+                                "is a pool with a dilation, which is not there; one without is");
     if (node->output_count > 1 && node->outputs[1] && node->outputs[1]->readers)
         return xt_reader_refuse(reader, node,
                                 "gives the indices of the largest, which are not read");

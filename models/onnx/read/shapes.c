@@ -194,8 +194,7 @@ bool xt_read_unsqueeze(struct xt_reader *reader, struct xt_read_node *node)
     int count = xt_read_ints(reader, node, "axes", 1, axes);
     if (count < 0 || in->ndims + count > XT_READ_DIMS_MAX)
         return xt_reader_refuse(reader, node,
-                                "has axes that are not known while it is read, or too "
-                                "many");
+                                "has axes that are not known while it is read, or too many");
     out->ndims = in->ndims + count;
     for (int i = 0; i < count; i++) {
         int axis = xt_read_axis_of(reader, node, axes[i], out->ndims);

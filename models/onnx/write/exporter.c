@@ -105,8 +105,7 @@ const char *xt_export_constant(struct xt_exporter *exporter, const char *name, e
     }
     if (dtype == XT_F16 && !fits_fp16(numbers, count))
         xt_onnx_refuse(exporter->onnx, XT_ERR_DATA,
-                       "%s holds a number above 65504, the largest in fp16; export with "
-                       "--type f32",
+                       "%s holds a number above 65504, the largest in fp16; export with --type f32",
                        name);
     const char *out = xt_onnx_constant(exporter->onnx, name, &shape, &data);
     if (data)

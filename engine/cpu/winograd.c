@@ -5,35 +5,41 @@
 #include "base/mem.h"
 #include "engine/cpu/cpu.h"
 
+/* Enough tiles, of which few outputs lie over the end and are wasted. In training the weights are
+ * transformed for each chunk of tiles: with few of them that takes long beside the products.
+ * In inference the tiles of one image decide: a batch changes no bits. */
+static bool fills(const struct xt_tensor *out, enum xt_winograd_form form, bool training)
+{
+    enum { TILES = 32, TILES_OF_ONE = 48 };
+    const struct xt_winograd_sides *sides = &xt_winograd_forms[form];
+    const double least = training ? 0.5 : 0.85;
+    int tiles = xt_winograd_tiles(form, out->n, out->h, out->w);
+    return tiles >= (training ? TILES : TILES_OF_ONE * out->n) &&
+           (double)out->n * out->h * out->w >= least * sides->tile_h * sides->tile_w * tiles;
+}
+
 /* FORMS: none. */
 static enum xt_winograd_form form_of(const struct xt_conv_op *conv, bool training)
 {
-    static const enum xt_winograd_form forms[2][4] = {
-        {XT_WINOGRAD_SMALL, XT_WINOGRAD_3X1, XT_WINOGRAD_1X3, XT_WINOGRAD_1X4},
-        {XT_WINOGRAD_LARGE}};
-    for (int i = 0; i < (training ? 1 : 4); i++) {
-        const struct xt_winograd_sides *sides = &xt_winograd_forms[forms[training][i]];
-        if (conv->kernel[0] == sides->taps_h && conv->kernel[1] == sides->taps_w)
-            return forms[training][i];
+    static const enum xt_winograd_form forms[] = {
+        XT_WINOGRAD_LARGE, XT_WINOGRAD_SMALL, XT_WINOGRAD_3X1, XT_WINOGRAD_1X3, XT_WINOGRAD_1X4};
+    for (size_t i = 0; i < (training ? 1 : sizeof forms / sizeof forms[0]); i++) {
+        const struct xt_winograd_sides *sides = &xt_winograd_forms[forms[i]];
+        if (conv->kernel[0] == sides->taps_h && conv->kernel[1] == sides->taps_w &&
+            fills(xt_op_out(&conv->op, 0), forms[i], training))
+            return forms[i];
     }
     return XT_WINOGRAD_FORMS;
 }
 
-/* Tiles that reach over the end waste products. In training the weights are transformed
- * for each chunk of tiles: with few of them that takes long beside the products.
- * In inference the tiles of one image decide: a batch changes no bits. */
-static bool is_worth_it(const struct xt_tensor *in, const struct xt_tensor *out,
-                        enum xt_winograd_form form, bool training)
+static bool has_channels(const struct xt_conv_op *conv)
 {
-    enum { CHANNELS = 64, CHANNELS_OF_LINES = 32, TILES = 32, TILES_OF_ONE = 48 };
-    const struct xt_winograd_sides *sides = &xt_winograd_forms[form];
-    const double least = training ? 0.5 : 0.85;
-    bool is_line = sides->taps_h == 1 || sides->taps_w == 1;
-    int channels = is_line ? CHANNELS_OF_LINES : CHANNELS;
-    int tiles = xt_winograd_tiles(form, out->n, out->h, out->w);
-    bool are_many = tiles >= (training ? TILES : TILES_OF_ONE * out->n);
-    return in->c >= channels && out->c >= channels && are_many &&
-           (double)out->n * out->h * out->w >= least * sides->tile_h * sides->tile_w * tiles;
+    bool is_line = conv->kernel[0] == 1 || conv->kernel[1] == 1;
+    int least = is_line ? 32 : 64;
+    int in_c = xt_op_in(&conv->op, 0)->c;
+    int out_c = xt_op_out(&conv->op, 0)->c;
+    return in_c >= least && out_c >= least && in_c % XT_WINOGRAD_WIDE == 0 &&
+           out_c % XT_WINOGRAD_WIDE == 0;
 }
 
 /* In training a convolution alone. */
@@ -49,13 +55,10 @@ bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph)
 {
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
-    bool training = graph->options.training;
-    enum xt_winograd_form form = form_of(conv, training);
-    return form < XT_WINOGRAD_FORMS && conv->strides[0] == 1 && conv->strides[1] == 1 &&
-           xt_conv_is_even(conv) && in->dtype == XT_F32 && out->dtype == XT_F32 &&
-           conv->groups == 1 && in->c % XT_WINOGRAD_WIDE == 0 && out->c % XT_WINOGRAD_WIDE == 0 &&
-           graph->loops->winograd && is_worth_it(in, out, form, training) &&
-           is_supported(conv, graph);
+    return conv->strides[0] == 1 && conv->strides[1] == 1 && xt_conv_is_even(conv) &&
+           in->dtype == XT_F32 && out->dtype == XT_F32 && conv->groups == 1 &&
+           graph->loops->winograd && has_channels(conv) &&
+           form_of(conv, graph->options.training) < XT_WINOGRAD_FORMS && is_supported(conv, graph);
 }
 
 static size_t weight_count(const struct xt_op *op)

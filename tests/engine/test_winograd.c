@@ -318,21 +318,26 @@ static const char *maker_of(const struct net *net, const char *name)
     return "no such op";
 }
 
-/* With the norms, the residual and ReLU as part of the convolutions. */
+/* With the norms, the residual and ReLU as part of the convolutions: by small tiles, and by large
+ * ones where an image has many. */
 static void inference_is_that_of_plain_loops(void **state)
 {
     (void)state;
-    struct net net = {.fuse = true};
-    net_open(&net, XT_F32, false);
-    struct xt_tensor *x = conv_norm(&net, net_input(&net, 13, 14), "first", "first.norm", NULL);
-    struct xt_tensor *y = conv_norm(&net, x, "a", "a.norm", NULL);
-    net_build(&net, net_head(&net, conv_norm(&net, y, "b", "b.norm", x)));
-    net_forward(&net);
-    net_loss(&net);
-    if (xt_loops_get()->winograd)
-        assert_string_equal(maker_of(&net, "b"), "xtrain Winograd");
-    net_check_logits(&net, 1e-5);
-    net_clear(&net);
+    static const int sides[] = {14, 28};
+    for (int i = 0; i < 2; i++) {
+        struct net net = {.fuse = true};
+        net_open(&net, XT_F32, false);
+        struct xt_tensor *x =
+            conv_norm(&net, net_input(&net, sides[i] - i, sides[i]), "first", "first.norm", NULL);
+        struct xt_tensor *y = conv_norm(&net, x, "a", "a.norm", NULL);
+        net_build(&net, net_head(&net, conv_norm(&net, y, "b", "b.norm", x)));
+        net_forward(&net);
+        net_loss(&net);
+        if (xt_loops_get()->winograd)
+            assert_string_equal(maker_of(&net, "b"), "xtrain Winograd");
+        net_check_logits(&net, 1e-5);
+        net_clear(&net);
+    }
 }
 
 /* Whose bias and ReLU are their own, not a norm's. */

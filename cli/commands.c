@@ -81,8 +81,9 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
          .details = "Tensor by tensor: shapes, the largest and the relative difference; and the "
                     "metadata. With --data both are evaluated, and the images with different "
                     "predictions are listed. Exits with 0 whether they differ or not."},
-    [XT_COMMAND_MODELS] = {"models", "list the networks: parameters, operations, input"},
-    [XT_COMMAND_DEVICES] = {"devices", "list the devices of this machine"},
+    [XT_COMMAND_MODELS] = {.name = "models",
+                           .summary = "list the networks: parameters, operations, input"},
+    [XT_COMMAND_DEVICES] = {.name = "devices", .summary = "list the devices of this machine"},
     [XT_COMMAND_BENCH_STEP] = {"bench step", "time training steps, and their lower bound",
                                .arguments = "[WEIGHTS]", .takes_weights = XT_WEIGHTS_ALONE,
                                .details =

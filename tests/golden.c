@@ -161,7 +161,7 @@ static enum xt_status take_input(struct run *run, float *values, size_t pixels, 
         run->x[(i / (3 * pixels) * pixels + i % pixels) * 3 + i / pixels % 3] = values[i];
     free(values);
     if (!status)
-        move_by_pass(run->x, count, run->reach->moved);
+        move_by_pass(run->x, count, run->reach->moved, MOVED_BY);
     return status;
 }
 

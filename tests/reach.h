@@ -18,7 +18,9 @@
 #include "base/rng.h"
 
 enum { MOVED_PASSES = 8, REACH_FACTOR = 2 };
-#define MOVED_BY 0x1p-18f /* of a number; more than rounding adds up to in these networks */
+/* Of a number: in float32 more than rounding adds up to in these networks, in bf16 its rounding. */
+#define MOVED_BY 0x1p-18f
+#define MOVED_BY_BF16 0x1p-9f
 
 /* The range of each element that jumps, in the order in which a pass comes to them. */
 struct reach {
@@ -59,13 +61,15 @@ static inline double explained(struct reach *reach, double value)
 
 static inline double beyond(double error, double explained)
 {
-    return fmax(0, fabs(error) - explained);
+    double rest = fabs(error) - explained;
+    return rest <= 0 ? 0 : rest; /* NaN stays */
 }
 
 /* Moves the input of a pass: 1 and 2, 3 and 4 and so on are each other's opposite. */
-static inline void move_by_pass(float *x, size_t count, int pass)
+static inline void move_by_pass(float *x, size_t count, int pass, float by)
 {
-    float by = pass % 2 ? MOVED_BY : -MOVED_BY;
+    if (pass % 2 == 0)
+        by = -by;
     for (size_t i = 0; i < count && pass; i++)
         x[i] *= 1 + (xt_rng_at((uint64_t)(pass + 1) / 2, 0, i) % 2 ? by : -by);
 }

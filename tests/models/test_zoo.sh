@@ -19,6 +19,11 @@ if [ ! -d "$networks" ]; then
   exit 77
 fi
 "$zoo" "$networks"
+"$zoo" --amp bf16 "$networks"
+if [ -n "${XTRAIN_TEST_ALL:-}" ]; then
+  "$zoo" --programs "$networks"
+  "$zoo" --programs --amp bf16 "$networks"
+fi
 
 # The reference has gradients of batch norms, which an export has no more: what it answers counts.
 work=$(mktemp -d)

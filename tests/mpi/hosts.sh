@@ -34,6 +34,8 @@ hosts_up() { # FOLDER: where what starts processes on the second host is written
     ip link set "${host_names[i]}" netns "${host_names[i]}"
     on_host $i ip addr add "${host_addresses[i]}/24" dev "${host_names[i]}"
     on_host $i ip link set lo up
+    # BBR, which some systems have for all, paces by the rate of what it has sent: between waits, next to nothing.
+    on_host $i sysctl -qw net.ipv4.tcp_congestion_control=reno
     on_host $i ip link set "${host_names[i]}" up
   done
   # What mpirun takes for ssh: HOST LINE.

@@ -19,6 +19,8 @@ enum xt_cause {
     XT_CAUSE_IMAGES,
     XT_CAUSE_LOGITS,
     XT_CAUSE_GRADIENTS, /* of the logits */
+    XT_CAUSE_LABELS,    /* for a loss that the device computes, */
+    XT_CAUSE_LOSSES,    /* and each sample's */
     XT_CAUSE_WEIGHTS,
     XT_CAUSE_MASKS,   /* of dropout */
     XT_CAUSE_SCALARS, /* learning rates, norms, flags */

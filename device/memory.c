@@ -14,7 +14,8 @@ static const char *cause_name(enum xt_cause cause)
 {
     static const char *const names[XT_CAUSE_COUNT] = {
         [XT_CAUSE_IMAGES] = "images",       [XT_CAUSE_LOGITS] = "logits",
-        [XT_CAUSE_GRADIENTS] = "gradients", [XT_CAUSE_WEIGHTS] = "weights",
+        [XT_CAUSE_GRADIENTS] = "gradients", [XT_CAUSE_LABELS] = "labels",
+        [XT_CAUSE_LOSSES] = "losses",       [XT_CAUSE_WEIGHTS] = "weights",
         [XT_CAUSE_MASKS] = "masks",         [XT_CAUSE_SCALARS] = "scalars",
         [XT_CAUSE_OTHER] = "other",
     };

@@ -602,14 +602,24 @@ static enum xt_status check_pass(const struct xt_graph *graph, struct xt_err *er
     return XT_OK;
 }
 
+static enum xt_status pull_logits(struct xt_graph *graph, struct xt_err *err)
+{
+    enum xt_status status = xt_program_run(&graph->transfer, XT_FORWARD, err);
+    xt_traffic_add(graph->options.device, XT_CAUSE_LOGITS, false, graph->host_logits.bytes);
+    return status ? status : wait(graph, err);
+}
+
+static enum xt_status push_logits_grad(struct xt_graph *graph, struct xt_err *err)
+{
+    xt_traffic_add(graph->options.device, XT_CAUSE_GRADIENTS, true, graph->host_logits_grad.bytes);
+    return xt_program_run(&graph->transfer, XT_BACKWARD, err);
+}
+
 /* Transfers the logits to the host, and then updates the running statistics: the device does that
  * while the host computes the loss. */
 static enum xt_status after_forward(struct xt_graph *graph, struct xt_err *err)
 {
-    enum xt_status status = xt_program_run(&graph->transfer, XT_FORWARD, err);
-    xt_traffic_add(graph->options.device, XT_CAUSE_LOGITS, false, graph->host_logits.bytes);
-    if (!status)
-        status = wait(graph, err);
+    enum xt_status status = graph->pass.keeps_logits ? XT_OK : pull_logits(graph, err);
     if (status || !graph->moves_statistics)
         return status;
     graph->options.params->device.is_newer = graph->options.device->own_memory;
@@ -641,8 +651,7 @@ static enum xt_status run_backward(struct xt_graph *graph, struct xt_op *op, str
 enum xt_status xt_graph_backward(struct xt_graph *graph, struct xt_err *err)
 {
     xt_device_use_threads(graph->options.device);
-    enum xt_status status = xt_program_run(&graph->transfer, XT_BACKWARD, err);
-    xt_traffic_add(graph->options.device, XT_CAUSE_GRADIENTS, true, graph->host_logits_grad.bytes);
+    enum xt_status status = graph->pass.keeps_logits ? XT_OK : push_logits_grad(graph, err);
     if (!status && graph->slices.workers)
         return xt_slices_run(graph, true, run, err);
     for (int i = graph->op_count - 1; i >= 0 && !status; i--) {

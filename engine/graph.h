@@ -106,6 +106,7 @@ struct xt_graph_pass {
     struct xt_rows rows; /* rows of the batch of all ranks, likewise; zeroed: the whole batch */
     bool training;       /* batch statistics, dropout; backward may follow */
     bool bn_frozen;      /* training with the running statistics */
+    bool keeps_logits;   /* on the device, which computes the loss: no transfer, and no wait */
     double dropout;
     uint64_t seed;
     uint64_t step;

@@ -93,6 +93,8 @@ enum xt_status xt_synthetic_step_init(struct xt_synthetic_step *step, struct xt_
     enum xt_status status = allocate(step, err);
     if (!status)
         status = xt_loss_create(&step->loss, network, 0, err);
+    if (!status)
+        status = xt_loss_place(step->loss, graph, err);
     if (status)
         return status;
     put_dropout_aside(step);
@@ -100,6 +102,7 @@ enum xt_status xt_synthetic_step_init(struct xt_synthetic_step *step, struct xt_
     graph->pass = (struct xt_graph_pass){.pixels = step->pixels,
                                          .count = graph->options.batch,
                                          .training = true,
+                                         .keeps_logits = xt_loss_is_on_device(step->loss),
                                          .bn_frozen = graph->options.bn_frozen};
     return XT_OK;
 }
@@ -122,16 +125,30 @@ void xt_synthetic_step_clear(struct xt_synthetic_step *step)
 
 /* ---- a step ---- */
 
+static struct xt_batch batch_of(const struct xt_synthetic_step *step)
+{
+    return (struct xt_batch){.count = step->graph->options.batch,
+                             .pixels = step->pixels,
+                             .labels = step->labels,
+                             .label_lengths = step->label_lengths};
+}
+
+static enum xt_status run_on_device(struct xt_synthetic_step *step, const struct xt_batch *batch,
+                                    struct xt_err *err)
+{
+    enum xt_status status = xt_loss_begin(step->loss, batch, step->scale, err);
+    if (!status)
+        status = xt_graph_backward(step->graph, err);
+    return status ? status : xt_loss_wait(step->loss, batch, &step->mean, err);
+}
+
 enum xt_status xt_synthetic_step_run(struct xt_synthetic_step *step, struct xt_err *err)
 {
     struct xt_graph *graph = step->graph;
-    const struct xt_batch batch = {.count = graph->options.batch,
-                                   .pixels = step->pixels,
-                                   .labels = step->labels,
-                                   .label_lengths = step->label_lengths};
+    const struct xt_batch batch = batch_of(step);
     enum xt_status status = xt_graph_forward(graph, err);
-    if (status)
-        return status;
+    if (status || graph->pass.keeps_logits)
+        return status ? status : run_on_device(step, &batch, err);
     float *grad = xt_graph_logits_grad(graph);
     step->mean = xt_loss_mean(step->loss, &batch, xt_graph_logits(graph), grad);
     for (size_t i = 0; i < xt_tensor_count(graph->logits) && step->scale != 1; i++)

@@ -226,11 +226,18 @@ static dnnl_status_t stream_create(dnnl_stream_t *stream, dnnl_engine_t engine, 
                 (uintptr_t)stream, (uintptr_t)engine, flags, 0);
 }
 
+static const char waiting[] = "a wait for its work";
+
+dnnl_status_t xt_guard_wait(dnnl_status_t (*function)(void *argument), void *argument)
+{
+    counts.waits++;
+    return call(waiting, WAIT, (uintptr_t)function, (uintptr_t)argument, 0, 0, 0);
+}
+
 static dnnl_status_t stream_wait(dnnl_stream_t stream)
 {
     counts.waits++;
-    return call("a wait for its work", WAIT, (uintptr_t)guard.bare.stream_wait, (uintptr_t)stream,
-                0, 0, 0);
+    return call(waiting, WAIT, (uintptr_t)guard.bare.stream_wait, (uintptr_t)stream, 0, 0, 0);
 }
 
 static dnnl_status_t memory_create(dnnl_memory_t *memory, const_dnnl_memory_desc_t md,

@@ -59,7 +59,9 @@ struct xt_guard_spent xt_guard_spent(void);
  * lost device, is a failure. Its failure does not lose the device. */
 dnnl_status_t xt_guard_run(dnnl_status_t (*function)(void *argument), void *argument);
 
-/* The same for functions that launch a kernel, whose failure loses the device, and that compile. */
+/* The same for functions that launch a kernel or wait for one, whose failure loses the device, and
+ * that compile. */
+dnnl_status_t xt_guard_wait(dnnl_status_t (*function)(void *argument), void *argument);
 dnnl_status_t xt_guard_launch(dnnl_status_t (*function)(void *argument), void *argument);
 dnnl_status_t xt_guard_compile(dnnl_status_t (*function)(void *argument), void *argument);
 

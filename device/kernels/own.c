@@ -43,6 +43,9 @@ struct functions {
                       const size_t *global, const size_t *local, uint32_t waits, const handle *wait,
                       handle *event);
     int32_t (*set_pointer)(handle kernel, uint32_t index, const void *pointer);
+    int32_t (*mark)(handle queue, uint32_t waits, const handle *wait, handle *event);
+    int32_t (*wait)(uint32_t count, const handle *events);
+    int32_t (*release_event)(handle event);
 };
 
 struct xt_own_program {
@@ -57,6 +60,7 @@ struct xt_own_kernels {
     handle queue, context, device;
     struct xt_device_memory counters; /* since the first program */
     struct xt_own_program *programs;
+    handle mark; /* NULL: none that has not been waited for */
 };
 
 struct xt_own_kernel {
@@ -85,6 +89,9 @@ static bool find_functions(struct functions *cl)
         {"clReleaseKernel", &cl->release_kernel},
         {"clSetKernelArg", &cl->set_argument},
         {"clEnqueueNDRangeKernel", &cl->launch},
+        {"clEnqueueMarkerWithWaitList", &cl->mark},
+        {"clWaitForEvents", &cl->wait},
+        {"clReleaseEvent", &cl->release_event},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         void *symbol = xt_opencl_symbol(wanted[i].name);
@@ -156,12 +163,20 @@ enum xt_status xt_own_kernels_open(struct xt_device *device, struct xt_err *err)
 }
 
 /* A lost device is left as it is, as guard.h says. */
+static void release_mark(struct xt_own_kernels *own)
+{
+    if (own->mark && !xt_guard_is_lost())
+        own->cl.release_event(own->mark);
+    own->mark = NULL;
+}
+
 void xt_own_kernels_close(struct xt_device *device)
 {
     struct xt_own_kernels *own = device->own_kernels;
     if (!own)
         return;
     xt_device_memory_destroy(&own->counters);
+    release_mark(own);
     while (own->programs) {
         struct xt_own_program *program = own->programs;
         own->programs = program->next;
@@ -294,6 +309,8 @@ enum xt_status xt_own_kernel_number(struct xt_own_kernel *kernel, int index, uin
         kernel->name, err);
 }
 
+/* ---- running ---- */
+
 struct launch {
     const struct xt_own_kernel *kernel;
     const size_t *global, *local;
@@ -317,4 +334,30 @@ enum xt_status xt_own_kernel_launch(const struct xt_own_kernel *kernel, const si
     dnnl_status_t status = xt_guard_launch(launch, &l);
     return l.error && status == dnnl_runtime_error ? check(l.error, kernel->name, err)
                                                    : xt_dnnl_check(status, kernel->name, err);
+}
+
+static dnnl_status_t mark(void *argument)
+{
+    struct xt_own_kernels *own = argument;
+    return own->cl.mark(own->queue, 0, NULL, &own->mark) ? dnnl_runtime_error : dnnl_success;
+}
+
+static dnnl_status_t await(void *argument)
+{
+    const struct xt_own_kernels *own = argument;
+    return own->cl.wait(1, &own->mark) ? dnnl_runtime_error : dnnl_success;
+}
+
+enum xt_status xt_own_mark(struct xt_device *device, struct xt_err *err)
+{
+    release_mark(device->own_kernels);
+    return xt_dnnl_check(xt_guard_launch(mark, device->own_kernels), "a mark", err);
+}
+
+enum xt_status xt_own_wait(struct xt_device *device, struct xt_err *err)
+{
+    enum xt_status status =
+        xt_dnnl_check(xt_guard_wait(await, device->own_kernels), "the device", err);
+    release_mark(device->own_kernels);
+    return status;
 }

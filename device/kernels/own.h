@@ -40,3 +40,9 @@ enum xt_status xt_own_kernel_number(struct xt_own_kernel *kernel, int index, uin
 /* Starts it on the device's stream; a failure loses the device. */
 enum xt_status xt_own_kernel_launch(const struct xt_own_kernel *kernel, const size_t global[2],
                                     const size_t local[2], struct xt_err *err);
+
+/* A mark behind what was launched on the device's stream so far, in place of the mark before; and a
+ * wait for it, which what was launched behind it does not prolong. For a device that has a program;
+ * a failure loses the device. */
+enum xt_status xt_own_mark(struct xt_device *device, struct xt_err *err);
+enum xt_status xt_own_wait(struct xt_device *device, struct xt_err *err);

@@ -19,6 +19,7 @@ struct xt_ctc {
     int states_max;
     size_t floats; /* of scratch a sample */
     float *scratch;
+    float *weights; /* [n_max] of the samples' gradients */
 };
 
 /* The parts of a sample's scratch. */
@@ -58,6 +59,9 @@ enum xt_status xt_ctc_create(struct xt_ctc **out, int n_max, int t, int classes,
     ctc->classes = classes;
     ctc->states_max = (int)states;
     status = xt_mem_aligned(&ctc->scratch, count, sizeof *ctc->scratch, "the CTC loss", err);
+    if (!status)
+        status =
+            xt_mem_calloc(&ctc->weights, (size_t)n_max, sizeof *ctc->weights, "the CTC loss", err);
 out:
     if (status)
         xt_ctc_destroy(ctc);
@@ -71,6 +75,7 @@ void xt_ctc_destroy(struct xt_ctc *ctc)
     if (!ctc)
         return;
     free(ctc->scratch);
+    free(ctc->weights);
     free(ctc);
 }
 
@@ -199,31 +204,49 @@ static float sample_loss(const struct xt_ctc *ctc, int sample, const float *logi
 }
 
 /* What a label's loss is divided by. */
-static double share_of(const struct xt_ctc *ctc, int length)
+static double share_of(int length, int t)
 {
-    return length > 0 ? length : ctc->t;
+    return length > 0 ? length : t;
+}
+
+static int count(const int *label_lengths, int n)
+{
+    int counted = 0;
+    for (int i = 0; i < n; i++)
+        counted += label_lengths[i] != 0;
+    return counted;
+}
+
+void xt_ctc_weights(const int *label_lengths, int n, int t, float *weights)
+{
+    int counted = count(label_lengths, n);
+    for (int i = 0; i < n; i++)
+        weights[i] =
+            label_lengths[i] ? (float)(1.0 / (share_of(label_lengths[i], t) * counted)) : 0;
+}
+
+double xt_ctc_mean(const float *losses, const int *label_lengths, int n, int t)
+{
+    int counted = count(label_lengths, n);
+    double sum = 0;
+    for (int i = 0; i < n; i++)
+        if (label_lengths[i])
+            sum += (double)losses[i] / share_of(label_lengths[i], t);
+    return counted ? sum / counted : 0;
 }
 
 double xt_ctc_loss(struct xt_ctc *ctc, const float *logits, const int *labels, size_t label_stride,
                    const int *label_lengths, int n, int blank, float *losses, float *grad)
 {
     assert(n <= ctc->n_max);
-    int counted = 0;
-    for (int i = 0; i < n; i++)
-        counted += label_lengths[i] != 0;
     size_t image = (size_t)ctc->t * (size_t)ctc->classes;
+    xt_ctc_weights(label_lengths, n, ctc->t, ctc->weights);
 #pragma omp parallel for schedule(static)
     for (int i = 0; i < n; i++) {
         int length = label_lengths[i] > 0 ? label_lengths[i] : 0;
-        float scale =
-            label_lengths[i] ? (float)(1.0 / (share_of(ctc, label_lengths[i]) * counted)) : 0;
         losses[i] =
             sample_loss(ctc, i, logits + (size_t)i * image, labels + (size_t)i * label_stride,
-                        length, blank, grad ? grad + (size_t)i * image : NULL, scale);
+                        length, blank, grad ? grad + (size_t)i * image : NULL, ctc->weights[i]);
     }
-    double sum = 0;
-    for (int i = 0; i < n; i++)
-        if (label_lengths[i])
-            sum += (double)losses[i] / share_of(ctc, label_lengths[i]);
-    return counted ? sum / counted : 0;
+    return xt_ctc_mean(losses, label_lengths, n, ctc->t);
 }

@@ -25,3 +25,8 @@ void xt_ctc_destroy(struct xt_ctc *ctc);
  */
 double xt_ctc_loss(struct xt_ctc *ctc, const float *logits, const int *labels, size_t label_stride,
                    const int *label_lengths, int n, int blank, float *losses, float *grad);
+
+/* Its parts that need no logits: each sample's weight in the mean (0: not counted), and the mean of
+ * the losses. */
+void xt_ctc_weights(const int *label_lengths, int n, int t, float *weights);
+double xt_ctc_mean(const float *losses, const int *label_lengths, int n, int t);

@@ -1,17 +1,22 @@
 #include "train/losses/loss.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
+#include "infer/answer/ctc_recursion.h"
 #include "train/losses/ctc.h"
 #include "train/losses/softmax.h"
+#include "train/losses/xpu_loss.h"
 
 struct xt_loss {
     int classes;
     float *losses; /* [batch] */
     /* plates */
     struct xt_ctc *ctc; /* NULL: classes */
-    int blank;
+    int blank, time_steps;
+    struct xt_xpu_loss *device; /* NULL: the host computes it */
+    int rows;                   /* of the device's batch */
     /* classes */
     double smoothing;
     int *labels;  /* [batch]; -1 where a sample does not count, XT_SOFTMAX_UNIFORM of negatives */
@@ -32,17 +37,24 @@ static void mix_labels(struct xt_loss *loss, const struct xt_batch *batch,
     targets->share = loss->share;
 }
 
-static double classes_mean(struct xt_loss *loss, const struct xt_batch *batch, const float *logits,
-                           float *grad)
+static struct xt_softmax_targets targets_of(struct xt_loss *loss, const struct xt_batch *batch,
+                                            bool training)
 {
     for (int i = 0; i < batch->count; i++)
         loss->labels[i] = batch->label_lengths[i] > 0 ? batch->labels[(size_t)i * XT_LABEL_MAX]
                           : batch->label_lengths[i]   ? XT_SOFTMAX_UNIFORM
                                                       : -1;
     struct xt_softmax_targets targets = {
-        .labels = loss->labels, .stride = 1, .smoothing = grad ? loss->smoothing : 0};
+        .labels = loss->labels, .stride = 1, .smoothing = training ? loss->smoothing : 0};
     if (batch->mixup.alpha > 0)
         mix_labels(loss, batch, &targets);
+    return targets;
+}
+
+static double classes_mean(struct xt_loss *loss, const struct xt_batch *batch, const float *logits,
+                           float *grad)
+{
+    const struct xt_softmax_targets targets = targets_of(loss, batch, grad != NULL);
     return xt_softmax_loss(logits, batch->count, loss->classes, &targets, loss->losses, grad);
 }
 
@@ -54,6 +66,97 @@ double xt_loss_mean(struct xt_loss *loss, const struct xt_batch *batch, const fl
     return xt_ctc_loss(loss->ctc, logits, batch->labels, XT_LABEL_MAX, batch->label_lengths,
                        batch->count, loss->blank, loss->losses, grad);
 }
+
+/* ---- on the device ---- */
+
+enum xt_status xt_loss_place(struct xt_loss *loss, struct xt_graph *graph, struct xt_err *err)
+{
+    const struct xt_xpu_loss_config config = {
+        .steps = loss->ctc ? loss->time_steps : 0,
+        .blank = loss->blank,
+        .labels = loss->time_steps < XT_LABEL_MAX ? loss->time_steps : XT_LABEL_MAX,
+    };
+    loss->rows = graph->options.batch;
+    return xt_xpu_loss_create(&loss->device, graph, &config, err);
+}
+
+bool xt_loss_is_on_device(const struct xt_loss *loss)
+{
+    return loss->device != NULL;
+}
+
+static int32_t bits_of(double number)
+{
+    return (int32_t)xt_float_bits((float)number);
+}
+
+static void tell_plates(struct xt_loss *loss, const struct xt_batch *batch, float scale)
+{
+    xt_ctc_weights(batch->label_lengths, batch->count, loss->time_steps, loss->losses);
+    for (int i = 0; i < batch->count; i++) {
+        int32_t *words = xt_xpu_loss_words(loss->device, i);
+        const int *label = batch->labels + (size_t)i * XT_LABEL_MAX;
+        int length = batch->label_lengths[i] > 0 ? batch->label_lengths[i] : 0;
+        words[XT_CTC_LENGTH] = length;
+        words[XT_CTC_WEIGHT] = bits_of((double)loss->losses[i] * (double)scale);
+        if (!batch->label_lengths[i])
+            words[XT_CTC_LENGTH] = XT_CTC_NOT_COUNTED;
+        else if (!xt_ctc_can_align(label, length, loss->time_steps))
+            words[XT_CTC_LENGTH] = XT_CTC_IMPOSSIBLE;
+        else
+            memcpy(words + XT_CTC_SYMBOLS, label, (size_t)length * sizeof *label);
+    }
+}
+
+static void tell_classes(struct xt_loss *loss, const struct xt_batch *batch, float scale)
+{
+    const struct xt_softmax_targets targets = targets_of(loss, batch, true);
+    double weight = xt_softmax_weight(&targets, batch->count) * (double)scale;
+    for (int i = 0; i < batch->count; i++) {
+        int32_t *words = xt_xpu_loss_words(loss->device, i);
+        words[XT_SOFTMAX_FIRST] = -1;
+        if (loss->labels[i] == -1)
+            continue;
+        struct xt_softmax_target target = xt_softmax_target(&targets, i, loss->classes);
+        words[XT_SOFTMAX_FIRST] = target.first;
+        words[XT_SOFTMAX_SECOND] = target.second;
+        words[XT_SOFTMAX_FIRST_WEIGHT] = bits_of(target.first_weight);
+        words[XT_SOFTMAX_SECOND_WEIGHT] = bits_of(target.second_weight);
+        words[XT_SOFTMAX_EVERY] = bits_of(target.every);
+        words[XT_SOFTMAX_WEIGHT] = bits_of(weight);
+    }
+}
+
+enum xt_status xt_loss_begin(struct xt_loss *loss, const struct xt_batch *batch, float scale,
+                             struct xt_err *err)
+{
+    if (loss->ctc)
+        tell_plates(loss, batch, scale);
+    else
+        tell_classes(loss, batch, scale);
+    /* The first word of both losses says that a sample does not count. */
+    for (int i = batch->count; i < loss->rows; i++)
+        *xt_xpu_loss_words(loss->device, i) = XT_CTC_NOT_COUNTED;
+    return xt_xpu_loss_begin(loss->device, err);
+}
+
+enum xt_status xt_loss_wait(struct xt_loss *loss, const struct xt_batch *batch, double *mean,
+                            struct xt_err *err)
+{
+    const float *losses = NULL;
+    enum xt_status status = xt_xpu_loss_wait(loss->device, &losses, err);
+    if (status)
+        return status;
+    if (loss->ctc) {
+        *mean = xt_ctc_mean(losses, batch->label_lengths, batch->count, loss->time_steps);
+        return XT_OK;
+    }
+    const struct xt_softmax_targets targets = {.labels = loss->labels, .stride = 1};
+    *mean = xt_softmax_mean(losses, batch->count, xt_softmax_weight(&targets, batch->count));
+    return XT_OK;
+}
+
+/* ---- an evaluation ---- */
 
 static double evaluation_mean(void *context, const struct xt_batch *batch, const float *logits)
 {
@@ -89,8 +192,9 @@ enum xt_status xt_loss_create(struct xt_loss **out, const struct xt_network *net
         status = open_classes(loss, batch, err);
     } else if (!status) {
         loss->blank = xt_alphabet_blank(network->alphabet);
-        status = xt_ctc_create(&loss->ctc, network->batch, network->model->time_steps,
-                               network->classes, XT_LABEL_MAX, err);
+        loss->time_steps = network->model->time_steps;
+        status = xt_ctc_create(&loss->ctc, network->batch, loss->time_steps, network->classes,
+                               XT_LABEL_MAX, err);
     }
     if (status)
         xt_loss_destroy(loss);
@@ -104,6 +208,7 @@ void xt_loss_destroy(struct xt_loss *loss)
     if (!loss)
         return;
     xt_ctc_destroy(loss->ctc);
+    xt_xpu_loss_destroy(loss->device);
     free(loss->losses);
     free(loss->labels);
     free(loss->seconds);

@@ -6,12 +6,6 @@
 
 #include "infer/answer/softmax.h"
 
-/* One sample's target: the weights of two classes, and the uniform weight of each class. */
-struct target {
-    int first, second;
-    double first_weight, second_weight, every;
-};
-
 /* The weight of XT_SOFTMAX_UNIFORM goes to every class. */
 static void smooth(int *class, double *weight, double *every, int classes)
 {
@@ -22,12 +16,13 @@ static void smooth(int *class, double *weight, double *every, int classes)
     *class = 0;
 }
 
-static struct target target_of(const struct xt_softmax_targets *targets, int sample, int classes)
+struct xt_softmax_target xt_softmax_target(const struct xt_softmax_targets *targets, int sample,
+                                           int classes)
 {
     double confidence = 1 - targets->smoothing;
-    struct target target = {.first = targets->labels[(size_t)sample * targets->stride],
-                            .first_weight = confidence,
-                            .every = targets->smoothing / classes};
+    struct xt_softmax_target target = {.first = targets->labels[(size_t)sample * targets->stride],
+                                       .first_weight = confidence,
+                                       .every = targets->smoothing / classes};
     target.second = target.first;
     if (targets->seconds) {
         target.second = targets->seconds[sample];
@@ -40,7 +35,7 @@ static struct target target_of(const struct xt_softmax_targets *targets, int sam
     return target;
 }
 
-static float sample_loss(const float *logits, int classes, const struct target *target,
+static float sample_loss(const float *logits, int classes, const struct xt_softmax_target *target,
                          double scale, float *grad)
 {
     struct xt_softmax_norm norm = xt_softmax_norm(logits, classes);
@@ -59,14 +54,27 @@ static float sample_loss(const float *logits, int classes, const struct target *
     return (float)(log(norm.sum) - expected);
 }
 
+double xt_softmax_weight(const struct xt_softmax_targets *targets, int n)
+{
+    int counted = 0;
+    for (int i = 0; i < n; i++)
+        counted += targets->labels[(size_t)i * targets->stride] != -1;
+    return counted ? 1.0 / counted : 0;
+}
+
+double xt_softmax_mean(const float *losses, int n, double weight)
+{
+    double total = 0;
+    for (int i = 0; i < n; i++)
+        total += (double)losses[i];
+    return total * weight;
+}
+
 double xt_softmax_loss(const float *logits, int n, int classes,
                        const struct xt_softmax_targets *targets, float *losses, float *grad)
 {
     assert(classes > 0);
-    int counted = 0;
-    for (int i = 0; i < n; i++)
-        counted += targets->labels[(size_t)i * targets->stride] != -1;
-    double scale = counted ? 1.0 / counted : 0;
+    double scale = xt_softmax_weight(targets, n);
 #pragma omp parallel for schedule(static)
     for (int i = 0; i < n; i++) {
         size_t first = (size_t)i * (size_t)classes;
@@ -76,12 +84,9 @@ double xt_softmax_loss(const float *logits, int n, int classes,
                 memset(grad + first, 0, (size_t)classes * sizeof *grad);
             continue;
         }
-        struct target target = target_of(targets, i, classes);
+        struct xt_softmax_target target = xt_softmax_target(targets, i, classes);
         losses[i] =
             sample_loss(logits + first, classes, &target, scale, grad ? grad + first : NULL);
     }
-    double total = 0;
-    for (int i = 0; i < n; i++)
-        total += (double)losses[i];
-    return total * scale;
+    return xt_softmax_mean(losses, n, scale);
 }

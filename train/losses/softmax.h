@@ -25,3 +25,15 @@ struct xt_softmax_targets {
  * number of threads. */
 double xt_softmax_loss(const float *logits, int n, int classes,
                        const struct xt_softmax_targets *targets, float *losses, float *grad);
+
+/* Its parts that need no logits. The target of a sample that counts: the weights of two classes,
+ * and that of each class. */
+struct xt_softmax_target {
+    int first, second;
+    double first_weight, second_weight, every;
+};
+struct xt_softmax_target xt_softmax_target(const struct xt_softmax_targets *targets, int sample,
+                                           int classes);
+/* A sample's weight in the mean, 0 where none counts; and the mean. */
+double xt_softmax_weight(const struct xt_softmax_targets *targets, int n);
+double xt_softmax_mean(const float *losses, int n, double weight);

@@ -443,6 +443,9 @@ enum xt_status xt_trainer_open_share(struct xt_trainer *trainer, struct xt_err *
     enum xt_status status = open_upload(trainer, err);
     if (!status)
         status = xt_loss_create(&trainer->loss, &trainer->network, s->recipe.label_smoothing, err);
+    /* Several ranks reduce the loss between the passes. */
+    if (!status && !s->ranks)
+        status = xt_loss_place(trainer->loss, trainer->network.graph, err);
     return status || !s->ranks ? status : join_ranks(trainer, err);
 }
 

@@ -192,6 +192,7 @@ static enum xt_status forward(struct xt_trainer *trainer, const struct xt_feed_b
         .first = trainer->parts.done * trainer->batch,
         .rows = trainer->rows,
         .training = true,
+        .keeps_logits = xt_loss_is_on_device(trainer->loss),
         .bn_frozen = network->bn_frozen,
         .dropout = trainer->settings->recipe.dropout,
         .seed = trainer->settings->data.seed,
@@ -201,14 +202,17 @@ static enum xt_status forward(struct xt_trainer *trainer, const struct xt_feed_b
 }
 
 /* A mean over fewer images counts less in the sum. */
+static float share_of(const struct xt_trainer *trainer, int images)
+{
+    return trainer->sum ? (float)images / (float)trainer->network.batch : 1;
+}
+
 static void weigh(const struct xt_trainer *trainer, int images)
 {
     struct xt_graph *graph = trainer->network.graph;
     float *grad = xt_graph_logits_grad(graph);
-    float share = (float)images / (float)trainer->network.batch;
-    for (size_t i = 0;
-         trainer->sum && images != trainer->network.batch && i < xt_tensor_count(graph->logits);
-         i++)
+    float share = share_of(trainer, images);
+    for (size_t i = 0; share != 1 && i < xt_tensor_count(graph->logits); i++)
         grad[i] *= share;
 }
 
@@ -238,6 +242,8 @@ static enum xt_status take_loss(struct xt_trainer *trainer, const struct xt_feed
         set_diverged(trainer);
         return skips(trainer) ? skip_step(trainer, err) : XT_ERR_RUN;
     }
+    if (xt_loss_is_on_device(trainer->loss))
+        return XT_OK;
     xt_scaler_apply(&trainer->scaler, xt_graph_logits_grad(graph), xt_tensor_count(graph->logits));
     weigh(trainer, images);
     if (trainer->reduction)
@@ -299,6 +305,30 @@ enum xt_status xt_train_step_judge(struct xt_trainer *trainer, const struct xt_f
     return XT_OK;
 }
 
+/* The loss on the device, and the passes around it: while the host waits for the loss, and after
+ * it, the device has the whole backward pass to do. */
+static enum xt_status run_passes(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
+                                 double *loss, struct xt_err *err)
+{
+    struct xt_step_seconds *seconds = &trainer->step_seconds;
+    float scale = trainer->scaler.scale * share_of(trainer, count_images(&batch->host));
+    double start = xt_thread_seconds();
+    enum xt_status status = forward(trainer, batch, err);
+    if (!status)
+        status = xt_loss_begin(trainer->loss, &batch->host, scale, err);
+    double after_forward = xt_thread_seconds();
+    if (!status)
+        status = xt_graph_backward(trainer->network.graph, err);
+    double after_backward = xt_thread_seconds();
+    if (!status)
+        status = xt_loss_wait(trainer->loss, &batch->host, loss, err);
+    if (!status)
+        status = xt_train_step_judge(trainer, batch, err);
+    seconds->backward += after_backward - after_forward;
+    seconds->forward += (after_forward - start) + (xt_thread_seconds() - after_backward);
+    return status;
+}
+
 enum xt_status xt_train_step_forward(struct xt_trainer *trainer, const struct xt_feed_batch *batch,
                                      double *loss, struct xt_err *err)
 {
@@ -307,6 +337,8 @@ enum xt_status xt_train_step_forward(struct xt_trainer *trainer, const struct xt
     *loss = NAN;
     if (trainer->parts.skipped)
         return XT_OK;
+    if (xt_loss_is_on_device(trainer->loss))
+        return run_passes(trainer, batch, loss, err);
     double start = xt_thread_seconds();
     enum xt_status status = forward(trainer, batch, err);
     if (!status)
@@ -330,7 +362,7 @@ enum xt_status xt_train_step_backward(struct xt_trainer *trainer, const struct x
     double start = xt_thread_seconds();
     enum xt_status status = take_loss(trainer, batch, loss, err);
     double after_loss = xt_thread_seconds();
-    if (!status && !parts->skipped)
+    if (!status && !parts->skipped && !xt_loss_is_on_device(trainer->loss))
         status = xt_graph_backward(trainer->network.graph, err);
     if (!status && !parts->skipped && trainer->reduction && !trainer->sum)
         status = xt_gradient_reduction_finish(trainer->reduction, err);

@@ -25,7 +25,8 @@ int xt_train_step_images(const struct xt_trainer *trainer);
 enum xt_status xt_train_step_open(struct xt_trainer *trainer, struct xt_err *err);
 void xt_train_step_close(struct xt_trainer *trainer);
 
-/* begin, forward and backward for each batch, end. *loss is the batch's mean, which several ranks
+/* begin, forward and backward for each batch, end. Where the device computes the loss, forward
+ * starts the backward pass too. *loss is the batch's mean, which several ranks
  * all-reduce before the backward pass. If numbers are not finite, forward or backward fails with
  * what and where they are and sets trainer->diverged; with --on-nan skip it warns, ignores the
  * step's other batches, and end leaves weights and optimizer unchanged. *mean is the mean over the

@@ -126,6 +126,7 @@ void xt_nonfinite_find(struct xt_network *network, struct xt_loss *trained_for,
     judge_params(&search, NULL, network->params.count, false, false, "the weights");
     judge_params(&search, NULL, network->params.count, false, true, "the running statistic");
     graph->watch = (struct xt_graph_watch){.ran = ran, .context = &search};
+    graph->pass.keeps_logits = false;
     if (!is_found(&search) && xt_graph_forward(graph, &none) == XT_OK && !is_found(&search))
         run_backward(&search, trained_for, batch, scaler, &none);
     graph->watch = (struct xt_graph_watch){.ran = NULL};

@@ -98,6 +98,15 @@ static void print_transfers(const struct xt_run_summary *run, FILE *out)
     print_row(&(struct row){"images up", "transfer", place, "u8", (double)run->update.upload_bytes,
                             "nhwc", way, ""},
               out);
+    if (run->update.loss_on_device) {
+        print_row(
+            &(struct row){"labels up", "transfer", place, "s32", -1, "", "reorder, pinned", ""},
+            out);
+        print_row(
+            &(struct row){"losses down", "transfer", place, "f32", -1, "", "reorder, pinned", ""},
+            out);
+        return;
+    }
     print_row(&(struct row){"logits down", "transfer", place, "f32",
                             (double)graph->host_logits.bytes, "nhwc",
                             xt_program_implementation(&graph->transfer, XT_FORWARD, NULL), ""},
@@ -117,11 +126,15 @@ static void print_step(const struct xt_run_summary *run, FILE *out)
     double floats = (double)network->params.value_floats * sizeof(float);
     int states = run->update.states;
     print_transfers(run, out);
+    const char *loss = run->update.loss_on_device ? "xtrain:opencl" : loops;
     print_row(&(struct row){"loss", network->task == XT_TASK_PLATES ? "CTC" : "cross entropy",
-                            "cpu", "f32", -1, "", loops, loops},
+                            run->update.loss_on_device ? place : "cpu", "f32", -1, "", loss, loss},
               out);
     if (run->watch.loss_scale > 0)
-        print_row(&(struct row){"scaler", "loss scale", "cpu", "f32", -1, "", "", loops}, out);
+        print_row(&(struct row){"scaler", "loss scale", run->update.loss_on_device ? place : "cpu",
+                                "f32", -1, "", "",
+                                run->update.loss_on_device ? "xtrain:opencl" : loops},
+                  out);
     if (run->update.sums)
         print_row(&(struct row){"gradient sum", "accumulate", place, "f32", floats, "", "", by},
                   out);

@@ -156,6 +156,54 @@ enum xt_status xt_synthetic_step_run(struct xt_synthetic_step *step, struct xt_e
     return xt_graph_backward(graph, err);
 }
 
+/* Of a forward pass, and `grad` of the loss behind it. */
+static enum xt_status read_loss(struct xt_synthetic_step *step, const struct xt_batch *batch,
+                                float *logits, float *grad, struct xt_err *err)
+{
+    struct xt_graph *graph = step->graph;
+    const struct xt_tensor *out = graph->logits;
+    size_t count = xt_tensor_count(out);
+    enum xt_status status = xt_graph_forward(graph, err);
+    if (!status)
+        status = xt_loss_begin(step->loss, batch, 1, err);
+    if (!status)
+        status = xt_loss_wait(step->loss, batch, &step->mean, err);
+    if (!status)
+        status = xt_graph_read_back(graph, out->value, XT_F32, logits, count, err);
+    return status
+               ? status
+               : xt_graph_read_back(graph, out->grad[out->readers - 1], XT_F32, grad, count, err);
+}
+
+enum xt_status xt_synthetic_step_check_loss(struct xt_synthetic_step *step, double *mean,
+                                            double *gradient, struct xt_err *err)
+{
+    const struct xt_batch batch = batch_of(step);
+    size_t count = xt_tensor_count(step->graph->logits);
+    float *numbers = NULL;
+    *mean = *gradient = 0;
+    if (!step->graph->pass.keeps_logits)
+        return XT_OK;
+    enum xt_status status = xt_mem_calloc(&numbers, 3 * count, sizeof *numbers, "the loss", err);
+    if (status)
+        return status;
+    const float *got = numbers + count;
+    float *wanted = numbers + 2 * count;
+    double error = 0;
+    double square = 0;
+    status = read_loss(step, &batch, numbers, numbers + count, err);
+    double host = status ? 0 : xt_loss_mean(step->loss, &batch, numbers, wanted);
+    for (size_t i = 0; i < count; i++) {
+        double difference = (double)got[i] - (double)wanted[i];
+        error += difference * difference;
+        square += (double)wanted[i] * (double)wanted[i];
+    }
+    *mean = fabs(step->mean - host) / fmax(fabs(host), 1e-3);
+    *gradient = error > 0 || isnan(error) ? sqrt(error / square) : 0;
+    free(numbers);
+    return status;
+}
+
 static double add_up(const float *gradient, size_t count, uint64_t stream, float scale,
                      struct xt_gradient_sums *out)
 {

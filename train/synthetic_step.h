@@ -46,6 +46,11 @@ enum xt_status xt_synthetic_step_run(struct xt_synthetic_step *step, struct xt_e
  * are in params.grads then, times the scale. */
 enum xt_status xt_synthetic_step_sum(struct xt_synthetic_step *step, struct xt_err *err);
 
+/* Where the device computes the loss: how far its mean and its gradient are off the host's, of the
+ * same logits, relative to the gradient's norm. Else 0. */
+enum xt_status xt_synthetic_step_check_loss(struct xt_synthetic_step *step, double *mean,
+                                            double *gradient, struct xt_err *err);
+
 /* Random pixels, `bytes` of them, and labels for a network's batch: [batch][XT_LABEL_MAX] and
  * [batch]. */
 void xt_synthetic_batch(const struct xt_network *network, int batch, uint8_t *pixels, size_t bytes,

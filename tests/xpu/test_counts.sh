@@ -39,14 +39,14 @@ check() { # network, launches, copies, waits, bytes up and down, bytes that kern
 }
 
 count lprnet --data 'synth:plates?count=80&seed=3' --batch 4
-# up: the images and the gradient of the logits, 27072 and 19584 bytes, and scalars; half a batch more.
-check lprnet 140 9 1 60600 20000 0
+# up: the images, 27072 bytes, labels and scalars; half a batch more. down: four losses and the norm.
+check lprnet 141 9 1 41100 100 0
 # A start reads nothing back, and reading writes nothing: down are the weights, statistics and the optimizer's two arrays of
-# the checkpoint, 5.41 MB, and two steps' logits; up weights, zeroed gradients and the optimizer's arrays, 7.2 MB, and images.
+# the checkpoint, 5.41 MB; up weights, zeroed gradients and the optimizer's arrays, 7.2 MB, and images.
 awk '$1 == "down" && $2 > 5500000 || $1 == "up" && $2 > 7500000 { print "two steps: " $0; bad = 1 } END { exit bad }' "$work/2" ||
   fail 'a start copies more than it needs'
 if [ -n "${XTRAIN_TEST_ALL:-}" ]; then
   count resnet50 --data 'synth:shapes?count=80&seed=3' --classes 10 --image-size 64 --batch 4
-  check resnet50 403 6 1 74000 200 0
+  check resnet50 404 6 1 74000 100 0
 fi
 echo "a step: ${said%; }"

@@ -206,6 +206,21 @@ static enum xt_status check_gradients(struct xt_synthetic_step *own, bool *compa
     return status;
 }
 
+/* Of the same logits, in float32 on both sides. */
+static enum xt_status check_loss(struct xt_synthetic_step *own, struct xt_err *err)
+{
+    const double bound = 1e-3;
+    double mean = 0;
+    double gradient = 0;
+    enum xt_status status = xt_synthetic_step_check_loss(own, &mean, &gradient, err);
+    if (!status && !(mean <= bound))
+        return refuse(own->network, "the loss of its logits", mean, bound, "the host's", err);
+    if (!status && !(gradient <= bound))
+        return refuse(own->network, "the gradient of its logits", gradient, bound, "the host's",
+                      err);
+    return status;
+}
+
 /* ---- the update ---- */
 
 /* What a step changes, before it; and the host's update. */
@@ -357,6 +372,8 @@ static enum xt_status check_step(void *context, struct xt_graph *graph,
         return status;
     }
     status = xt_synthetic_step_init(&own, &trainer->network, graph, err);
+    if (!status)
+        status = check_loss(&own, err);
     if (!status)
         status = check_gradients(&own, &compared, err);
     if (!status)

@@ -91,8 +91,11 @@ static void print_transfers(const struct xt_run_summary *run, FILE *out)
 {
     const struct xt_graph *graph = run->network->graph;
     const char *place = run->network->device.place;
-    const char *way =
-        run->update.upload_is_copied ? "reorder, copied to pinned" : "reorder, pinned";
+    const char *queue = run->update.copy_queue;
+    char way[96];
+    snprintf(way, sizeof way, "%s%s, %spinned", queue ? "copy queue " : "reorder",
+             queue ? *queue ? queue : "of its own" : "",
+             run->update.upload_is_copied ? "copied to " : "");
     if (!run->network->device.own_memory)
         return;
     print_row(&(struct row){"images up", "transfer", place, "u8", (double)run->update.upload_bytes,

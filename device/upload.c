@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "device/kernels/own.h"
 
 static enum xt_status create_pageable_slots(struct xt_upload *upload, int count, struct xt_err *err)
 {
@@ -30,6 +31,22 @@ static enum xt_status create_pinned_slots(struct xt_upload *upload, const_dnnl_m
     return status;
 }
 
+/* Mapped memory is none that a queue's copies take. */
+static enum xt_status create_queue(struct xt_upload *upload, struct xt_err *err)
+{
+    enum xt_status status = upload->host[0].backing
+                                ? XT_OK
+                                : xt_own_copies_create(upload->device, &upload->copies, err);
+    if (status || upload->copies)
+        return status;
+    status = xt_transfer_create(upload->device, &upload->host[0], &upload->buffers[0],
+                                XT_CAUSE_IMAGES, &upload->transfer, err);
+    return status ? status
+                  : xt_dnnl_check(xt_dnnl.stream_create(&upload->stream, upload->device->engine,
+                                                        dnnl_stream_default_flags),
+                                  "a stream for transfers", err);
+}
+
 /* Slots, buffers and the transfers between them. */
 static enum xt_status create_way(struct xt_upload *upload, const struct xt_upload_config *config,
                                  struct xt_err *err)
@@ -53,12 +70,7 @@ static enum xt_status create_way(struct xt_upload *upload, const struct xt_uploa
             xt_device_memory_create(upload->device, md, XT_ON_DEVICE,
                                     "a batch's images on the device", &upload->buffers[i], err);
     if (!status)
-        status = xt_transfer_create(upload->device, &upload->host[0], &upload->buffers[0],
-                                    XT_CAUSE_IMAGES, &upload->transfer, err);
-    if (!status)
-        status = xt_dnnl_check(xt_dnnl.stream_create(&upload->stream, upload->device->engine,
-                                                     dnnl_stream_default_flags),
-                               "a stream for transfers", err);
+        status = create_queue(upload, err);
     if (md)
         xt_dnnl.memory_desc_destroy(md);
     return status;
@@ -85,6 +97,7 @@ void xt_upload_clear(struct xt_upload *upload)
     if (upload->stream)
         xt_dnnl.stream_destroy(upload->stream);
     xt_transfer_destroy(&upload->transfer);
+    xt_own_copies_destroy(upload->copies);
     for (int i = 0; i < XT_UPLOAD_BUFFERS; i++)
         xt_device_memory_destroy(&upload->buffers[i]);
     for (int i = 0; i < XT_SLOTS_MAX; i++)
@@ -94,16 +107,57 @@ void xt_upload_clear(struct xt_upload *upload)
     *upload = (struct xt_upload){0};
 }
 
-enum xt_status xt_upload_move(struct xt_upload *upload, int slot, int buffer, struct xt_err *err)
+static const struct xt_device_memory *fill(struct xt_upload *upload, int slot)
+{
+    if (upload->pageable)
+        memcpy(upload->host[0].host, upload->pixels[slot], upload->bytes);
+    return &upload->host[upload->pageable ? 0 : slot];
+}
+
+static enum xt_status move_by_stream(struct xt_upload *upload, int slot, int buffer,
+                                     struct xt_err *err)
 {
     /* All memories have the same format, so one transfer serves each pair of them. */
     struct xt_transfer transfer = upload->transfer;
-    transfer.from = &upload->host[upload->pageable ? 0 : slot];
+    transfer.from = fill(upload, slot);
     transfer.to = &upload->buffers[buffer];
-    if (upload->pageable)
-        memcpy(upload->host[0].host, upload->pixels[slot], upload->bytes);
     enum xt_status status = xt_transfer_run(&transfer, upload->stream, err);
     if (!status)
         status = xt_dnnl_check(xt_dnnl.stream_wait(upload->stream), "the upload of a batch", err);
     return status;
+}
+
+enum xt_status xt_upload_start(struct xt_upload *upload, int slot, int buffer, struct xt_err *err)
+{
+    void *to = NULL;
+    if (!upload->copies)
+        return move_by_stream(upload, slot, buffer, err);
+    enum xt_status status = xt_dnnl_check(
+        xt_dnnl.memory_get_data_handle(upload->buffers[buffer].memory, &to), "a batch", err);
+    if (status)
+        return status;
+    xt_traffic_add(upload->device, XT_CAUSE_IMAGES, true, upload->bytes);
+    return xt_own_copy_start(upload->copies, buffer, to, fill(upload, slot)->host, upload->bytes,
+                             err);
+}
+
+enum xt_status xt_upload_order(struct xt_upload *upload, int buffer, struct xt_err *err)
+{
+    return upload->copies ? xt_own_copy_order(upload->copies, buffer, err) : XT_OK;
+}
+
+enum xt_status xt_upload_finish(struct xt_upload *upload, int buffer, struct xt_err *err)
+{
+    return upload->copies ? xt_own_copy_wait(upload->copies, buffer, err) : XT_OK;
+}
+
+enum xt_status xt_upload_move(struct xt_upload *upload, int slot, int buffer, struct xt_err *err)
+{
+    enum xt_status status = xt_upload_start(upload, slot, buffer, err);
+    return status ? status : xt_upload_finish(upload, buffer, err);
+}
+
+const char *xt_upload_queue(const struct xt_upload *upload)
+{
+    return upload->copies ? xt_own_copies_family(upload->copies) : NULL;
 }

@@ -3,7 +3,7 @@
  *
  * On the CPU, or without a device, a slot is ordinary memory, aligned for vector loads, that a step
  * reads in place. On an XPU a slot is pinned host memory, and a batch is copied from it into one of
- * a few buffers of the device: on a separate stream, so that one thread uploads the next batch
+ * a few buffers of the device: on a separate queue, so that one thread uploads the next batch
  * while another one's step computes. Not pinned: slots are pageable memory, and each batch is
  * copied into one pinned buffer first.
  *
@@ -43,6 +43,7 @@ struct xt_upload {
     struct xt_device_memory buffers[XT_UPLOAD_BUFFERS]; /* u8, {batch, 3, height, width} as NHWC */
     struct xt_transfer transfer;
     dnnl_stream_t stream;
+    struct xt_own_copies *copies; /* in place of transfer and stream, where the device has one */
 };
 
 /* XT_ERR_MEMORY if host or device has too little. */
@@ -53,3 +54,12 @@ void xt_upload_clear(struct xt_upload *upload);
 /* Copies a slot's pixels into a buffer and blocks until it is done: the slot may be refilled then.
  * For an upload that transfers. */
 enum xt_status xt_upload_move(struct xt_upload *upload, int slot, int buffer, struct xt_err *err);
+
+/* The family of its queue for copies, "" for the usual one; NULL: it has none. */
+const char *xt_upload_queue(const struct xt_upload *upload);
+/* Its parts: starts the copy; then what is launched on the device's stream runs behind it, by the
+ * thread that launches; then the host waits, and the slot may be refilled. Where the device has no
+ * queue for copies the first does all. */
+enum xt_status xt_upload_start(struct xt_upload *upload, int slot, int buffer, struct xt_err *err);
+enum xt_status xt_upload_order(struct xt_upload *upload, int buffer, struct xt_err *err);
+enum xt_status xt_upload_finish(struct xt_upload *upload, int buffer, struct xt_err *err);

@@ -134,6 +134,7 @@ struct xt_feed {
     struct xt_loader *loader;
     int rows; /* of a batch */
     struct stage stages[XT_UPLOAD_BUFFERS];
+    struct xt_batch in_slot; /* the last one whose upload was started */
     bool threaded;
     pthread_t thread;
     double returned;    /* time when the consumer got its last batch */
@@ -155,7 +156,7 @@ struct xt_feed {
     struct xt_err failure; /* its status tells whether it is set */
 };
 
-/* Uploads the loader's next batch into buffer number % XT_UPLOAD_BUFFERS. */
+/* Starts the upload of the loader's next batch into buffer number % XT_UPLOAD_BUFFERS. */
 static enum xt_status upload_next(struct xt_feed *feed, int64_t number, bool *end, double *waited,
                                   struct xt_err *err)
 {
@@ -165,17 +166,25 @@ static enum xt_status upload_next(struct xt_feed *feed, int64_t number, bool *en
     enum xt_status status = xt_loader_next(feed->loader, &batch, end, waited, err);
     if (status || *end)
         return status;
-    status = xt_upload_move(feed->upload, batch.slot, buffer, err);
+    status = xt_upload_start(feed->upload, batch.slot, buffer, err);
     size_t rows = (size_t)feed->rows;
     memcpy(stage->labels, batch.labels, rows * XT_LABEL_MAX * sizeof *stage->labels);
     memcpy(stage->label_lengths, batch.label_lengths, rows * sizeof *stage->label_lengths);
     memcpy(stage->indices, batch.indices, rows * sizeof *stage->indices);
-    xt_loader_release(feed->loader, &batch);
+    feed->in_slot = batch;
     stage->batch = batch;
     stage->batch.pixels = NULL;
     stage->batch.labels = stage->labels;
     stage->batch.label_lengths = stage->label_lengths;
     stage->batch.indices = stage->indices;
+    return status;
+}
+
+/* Gives the slot back once it is read. */
+static enum xt_status end_upload(struct xt_feed *feed, int64_t number, struct xt_err *err)
+{
+    enum xt_status status = xt_upload_finish(feed->upload, (int)(number % XT_UPLOAD_BUFFERS), err);
+    xt_loader_release(feed->loader, &feed->in_slot);
     return status;
 }
 
@@ -190,6 +199,17 @@ static bool wait_for_room(struct xt_feed *feed, int64_t number)
     return !stop;
 }
 
+static void tell(struct xt_feed *feed, bool uploaded, bool end, const struct xt_err *err)
+{
+    pthread_mutex_lock(&feed->lock);
+    feed->uploaded += uploaded;
+    feed->end = end;
+    feed->failure = *err;
+    pthread_cond_signal(&feed->ready);
+    pthread_mutex_unlock(&feed->lock);
+}
+
+/* The step may begin while its batch is on its way: the device waits for that. */
 static void *transfer(void *argument)
 {
     struct xt_feed *feed = argument;
@@ -198,12 +218,11 @@ static void *transfer(void *argument)
     for (int64_t number = 0; !status && !end && wait_for_room(feed, number); number++) {
         struct xt_err err = {0};
         status = upload_next(feed, number, &end, NULL, &err);
-        pthread_mutex_lock(&feed->lock);
-        feed->uploaded += !status && !end;
-        feed->end = end;
-        feed->failure = err;
-        pthread_cond_signal(&feed->ready);
-        pthread_mutex_unlock(&feed->lock);
+        tell(feed, !status && !end, end, &err);
+        if (!status && !end)
+            status = end_upload(feed, number, &err);
+        if (err.status)
+            tell(feed, false, end, &err);
     }
     return NULL;
 }
@@ -345,8 +364,8 @@ enum xt_status xt_feed_next(struct xt_feed *feed, struct xt_feed_batch *out, boo
         status = xt_loader_next(feed->loader, &out->host, end, &seconds, err);
     else if (feed->threaded)
         status = await(feed, end, &seconds, err);
-    else
-        status = upload_next(feed, feed->taken, end, &seconds, err);
+    else if (!(status = upload_next(feed, feed->taken, end, &seconds, err)) && !*end)
+        status = end_upload(feed, feed->taken, err);
     if (waited)
         *waited = seconds;
     feed->returned = xt_thread_seconds();
@@ -355,7 +374,7 @@ enum xt_status xt_feed_next(struct xt_feed *feed, struct xt_feed_batch *out, boo
     int buffer = (int)(feed->taken++ % XT_UPLOAD_BUFFERS);
     out->host = feed->stages[buffer].batch;
     out->uploaded = &feed->upload->buffers[buffer];
-    return XT_OK;
+    return xt_upload_order(feed->upload, buffer, err);
 }
 
 void xt_feed_release(struct xt_feed *feed, const struct xt_feed_batch *batch)

@@ -123,6 +123,7 @@ struct xt_run_update {
     bool averages, sums;    /* a moving average of the weights, gradients of several batches */
     size_t upload_bytes;    /* of a batch */
     bool upload_is_copied;  /* to pinned memory */
+    const char *copy_queue; /* of uploads: its family, "" the usual one; NULL: oneDNN's stream */
     bool loss_on_device;    /* by kernels of the program's own */
     double reduction_bytes; /* of gradients that a rank sends in a step */
     int reduction_buckets;

@@ -98,6 +98,7 @@ static struct xt_run_update update_of(const struct xt_trainer *trainer)
         .sums = trainer->sum != NULL,
         .upload_bytes = trainer->upload.bytes,
         .upload_is_copied = trainer->upload.pageable,
+        .copy_queue = xt_upload_queue(&trainer->upload),
         .loss_on_device = xt_loss_is_on_device(trainer->loss),
         .reduction_bytes = trainer->reduction ? xt_gradient_reduction_bytes(trainer->reduction) : 0,
         .reduction_buckets =

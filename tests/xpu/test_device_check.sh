@@ -41,6 +41,7 @@ refuses 'group 1' conv '[a-z.0-9]+: .*'
 # The sums of two gradients, in the memory of one.
 refuses 'twice 1' binary '[a-z.0-9]+: gradient of .*'
 refuses_step 'deep 70' 'the norm of the gradient of backbone.0.weight .* above the bound of 5.0e-02, beside the CPU.s'
+refuses_step 'turn 1' 'the (loss|gradient) of its logits .* beside the host.s' XT_FAULT_KERNEL=ctc
 if [ -n "${XTRAIN_TEST_ALL:-}" ]; then
   # The update's kernels are those with the weights' own array.
   refuses_step 'turn 1' 'the update of .* beside the host.s' XT_FAULT_KERNEL=binary XT_FAULT_BYTES=1802240

@@ -36,8 +36,8 @@ if [ -e "$build/tests/xpu/ze_driver.so" ]; then
     fail 'plan B is not named'
   ONEAPI_DEVICE_SELECTOR=opencl:gpu "$xtrain" --model lprnet --batch 1 --xpu --dry-run >"$work/said" 2>&1 || fail 'plan B'
   # Where each part of a step runs, and in which type.
-  for row in 'images up +transfer +xpu:0 +u8' 'logits down +transfer +xpu:0 +f32' 'their gradient up +transfer +xpu:0 +f32' \
-    'loss +CTC +cpu +f32' 'optimizer +adamw +xpu:0 +f32'; do
+  for row in 'images up +transfer +xpu:0 +u8' 'labels up +transfer +xpu:0 +s32' 'losses down +transfer +xpu:0 +f32' \
+    'loss +CTC +xpu:0 +f32' 'optimizer +adamw +xpu:0 +f32'; do
     grep -Eq "^$row " "$work/said" || fail "no row: $row"
   done
   unset ZE_ENABLE_ALT_DRIVERS XT_ZE_TEST

@@ -47,8 +47,16 @@ hold() { # network, type
     END { exit bad }' "$limits" "$work/counts" || fail "a reference kernel without a reason: $1, $2, as $XT_CAPTURE_GPU"
 }
 
+# Uploads are for the engine that copies alone.
+copies() {
+  network lprnet
+  capture "$xtrain" --xpu --batch 2 --amp bf16 --dry-run "${options[@]}"
+  grep -Eq '^images up .* copy queue bcs, pinned' "$work/said" || fail "no engine for copies as $XT_CAPTURE_GPU"
+}
+
 for XT_CAPTURE_GPU in ${GPUS:-b580 a770 mtl lnl ptl pvc}; do
   export XT_CAPTURE_GPU
+  case $XT_CAPTURE_GPU in b580 | a770) copies ;; esac
   for type in bf16 ${XTRAIN_TEST_ALL:+off fp16}; do
     for net in lprnet resnet50 ${XTRAIN_TEST_ALL:+resnet18 mobilenet_v3_small}; do
       count $net $type

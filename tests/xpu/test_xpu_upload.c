@@ -101,6 +101,9 @@ static void same_batches_arrive(bool pageable, bool in_turn)
         xt_feed_create(&feed, &upload, &config, in_turn, &err))
         fail_msg("%s", err.text);
     assert_true(upload.transfers);
+    /* The double has no families of queues: a second one of the usual kind. */
+    assert_non_null(xt_upload_queue(&upload));
+    assert_string_equal(xt_upload_queue(&upload), "");
     for (int step = 0; step < STEPS; step++) {
         struct xt_feed_batch batch;
         bool end = false;

@@ -1,61 +1,72 @@
-/* Activations that are computed within other loops, and their slopes, as plain arithmetic that
- * vectorises. `kind` is a constant wherever these are used. */
+/* Activations that are computed within other loops, and their slopes, on vectors. `kind` and
+ * `dtype` are constants wherever these are used; bf16 takes what its 8 bits show.
+ */
 #pragma once
 
 #include "engine/net/activation.h"
-#include "engine/loops/element.h"
+#include "engine/loops/lanes.h"
 
-/* e^x within 2 units of the last place; 0 and infinity beyond what float32 holds. */
-XT_INLINE float exponential(float x)
+/* 2^t for |t| <= 1/2, by minimax polynomials, within 8e-5 or, if precise, 1e-7 of it. */
+XT_INLINE vec power_of_two(vec t, bool precise)
+{
+    if (!precise) {
+        vec p = 0.0551716685f * t + 0.242611125f;
+        p = p * t + 0.693260968f;
+        return p * t + 0.999928057f;
+    }
+    vec p = 0.00132764725f * t + 0.00967554189f;
+    p = p * t + 0.0555071309f;
+    p = p * t + 0.240221202f;
+    p = p * t + 0.693146944f;
+    return p * t + 1.00000012f;
+}
+
+/* 1 / (1 + e^-x) by e^-x = 2^n * 2^t. Of numbers beyond 86 that of 86. */
+XT_INLINE vec sigmoid(vec x, enum xt_dtype dtype)
 {
     const float rounder = 12582912; /* 1.5 * 2^23: the sum's last bits are a whole number */
-    x = x < -87 ? -87 : x;
-    x = x > 88 ? 88 : x;
-    float n = x * 1.44269504f + rounder;
-    uint32_t power = xt_float_bits(n) << 23;
+    bool precise = dtype == XT_F32;
+    x = vec_most(vec_of(-86), vec_least(vec_of(86), x));
+    vec n = x * -1.44269502f + rounder;
+    bits power = (bits)n << 23;
     n -= rounder;
-    float r = x - n * 0.693359375f;
-    r -= n * -2.12194440e-4f;
-    float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * (r * r) + r + 1;
-    return xt_float_of_bits(xt_float_bits(p) + power);
+    vec t = x * -1.44269502f - n;
+    if (precise)
+        t -= x * 1.92596299e-8f;
+    return vec_reciprocal(1 + (vec)((bits)power_of_two(t, precise) + power), precise);
 }
 
-XT_INLINE float sigmoid(float x)
+/* Whether the value is that of `alpha` to `beta`; ReLU and none are clips too. */
+struct limits {
+    vec least, most;
+};
+
+XT_INLINE struct limits limits_of(const struct xt_activation *activation)
 {
-    return 1 / (1 + exponential(-x));
+    return (struct limits){vec_of(activation->alpha), vec_of(activation->beta)};
 }
 
-/* NaN stays NaN. */
-XT_INLINE float clip(float x, float least, float most)
-{
-    x = x < least ? least : x;
-    return x > most ? most : x;
-}
-
-XT_INLINE float activation_value(float x, enum xt_activation_kind kind, float alpha, float beta)
+XT_INLINE vec activation_value(vec x, enum xt_activation_kind kind, struct limits limits,
+                               enum xt_dtype dtype)
 {
     if (kind == XT_ACT_CLIP)
-        return clip(x, alpha, beta);
+        return vec_least(limits.most, vec_most(limits.least, x));
     if (kind == XT_ACT_HARD_SWISH)
-        return x * clip(x * (1.0f / 6) + 0.5f, 0, 1);
-    return x * sigmoid(x);
+        return x * vec_least(vec_of(1), vec_most(vec_of(0), x * (1.0f / 6) + 0.5f));
+    return x * sigmoid(x, dtype);
 }
 
-XT_INLINE float activation_slope(float x, enum xt_activation_kind kind, float alpha, float beta)
+/* `g` times the slope. */
+XT_INLINE vec activation_grad(vec x, vec g, enum xt_activation_kind kind, struct limits limits,
+                              enum xt_dtype dtype)
 {
+    vec none = vec_of(0);
     if (kind == XT_ACT_CLIP)
-        return x > alpha && x < beta ? 1 : 0;
+        return where_above(x, limits.least, where_above(limits.most, x, g, none), none);
     if (kind == XT_ACT_HARD_SWISH) {
-        float slope = x * (1.0f / 3) + 0.5f;
-        slope = x <= -3 ? 0 : slope;
-        return x >= 3 ? 1 : slope;
+        vec inner = where_above(x, vec_of(-3), x * (1.0f / 3) + 0.5f, none);
+        return g * where_above(vec_of(3), x, inner, vec_of(1));
     }
-    float s = sigmoid(x);
-    return s * (1 + x * (1 - s));
+    vec s = sigmoid(x, dtype);
+    return g * s * (x * (1 - s) + 1);
 }

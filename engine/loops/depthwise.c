@@ -1,45 +1,10 @@
 /* Depthwise convolutions, row by row of what is written: some neighbouring pixels at a time, so
  * that a weight is read once for all of them and a pixel of the input once for the taps of a row.
  * depthwise_job.h says what a job is. */
-#include <string.h>
-
+#include "engine/loops/lanes.h"
 #include "engine/loops/table.h"
 
-#ifdef __AVX512F__
-enum { WIDTH = 16 };
-#elif defined __AVX2__
-enum { WIDTH = 8 };
-#else
-enum { WIDTH = 4 };
-#endif
 enum { PIXELS = 4, SUMMED = 8 };
-
-typedef float vec __attribute__((vector_size(WIDTH * 4)));
-typedef uint32_t bits __attribute__((vector_size(WIDTH * 4)));
-typedef uint16_t halves __attribute__((vector_size(WIDTH * 2)));
-
-XT_INLINE vec load_vec(const void *data, size_t i, enum xt_dtype dtype)
-{
-    vec v;
-    halves h;
-    if (dtype == XT_F32) {
-        memcpy(&v, (const float *)data + i, sizeof v);
-        return v;
-    }
-    memcpy(&h, (const uint16_t *)data + i, sizeof h);
-    return (vec)(__builtin_convertvector(h, bits) << 16);
-}
-
-XT_INLINE void store_vec(void *data, size_t i, vec v, enum xt_dtype dtype)
-{
-    if (dtype == XT_F32) {
-        memcpy((float *)data + i, &v, sizeof v);
-        return;
-    }
-    bits rounded = (bits)v + 0x7FFF + (((bits)v >> 16) & 1);
-    halves h = __builtin_convertvector(rounded >> 16, halves);
-    memcpy((uint16_t *)data + i, &h, sizeof h);
-}
 
 /* A row to write, or its pixels at a stride. */
 struct line {

@@ -1,96 +1,133 @@
-/* Batch normalisation with an activation other than ReLU, and the average over the image: what
- * norm.c does, without residual, max pool and windows. The backward pass computes the activation's
- * slope from the norm's input, twice. */
-#ifdef __AVX512F__
-#include <immintrin.h>
-#endif
-#include <string.h>
-
+/* Batch normalisation without pools, with any activation or none, and the average over the image.
+ * norm.c and norm_wide.c have ReLU with pools.
+ *
+ * A strip of channels, two vectors, is processed pixel by pixel with its factors and sums in
+ * registers; strips alternate after a few pixels, since memory is read fastest sequentially. The
+ * backward pass computes the activation's slope from the norm's input, twice. */
 #include "engine/loops/activation_value.h"
 #include "engine/loops/table.h"
 
-enum { PIXELS = 4, SEGMENT = 96 };
+/* Float32 sums of a segment of pixels retain precision; they are added to doubles. */
+enum { STRIP = 2 * WIDTH, SEGMENT = 96, TURN_ELEMENTS = 1024, TURN_LEAST = 8 };
 
 /* The parts of a thread's scratch. */
 struct sums {
     float *first, *second; /* [c] of a segment */
     float *share;          /* [c] of the average's gradient, for each pixel */
-    float *zeros;          /* [c] */
-    float *block;          /* [PIXELS][c] of outputs that are not written to y at once; gradients */
 };
 
 static struct sums split(const struct xt_norm_sample *s)
 {
     size_t c = (size_t)s->c;
-    float *at = s->scratch;
-    return (struct sums){at, at + c, at + 2 * c, at + 3 * c, at + 4 * c};
+    return (struct sums){s->scratch, s->scratch + c, s->scratch + 2 * c};
 }
 
-/* Whether y is written by non-temporal stores. */
-static bool is_past(const struct xt_norm_sample *s)
+/* What is constant in a loop over a strip. */
+struct loop {
+    enum xt_dtype dtype;
+    enum xt_activation_kind kind;
+    int vectors; /* of the strip: 2, or 1 that need not be whole */
+    enum xt_norm_pass pass;
+};
+
+/* Pixels [first, first + pixels) of the strip at channel k, of `lanes` if it is one vector. */
+struct piece {
+    size_t first, pixels, k, lanes;
+};
+
+XT_INLINE vec get(const void *data, size_t i, size_t lanes, struct loop m, enum xt_dtype dtype)
+{
+    return m.vectors == 2 ? load_vec(data, i, dtype) : load_part(data, i, lanes, dtype);
+}
+
+XT_INLINE void put(void *data, size_t i, size_t lanes, vec v, struct loop m, enum xt_dtype dtype)
+{
+    if (m.vectors == 2)
+        store_vec(data, i, v, dtype);
+    else
+        store_part(data, i, lanes, v, dtype);
+}
+
+/* The two vectors of a strip past the caches, where `to` is aligned. */
+XT_INLINE void put_past(void *to, size_t i, const vec v[2], enum xt_dtype dtype)
 {
 #ifdef __AVX512F__
-    return s->far && s->y && s->dtype == XT_F32 && s->c % 16 == 0 && (uintptr_t)s->y % 64 == 0;
+    if (dtype == XT_F32) {
+        _mm512_stream_ps((float *)to + i, (__m512)v[0]);
+        _mm512_stream_ps((float *)to + i + WIDTH, (__m512)v[1]);
+        return;
+    }
+    __m512i low = _mm512_castsi256_si512((__m256i)halves_of_vec(v[0]));
+    __m512i line = _mm512_inserti64x4(low, (__m256i)halves_of_vec(v[1]), 1);
+    _mm512_stream_si512((void *)((uint16_t *)to + i), line);
 #else
-    (void)s;
-    return false;
+    store_vec(to, i, v[0], dtype);
+    store_vec(to, i + WIDTH, v[1], dtype);
 #endif
 }
 
-static void write_past(const float *from, size_t count, float *to)
+/* Whether all strips of `to` begin on a cache line. */
+static bool can_write_past(const struct xt_norm_sample *s, const void *to)
 {
-#ifdef __AVX512F__
-    for (size_t i = 0; i < count; i += 16)
-        _mm512_stream_ps(to + i, _mm512_loadu_ps(from + i));
-#else
-    memcpy(to, from, count * sizeof *to);
-#endif
+    return s->far && to && s->c % STRIP == 0 && (uintptr_t)to % 64 == 0;
 }
+
+/* Prefetches a line of the next turn's pixels, in memory order. */
+XT_INLINE void fetch(const void *data, size_t c, struct piece p, size_t x, enum xt_dtype dtype)
+{
+    __builtin_prefetch(at(data, p.first * c + (c + p.k) * p.pixels + x * STRIP, dtype));
+    if (dtype == XT_F32)
+        __builtin_prefetch(
+            at(data, p.first * c + (c + p.k) * p.pixels + x * STRIP + WIDTH, dtype));
+}
+
+/* All strips of pixels [first, first + pixels), in turns: `run` of each strip. */
+#define BY_STRIPS(run, s, at_pixel, count, sums, past, dtype, kind, pass)                          \
+    do {                                                                                           \
+        size_t channels = (size_t)(s)->c;                                                          \
+        size_t most = TURN_ELEMENTS / channels;                                                    \
+        most = most < TURN_LEAST ? TURN_LEAST : most;                                              \
+        for (size_t x = 0, n = 0; x < (count); x += n) {                                           \
+            n = (count)-x < most ? (count)-x : most;                                               \
+            struct piece p = {(at_pixel) + x, n, 0, WIDTH};                                        \
+            for (; p.k + STRIP <= channels; p.k += STRIP)                                          \
+                run(s, p, sums, past, (struct loop){dtype, kind, 2, pass});                        \
+            for (; p.k < channels; p.k += WIDTH) {                                                 \
+                p.lanes = channels - p.k < WIDTH ? channels - p.k : WIDTH;                         \
+                run(s, p, sums, past, (struct loop){dtype, kind, 1, pass});                        \
+            }                                                                                      \
+        }                                                                                          \
+    } while (0)
 
 /* ---- forward ---- */
 
-XT_INLINE void activate(const struct xt_norm_sample *s, size_t first, void *y, float *sum,
-                        int pixels, enum xt_dtype dtype, enum xt_activation_kind kind)
+XT_INLINE void activate(const struct xt_norm_sample *s, struct piece p, const struct sums *sums,
+                        bool past, struct loop m)
 {
     size_t c = (size_t)s->c;
-    const void *z = at(s->z, first * c, dtype);
-    const float *scale = s->scale;
-    const float *shift = s->shift;
-    float alpha = s->activation->alpha;
-    float beta = s->activation->beta;
-#pragma omp simd
-    for (size_t k = 0; k < c; k++) {
-        float total = 0;
-        for (int p = 0; p < pixels; p++) {
-            float v = load(z, (size_t)p * c + k, dtype) * scale[k] + shift[k];
-            v = activation_value(v, kind, alpha, beta);
-            v = dtype == XT_F32 ? v : xt_float_of_bits(xt_bf16_round(v) & 0xFFFF0000u);
-            store(y, (size_t)p * c + k, v, dtype);
-            total += v;
+    struct limits limits = limits_of(s->activation);
+    vec scale[2], shift[2], sum[2], v[2];
+    for (int j = 0; j < m.vectors; j++) {
+        size_t k = p.k + (size_t)j * WIDTH;
+        scale[j] = get(s->scale, k, p.lanes, m, XT_F32);
+        shift[j] = get(s->shift, k, p.lanes, m, XT_F32);
+        sum[j] = get(sums->first, k, p.lanes, m, XT_F32);
+    }
+    for (size_t x = 0; x < p.pixels; x++) {
+        size_t i = (p.first + x) * c + p.k;
+        fetch(s->z, c, p, x, m.dtype);
+        for (int j = 0; j < m.vectors; j++) {
+            v[j] = get(s->z, i + (size_t)j * WIDTH, p.lanes, m, m.dtype);
+            v[j] = activation_value(v[j] * scale[j] + shift[j], m.kind, limits, m.dtype);
+            sum[j] += m.dtype == XT_F32 ? v[j] : vec_of_halves(halves_of_vec(v[j]));
         }
-        sum[k] += total;
+        if (m.vectors == 2 && past)
+            put_past(s->y, i, v, m.dtype);
+        for (int j = 0; j < m.vectors && s->y && !past; j++)
+            put(s->y, i + (size_t)j * WIDTH, p.lanes, v[j], m, m.dtype);
     }
-}
-
-XT_INLINE void activate_segment(const struct xt_norm_sample *s, size_t first, size_t pixels,
-                                const struct sums *sums, enum xt_dtype dtype,
-                                enum xt_activation_kind kind)
-{
-    size_t c = (size_t)s->c;
-    bool past = is_past(s);
-    size_t end = first + pixels;
-    for (size_t x = first; x < end;) {
-        void *y = s->y ? at_out(s->y, x * c, dtype) : NULL;
-        void *to = past || !y ? sums->block : y;
-        size_t count = x + PIXELS <= end ? PIXELS : 1;
-        if (count == PIXELS)
-            activate(s, x, to, sums->first, PIXELS, dtype, kind);
-        else
-            activate(s, x, to, sums->first, 1, dtype, kind);
-        if (past)
-            write_past(sums->block, count * c, y);
-        x += count;
-    }
+    for (int j = 0; j < m.vectors; j++)
+        put(sums->first, p.k + (size_t)j * WIDTH, p.lanes, sum[j], m, XT_F32);
 }
 
 XT_INLINE void forward(const struct xt_norm_sample *s, enum xt_dtype dtype,
@@ -98,13 +135,14 @@ XT_INLINE void forward(const struct xt_norm_sample *s, enum xt_dtype dtype,
 {
     size_t c = (size_t)s->c;
     size_t pixels = (size_t)s->h * (size_t)s->w;
+    bool past = can_write_past(s, s->y);
     struct sums sums = split(s);
     if (s->averaged)
         memset(s->averaged, 0, c * sizeof *s->averaged);
     for (size_t first = 0; first < pixels; first += SEGMENT) {
+        size_t count = pixels - first < SEGMENT ? pixels - first : SEGMENT;
         memset(sums.first, 0, c * sizeof *sums.first);
-        activate_segment(s, first, pixels - first < SEGMENT ? pixels - first : SEGMENT, &sums,
-                         dtype, kind);
+        BY_STRIPS(activate, s, first, count, &sums, past, dtype, kind, XT_NORM_SUM);
         for (size_t k = 0; k < c && s->averaged; k++)
             s->averaged[k] += sums.first[k];
     }
@@ -117,120 +155,94 @@ XT_INLINE void forward(const struct xt_norm_sample *s, enum xt_dtype dtype,
 
 /* ---- backward ---- */
 
-/* What is constant in a loop. */
-struct loop {
-    enum xt_dtype dtype;
-    enum xt_dtype grad; /* of y's gradient: float32 if it is the sum of two readers' */
-    enum xt_activation_kind kind;
-    bool apply;
-};
-
-XT_INLINE void add_two(const struct xt_norm_sample *s, size_t first, size_t pixels,
-                       const struct sums *sums, enum xt_dtype dtype)
+/* The gradient of y from its readers. */
+XT_INLINE vec read_grad(const struct xt_norm_sample *s, size_t i, size_t lanes, vec share,
+                        struct loop m)
 {
-    size_t c = (size_t)s->c;
-    for (size_t p = 0; p < pixels; p++) {
-        const void *one = at(s->dy[0], (first + p) * c, dtype);
-        const void *two = at(s->dy[1], (first + p) * c, dtype);
-        float *to = sums->block + p * c;
-#pragma omp simd
-        for (size_t k = 0; k < c; k++)
-            to[k] = sums->share[k] + load(one, k, dtype) + load(two, k, dtype);
-    }
+    if (s->dy[0])
+        share += get(s->dy[0], i, lanes, m, m.dtype);
+    if (s->dy[1])
+        share += get(s->dy[1], i, lanes, m, m.dtype);
+    return share;
 }
 
-/* The gradients of pixels whose y has two readers. Out of line: shared by all instantiations. */
-__attribute__((noinline)) static void add_readers(const struct xt_norm_sample *s, size_t first,
-                                                  size_t pixels, const struct sums *sums)
-{
-    if (s->dtype == XT_F32)
-        add_two(s, first, pixels, sums, XT_F32);
-    else
-        add_two(s, first, pixels, sums, XT_BF16);
-}
-
-XT_INLINE void finish(const struct xt_norm_sample *s, size_t first, const struct sums *sums,
-                      int pixels, struct loop m)
+XT_INLINE void finish(const struct xt_norm_sample *s, struct piece p, const struct sums *sums,
+                      bool past, struct loop m)
 {
     size_t c = (size_t)s->c;
-    const void *z = at(s->z, first * c, m.dtype);
-    void *da = m.apply ? at_out(s->da, first * c, m.dtype) : NULL;
-    const void *dy = s->dy[0] ? at(s->dy[0], first * c, m.dtype) : sums->zeros;
-    const float *share = sums->share;
-    size_t step = s->dy[0] ? c : 0;
-    if (m.grad == XT_F32 && s->dy[1]) {
-        add_readers(s, first, (size_t)pixels, sums);
-        dy = sums->block;
-        share = sums->zeros;
+    struct limits limits = limits_of(s->activation);
+    bool apply = m.pass == XT_NORM_APPLY;
+    /* a, b and d, or the sums and the pivot */
+    const float *from[3] = {apply ? s->a : sums->first, apply ? s->b : sums->second,
+                            apply ? s->d : s->pivot};
+    vec scale[2], shift[2], share[2], factor[2][3], out[2];
+    for (int j = 0; j < m.vectors; j++) {
+        size_t k = p.k + (size_t)j * WIDTH;
+        scale[j] = get(s->scale, k, p.lanes, m, XT_F32);
+        shift[j] = get(s->shift, k, p.lanes, m, XT_F32);
+        share[j] = get(sums->share, k, p.lanes, m, XT_F32);
+        for (int f = 0; f < 3; f++)
+            factor[j][f] = get(from[f], k, p.lanes, m, XT_F32);
     }
-    const float *scale = s->scale;
-    const float *shift = s->shift;
-    const float *pivot = s->pivot;
-    float *sum = sums->first;
-    float *sum_z = sums->second;
-    float alpha = s->activation->alpha;
-    float beta = s->activation->beta;
-#pragma omp simd
-    for (size_t k = 0; k < c; k++) {
-        float total = 0;
-        float total_z = 0;
-        for (int p = 0; p < pixels; p++) {
-            size_t i = (size_t)p * c + k;
-            float v = load(z, i, m.dtype);
-            float g = share[k] + load(dy, (size_t)p * step + k, m.grad);
-            g *= activation_slope(v * scale[k] + shift[k], m.kind, alpha, beta);
-            if (m.apply) {
-                store(da, i, s->a[k] * g + s->b[k] * v + s->d[k], m.dtype);
+    for (size_t x = 0; x < p.pixels; x++) {
+        size_t i = (p.first + x) * c + p.k;
+        fetch(s->z, c, p, x, m.dtype);
+        if (s->dy[0])
+            fetch(s->dy[0], c, p, x, m.dtype);
+        if (s->dy[1])
+            fetch(s->dy[1], c, p, x, m.dtype);
+        for (int j = 0; j < m.vectors; j++) {
+            size_t here = i + (size_t)j * WIDTH;
+            vec z = get(s->z, here, p.lanes, m, m.dtype);
+            vec g = read_grad(s, here, p.lanes, share[j], m);
+            g = activation_grad(z * scale[j] + shift[j], g, m.kind, limits, m.dtype);
+            if (apply) {
+                out[j] = factor[j][0] * g + (factor[j][1] * z + factor[j][2]);
                 continue;
             }
-            total += g;
-            total_z += g * (v - pivot[k]);
+            factor[j][0] += g;
+            factor[j][1] += g * (z - factor[j][2]);
         }
-        if (m.apply)
-            continue;
-        sum[k] += total;
-        sum_z[k] += total_z;
+        if (m.vectors == 2 && past)
+            put_past(s->da, i, out, m.dtype);
+        for (int j = 0; j < m.vectors && apply && !past; j++)
+            put(s->da, i + (size_t)j * WIDTH, p.lanes, out[j], m, m.dtype);
+    }
+    for (int j = 0; j < m.vectors && !apply; j++) {
+        put(sums->first, p.k + (size_t)j * WIDTH, p.lanes, factor[j][0], m, XT_F32);
+        put(sums->second, p.k + (size_t)j * WIDTH, p.lanes, factor[j][1], m, XT_F32);
     }
 }
 
-XT_INLINE void backward(const struct xt_norm_sample *s, struct loop m)
+XT_INLINE void sum_grad(const struct xt_norm_sample *s, const struct sums *sums,
+                        enum xt_dtype dtype, enum xt_activation_kind kind)
 {
     size_t c = (size_t)s->c;
     size_t pixels = (size_t)s->h * (size_t)s->w;
-    struct sums sums = split(s);
-    memset(sums.zeros, 0, c * sizeof *sums.zeros);
-    for (size_t k = 0; k < c; k++)
-        sums.share[k] = s->daveraged ? s->daveraged[k] / (float)pixels : 0;
-    if (!m.apply) {
-        memset(s->sum_da, 0, c * sizeof *s->sum_da);
-        memset(s->sum_da_z, 0, c * sizeof *s->sum_da_z);
-    }
-    for (size_t x = 0; x < pixels;) {
-        size_t end = pixels - x < SEGMENT ? pixels : x + SEGMENT;
-        memset(sums.first, 0, 2 * c * sizeof *sums.first);
-        for (; x + PIXELS <= end && !m.apply; x += PIXELS)
-            finish(s, x, &sums, PIXELS, m);
-        for (; x < end; x++)
-            finish(s, x, &sums, 1, m);
-        for (size_t k = 0; k < c && !m.apply; k++) {
-            s->sum_da[k] += (double)sums.first[k];
-            s->sum_da_z[k] += (double)sums.second[k];
+    memset(s->sum_da, 0, c * sizeof *s->sum_da);
+    memset(s->sum_da_z, 0, c * sizeof *s->sum_da_z);
+    for (size_t first = 0; first < pixels; first += SEGMENT) {
+        size_t count = pixels - first < SEGMENT ? pixels - first : SEGMENT;
+        memset(sums->first, 0, 2 * c * sizeof *sums->first);
+        BY_STRIPS(finish, s, first, count, sums, false, dtype, kind, XT_NORM_SUM);
+        for (size_t k = 0; k < c; k++) {
+            s->sum_da[k] += (double)sums->first[k];
+            s->sum_da_z[k] += (double)sums->second[k];
         }
     }
 }
 
-XT_INLINE void backward_of(const struct xt_norm_sample *s, enum xt_dtype dtype,
-                           enum xt_activation_kind kind)
+XT_INLINE void backward(const struct xt_norm_sample *s, enum xt_dtype dtype,
+                        enum xt_activation_kind kind)
 {
-    bool apply = s->pass == XT_NORM_APPLY;
-    if (s->dy[1] && apply)
-        backward(s, (struct loop){dtype, XT_F32, kind, true});
-    else if (s->dy[1])
-        backward(s, (struct loop){dtype, XT_F32, kind, false});
-    else if (apply)
-        backward(s, (struct loop){dtype, dtype, kind, true});
+    size_t pixels = (size_t)s->h * (size_t)s->w;
+    struct sums sums = split(s);
+    for (size_t k = 0; k < (size_t)s->c; k++)
+        sums.share[k] = s->daveraged ? s->daveraged[k] / (float)pixels : 0;
+    if (s->pass != XT_NORM_APPLY)
+        sum_grad(s, &sums, dtype, kind);
     else
-        backward(s, (struct loop){dtype, dtype, kind, false});
+        BY_STRIPS(finish, s, 0, pixels, &sums, false, dtype, kind, XT_NORM_APPLY);
 }
 
 /* `run` with a constant type and kind. */
@@ -258,5 +270,5 @@ void XT_LOOPS_NAME(norm_activation_forward)(const struct xt_norm_sample *s)
 
 void XT_LOOPS_NAME(norm_activation_backward)(const struct xt_norm_sample *s)
 {
-    BY_KIND(backward_of);
+    BY_KIND(backward);
 }

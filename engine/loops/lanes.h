@@ -1,0 +1,148 @@
+/* Vectors of float32 as wide as the instruction set has them; C's own operators add and multiply
+ * them. Reads and writes convert from and to the tensor's type, of a part of a vector too.
+ */
+#pragma once
+
+#include <string.h>
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
+#include "engine/loops/element.h"
+
+#ifdef __AVX512F__
+enum { WIDTH = 16 };
+#elif defined __AVX2__
+enum { WIDTH = 8 };
+#else
+enum { WIDTH = 4 };
+#endif
+
+typedef float vec __attribute__((vector_size(WIDTH * 4)));
+typedef uint32_t bits __attribute__((vector_size(WIDTH * 4)));
+typedef uint16_t halves __attribute__((vector_size(WIDTH * 2)));
+
+XT_INLINE vec vec_of(float value)
+{
+    return value - (vec){0};
+}
+
+XT_INLINE vec vec_of_halves(halves h)
+{
+    return (vec)(__builtin_convertvector(h, bits) << 16);
+}
+
+/* As xt_bf16_round. */
+XT_INLINE halves halves_of_vec(vec v)
+{
+    bits rounded = (bits)v + 0x7FFF + (((bits)v >> 16) & 1);
+    return __builtin_convertvector(rounded >> 16, halves);
+}
+
+XT_INLINE vec load_vec(const void *data, size_t i, enum xt_dtype dtype)
+{
+    vec v;
+    halves h;
+    if (dtype == XT_F32) {
+        memcpy(&v, (const float *)data + i, sizeof v);
+        return v;
+    }
+    memcpy(&h, (const uint16_t *)data + i, sizeof h);
+    return vec_of_halves(h);
+}
+
+XT_INLINE void store_vec(void *data, size_t i, vec v, enum xt_dtype dtype)
+{
+    if (dtype == XT_F32) {
+        memcpy((float *)data + i, &v, sizeof v);
+        return;
+    }
+    halves h = halves_of_vec(v);
+    memcpy((uint16_t *)data + i, &h, sizeof h);
+}
+
+/* The first `count` numbers, at most WIDTH; the others read as 0 and are not written. */
+XT_INLINE vec load_part(const void *data, size_t i, size_t count, enum xt_dtype dtype)
+{
+#ifdef __AVX512BW__
+    __mmask16 mask = (__mmask16)((1u << count) - 1);
+    if (dtype == XT_F32)
+        return (vec)_mm512_maskz_loadu_ps(mask, (const float *)data + i);
+    return vec_of_halves((halves)_mm256_maskz_loadu_epi16(mask, (const uint16_t *)data + i));
+#else
+    vec v = {0};
+    halves h = {0};
+    if (dtype == XT_F32) {
+        memcpy(&v, (const float *)data + i, count * sizeof(float));
+        return v;
+    }
+    memcpy(&h, (const uint16_t *)data + i, count * sizeof(uint16_t));
+    return vec_of_halves(h);
+#endif
+}
+
+XT_INLINE void store_part(void *data, size_t i, size_t count, vec v, enum xt_dtype dtype)
+{
+#ifdef __AVX512BW__
+    __mmask16 mask = (__mmask16)((1u << count) - 1);
+    if (dtype == XT_F32)
+        _mm512_mask_storeu_ps((float *)data + i, mask, (__m512)v);
+    else
+        _mm256_mask_storeu_epi16((uint16_t *)data + i, mask, (__m256i)halves_of_vec(v));
+#else
+    halves h = halves_of_vec(v);
+    if (dtype == XT_F32)
+        memcpy((float *)data + i, &v, count * sizeof(float));
+    else
+        memcpy((uint16_t *)data + i, &h, count * sizeof(uint16_t));
+#endif
+}
+
+/* The smaller and the larger of a limit and a number; NaN stays NaN. */
+XT_INLINE vec vec_least(vec limit, vec v)
+{
+#ifdef __AVX512F__
+    return (vec)_mm512_min_ps((__m512)limit, (__m512)v);
+#elif defined __AVX2__
+    return (vec)_mm256_min_ps((__m256)limit, (__m256)v);
+#else
+    bits over = (bits)(v > limit);
+    return (vec)(((bits)limit & over) | ((bits)v & ~over));
+#endif
+}
+
+XT_INLINE vec vec_most(vec limit, vec v)
+{
+#ifdef __AVX512F__
+    return (vec)_mm512_max_ps((__m512)limit, (__m512)v);
+#elif defined __AVX2__
+    return (vec)_mm256_max_ps((__m256)limit, (__m256)v);
+#else
+    bits under = (bits)(v < limit);
+    return (vec)(((bits)limit & under) | ((bits)v & ~under));
+#endif
+}
+
+/* a > b ? yes : no */
+XT_INLINE vec where_above(vec a, vec b, vec yes, vec no)
+{
+#ifdef __AVX512F__
+    __mmask16 above = _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GT_OQ);
+    return (vec)_mm512_mask_blend_ps(above, (__m512)no, (__m512)yes);
+#else
+    bits above = (bits)(a > b);
+    return (vec)(((bits)yes & above) | ((bits)no & ~above));
+#endif
+}
+
+/* 1 / v for v from 1 to 2^126, with a relative error of 2^-14 or, if precise, of 2^-23. */
+XT_INLINE vec vec_reciprocal(vec v, bool precise)
+{
+#ifdef __AVX512F__
+    vec guess = (vec)_mm512_rcp14_ps((__m512)v);
+    return precise ? guess + guess * (1 - v * guess) : guess;
+#else
+    (void)precise;
+    return 1 / v;
+#endif
+}

@@ -36,7 +36,7 @@ XT_INLINE vec sigmoid(vec x, enum xt_dtype dtype)
     return vec_reciprocal(1 + (vec)((bits)power_of_two(t, precise) + power), precise);
 }
 
-/* Whether the value is that of `alpha` to `beta`; ReLU and none are clips too. */
+/* Of a clip. */
 struct limits {
     vec least, most;
 };

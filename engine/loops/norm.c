@@ -376,10 +376,8 @@ XT_INLINE void forward_of(const struct xt_norm_sample *s, enum xt_dtype dtype)
 
 void XT_LOOPS_NAME(norm_forward)(const struct xt_norm_sample *s)
 {
-    if (s->activation) {
-        XT_LOOPS_NAME(norm_activation_forward)(s);
+    if (XT_LOOPS_NAME(norm_strips_forward)(s))
         return;
-    }
 #ifdef __AVX512BW__
     if (XT_LOOPS_NAME(norm_wide_forward)(s))
         return;
@@ -677,10 +675,8 @@ XT_INLINE void backward_of(const struct xt_norm_sample *s, enum xt_dtype dtype)
 
 void XT_LOOPS_NAME(norm_backward)(const struct xt_norm_sample *s)
 {
-    if (s->activation) {
-        XT_LOOPS_NAME(norm_activation_backward)(s);
+    if (XT_LOOPS_NAME(norm_strips_backward)(s))
         return;
-    }
 #ifdef __AVX512BW__
     if (XT_LOOPS_NAME(norm_wide_backward)(s))
         return;
@@ -718,6 +714,8 @@ void XT_LOOPS_NAME(norm_backward_apply)(enum xt_dtype dtype, const void *da, con
         return;
     }
 #endif
+    if (XT_LOOPS_NAME(norm_strips_apply)(dtype, da, z, pixels, c, factors, dz))
+        return;
 #ifdef __AVX512BW__
     if (XT_LOOPS_NAME(norm_wide_apply)(dtype, da, z, pixels, c, factors, dz, far))
         return;
@@ -776,6 +774,8 @@ XT_INLINE void sums(const void *z, size_t pixels, size_t c, const float *pivot, 
 void XT_LOOPS_NAME(statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c,
                                const float *pivot, double *total, double *squares, float *scratch)
 {
+    if (XT_LOOPS_NAME(norm_strips_statistics)(dtype, z, pixels, c, pivot, total, squares, scratch))
+        return;
 #ifdef __AVX512BW__
     if (XT_LOOPS_NAME(norm_wide_statistics)(dtype, z, pixels, c, pivot, total, squares))
         return;

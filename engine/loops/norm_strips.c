@@ -1,5 +1,5 @@
-/* Batch normalisation without pools, with any activation or none, and the average over the image.
- * norm.c and norm_wide.c have ReLU with pools.
+/* Batch normalisation with an activation other than ReLU, and the average over the image; without
+ * pools and the average also with ReLU or no activation, and a residual.
  *
  * A strip of channels, two vectors, is processed pixel by pixel with its factors and sums in
  * registers; strips alternate after a few pixels, since memory is read fastest sequentially. The
@@ -82,7 +82,7 @@ XT_INLINE void fetch(const void *data, size_t c, struct piece p, size_t x, enum 
 }
 
 /* All strips of pixels [first, first + pixels), in turns: `run` of each strip. */
-#define BY_STRIPS(run, s, at_pixel, count, sums, past, dtype, kind, pass)                          \
+#define BY_STRIPS(run, s, at_pixel, count, sums, dtype, kind, pass)                                \
     do {                                                                                           \
         size_t channels = (size_t)(s)->c;                                                          \
         size_t most = TURN_ELEMENTS / channels;                                                    \
@@ -91,10 +91,10 @@ XT_INLINE void fetch(const void *data, size_t c, struct piece p, size_t x, enum 
             n = (count)-x < most ? (count)-x : most;                                               \
             struct piece p = {(at_pixel) + x, n, 0, WIDTH};                                        \
             for (; p.k + STRIP <= channels; p.k += STRIP)                                          \
-                run(s, p, sums, past, (struct loop){dtype, kind, 2, pass});                        \
+                run(s, p, sums, (struct loop){dtype, kind, 2, pass});                        \
             for (; p.k < channels; p.k += WIDTH) {                                                 \
                 p.lanes = channels - p.k < WIDTH ? channels - p.k : WIDTH;                         \
-                run(s, p, sums, past, (struct loop){dtype, kind, 1, pass});                        \
+                run(s, p, sums, (struct loop){dtype, kind, 1, pass});                        \
             }                                                                                      \
         }                                                                                          \
     } while (0)
@@ -102,10 +102,11 @@ XT_INLINE void fetch(const void *data, size_t c, struct piece p, size_t x, enum 
 /* ---- forward ---- */
 
 XT_INLINE void activate(const struct xt_norm_sample *s, struct piece p, const struct sums *sums,
-                        bool past, struct loop m)
+                        struct loop m)
 {
     size_t c = (size_t)s->c;
     struct limits limits = limits_of(s->activation);
+    bool past = can_write_past(s, s->y);
     vec scale[2], shift[2], sum[2], v[2];
     for (int j = 0; j < m.vectors; j++) {
         size_t k = p.k + (size_t)j * WIDTH;
@@ -118,7 +119,10 @@ XT_INLINE void activate(const struct xt_norm_sample *s, struct piece p, const st
         fetch(s->z, c, p, x, m.dtype);
         for (int j = 0; j < m.vectors; j++) {
             v[j] = get(s->z, i + (size_t)j * WIDTH, p.lanes, m, m.dtype);
-            v[j] = activation_value(v[j] * scale[j] + shift[j], m.kind, limits, m.dtype);
+            v[j] = v[j] * scale[j] + shift[j];
+            if (s->residual)
+                v[j] += get(s->residual, i + (size_t)j * WIDTH, p.lanes, m, m.dtype);
+            v[j] = activation_value(v[j], m.kind, limits, m.dtype);
             sum[j] += m.dtype == XT_F32 ? v[j] : vec_of_halves(halves_of_vec(v[j]));
         }
         if (m.vectors == 2 && past)
@@ -135,14 +139,13 @@ XT_INLINE void forward(const struct xt_norm_sample *s, enum xt_dtype dtype,
 {
     size_t c = (size_t)s->c;
     size_t pixels = (size_t)s->h * (size_t)s->w;
-    bool past = can_write_past(s, s->y);
     struct sums sums = split(s);
     if (s->averaged)
         memset(s->averaged, 0, c * sizeof *s->averaged);
     for (size_t first = 0; first < pixels; first += SEGMENT) {
         size_t count = pixels - first < SEGMENT ? pixels - first : SEGMENT;
         memset(sums.first, 0, c * sizeof *sums.first);
-        BY_STRIPS(activate, s, first, count, &sums, past, dtype, kind, XT_NORM_SUM);
+        BY_STRIPS(activate, s, first, count, &sums, dtype, kind, XT_NORM_SUM);
         for (size_t k = 0; k < c && s->averaged; k++)
             s->averaged[k] += sums.first[k];
     }
@@ -167,7 +170,7 @@ XT_INLINE vec read_grad(const struct xt_norm_sample *s, size_t i, size_t lanes, 
 }
 
 XT_INLINE void finish(const struct xt_norm_sample *s, struct piece p, const struct sums *sums,
-                      bool past, struct loop m)
+                      struct loop m)
 {
     size_t c = (size_t)s->c;
     struct limits limits = limits_of(s->activation);
@@ -175,7 +178,7 @@ XT_INLINE void finish(const struct xt_norm_sample *s, struct piece p, const stru
     /* a, b and d, or the sums and the pivot */
     const float *from[3] = {apply ? s->a : sums->first, apply ? s->b : sums->second,
                             apply ? s->d : s->pivot};
-    vec scale[2], shift[2], share[2], factor[2][3], out[2];
+    vec scale[2], shift[2], share[2], factor[2][3];
     for (int j = 0; j < m.vectors; j++) {
         size_t k = p.k + (size_t)j * WIDTH;
         scale[j] = get(s->scale, k, p.lanes, m, XT_F32);
@@ -194,19 +197,21 @@ XT_INLINE void finish(const struct xt_norm_sample *s, struct piece p, const stru
         for (int j = 0; j < m.vectors; j++) {
             size_t here = i + (size_t)j * WIDTH;
             vec z = get(s->z, here, p.lanes, m, m.dtype);
+            vec v = z * scale[j] + shift[j];
+            if (s->residual)
+                v += get(s->residual, here, p.lanes, m, m.dtype);
             vec g = read_grad(s, here, p.lanes, share[j], m);
-            g = activation_grad(z * scale[j] + shift[j], g, m.kind, limits, m.dtype);
-            if (apply) {
-                out[j] = factor[j][0] * g + (factor[j][1] * z + factor[j][2]);
+            g = activation_grad(v, g, m.kind, limits, m.dtype);
+            if (apply)
+                put(s->da, here, p.lanes, factor[j][0] * g + (factor[j][1] * z + factor[j][2]), m,
+                    m.dtype);
+            else if (s->pass == XT_NORM_SUM_AND_KEEP)
+                put(s->da, here, p.lanes, g, m, m.dtype);
+            if (apply)
                 continue;
-            }
             factor[j][0] += g;
             factor[j][1] += g * (z - factor[j][2]);
         }
-        if (m.vectors == 2 && past)
-            put_past(s->da, i, out, m.dtype);
-        for (int j = 0; j < m.vectors && apply && !past; j++)
-            put(s->da, i + (size_t)j * WIDTH, p.lanes, out[j], m, m.dtype);
     }
     for (int j = 0; j < m.vectors && !apply; j++) {
         put(sums->first, p.k + (size_t)j * WIDTH, p.lanes, factor[j][0], m, XT_F32);
@@ -224,7 +229,7 @@ XT_INLINE void sum_grad(const struct xt_norm_sample *s, const struct sums *sums,
     for (size_t first = 0; first < pixels; first += SEGMENT) {
         size_t count = pixels - first < SEGMENT ? pixels - first : SEGMENT;
         memset(sums->first, 0, 2 * c * sizeof *sums->first);
-        BY_STRIPS(finish, s, first, count, sums, false, dtype, kind, XT_NORM_SUM);
+        BY_STRIPS(finish, s, first, count, sums, dtype, kind, XT_NORM_SUM);
         for (size_t k = 0; k < c; k++) {
             s->sum_da[k] += (double)sums->first[k];
             s->sum_da_z[k] += (double)sums->second[k];
@@ -242,20 +247,20 @@ XT_INLINE void backward(const struct xt_norm_sample *s, enum xt_dtype dtype,
     if (s->pass != XT_NORM_APPLY)
         sum_grad(s, &sums, dtype, kind);
     else
-        BY_STRIPS(finish, s, 0, pixels, &sums, false, dtype, kind, XT_NORM_APPLY);
+        BY_STRIPS(finish, s, 0, pixels, &sums, dtype, kind, XT_NORM_APPLY);
 }
 
 /* `run` with a constant type and kind. */
-#define BY_KIND(run)                                                                               \
+#define BY_KIND(run, s)                                                                            \
     do {                                                                                           \
-        bool f32 = s->dtype == XT_F32;                                                             \
-        if (s->activation->kind == XT_ACT_CLIP && f32)                                             \
+        bool f32 = (s)->dtype == XT_F32;                                                           \
+        if ((s)->activation->kind == XT_ACT_CLIP && f32)                                           \
             run(s, XT_F32, XT_ACT_CLIP);                                                           \
-        else if (s->activation->kind == XT_ACT_CLIP)                                               \
+        else if ((s)->activation->kind == XT_ACT_CLIP)                                             \
             run(s, XT_BF16, XT_ACT_CLIP);                                                          \
-        else if (s->activation->kind == XT_ACT_HARD_SWISH && f32)                                  \
+        else if ((s)->activation->kind == XT_ACT_HARD_SWISH && f32)                                \
             run(s, XT_F32, XT_ACT_HARD_SWISH);                                                     \
-        else if (s->activation->kind == XT_ACT_HARD_SWISH)                                         \
+        else if ((s)->activation->kind == XT_ACT_HARD_SWISH)                                       \
             run(s, XT_BF16, XT_ACT_HARD_SWISH);                                                    \
         else if (f32)                                                                              \
             run(s, XT_F32, XT_ACT_SILU);                                                           \
@@ -263,12 +268,97 @@ XT_INLINE void backward(const struct xt_norm_sample *s, enum xt_dtype dtype,
             run(s, XT_BF16, XT_ACT_SILU);                                                          \
     } while (0)
 
-void XT_LOOPS_NAME(norm_activation_forward)(const struct xt_norm_sample *s)
+/* Channels that do not fill the vectors of the other loops for bf16. */
+static bool is_uneven(enum xt_dtype dtype, int c)
 {
-    BY_KIND(forward);
+    return dtype == XT_BF16 && c % 32 != 0;
 }
 
-void XT_LOOPS_NAME(norm_activation_backward)(const struct xt_norm_sample *s)
+/* ReLU and no activation are clips without an upper limit. */
+static struct xt_activation clip_of(const struct xt_norm_sample *s)
 {
-    BY_KIND(backward);
+    return (struct xt_activation){XT_ACT_CLIP, s->relu ? 0 : -INFINITY, INFINITY};
+}
+
+bool XT_LOOPS_NAME(norm_strips_forward)(const struct xt_norm_sample *s)
+{
+    struct xt_norm_sample plain = *s;
+    struct xt_activation clip = clip_of(s);
+    if (s->activation) {
+        BY_KIND(forward, s);
+        return true;
+    }
+    if (!is_uneven(s->dtype, s->c) || s->pooled || s->averaged)
+        return false;
+    plain.activation = &clip;
+    forward(&plain, XT_BF16, XT_ACT_CLIP);
+    return true;
+}
+
+bool XT_LOOPS_NAME(norm_strips_backward)(const struct xt_norm_sample *s)
+{
+    struct xt_norm_sample plain = *s;
+    struct xt_activation clip = clip_of(s);
+    if (s->activation) {
+        BY_KIND(backward, s);
+        return true;
+    }
+    if (!is_uneven(s->dtype, s->c) || s->dpooled[0] || s->daveraged)
+        return false;
+    plain.activation = &clip;
+    backward(&plain, XT_BF16, XT_ACT_CLIP);
+    return true;
+}
+
+/* ---- the other passes of uneven channels ---- */
+
+bool XT_LOOPS_NAME(norm_strips_apply)(enum xt_dtype dtype, const void *da, const void *z,
+                                      size_t pixels, int channels, const float *factors, void *dz)
+{
+    size_t c = (size_t)channels;
+    if (!is_uneven(dtype, channels))
+        return false;
+    for (size_t k = 0; k < c; k += WIDTH) {
+        size_t lanes = c - k < WIDTH ? c - k : WIDTH;
+        vec a = load_part(factors, k, lanes, XT_F32);
+        vec b = load_part(factors, c + k, lanes, XT_F32);
+        vec d = load_part(factors, 2 * c + k, lanes, XT_F32);
+        for (size_t i = k; i < pixels * c; i += c) {
+            vec v = b * load_part(z, i, lanes, XT_BF16) + d;
+            store_part(dz, i, lanes, a * load_part(da, i, lanes, XT_BF16) + v, XT_BF16);
+        }
+    }
+    return true;
+}
+
+bool XT_LOOPS_NAME(norm_strips_statistics)(enum xt_dtype dtype, const void *z, size_t pixels,
+                                           int channels, const float *pivot, double *total,
+                                           double *squares, float *scratch)
+{
+    size_t c = (size_t)channels;
+    if (!is_uneven(dtype, channels))
+        return false;
+    memset(total, 0, c * sizeof *total);
+    memset(squares, 0, c * sizeof *squares);
+    for (size_t first = 0; first < pixels; first += SEGMENT) {
+        size_t end = (first + SEGMENT < pixels ? first + SEGMENT : pixels) * c;
+        for (size_t k = 0; k < c; k += WIDTH) {
+            size_t lanes = c - k < WIDTH ? c - k : WIDTH;
+            vec around = load_part(pivot, k, lanes, XT_F32);
+            vec sum = {0};
+            vec square = {0};
+            for (size_t i = first * c + k; i < end; i += c) {
+                vec v = load_part(z, i, lanes, XT_BF16) - around;
+                sum += v;
+                square += v * v;
+            }
+            store_part(scratch, k, lanes, sum, XT_F32);
+            store_part(scratch, c + k, lanes, square, XT_F32);
+        }
+        for (size_t k = 0; k < c; k++) {
+            total[k] += (double)scratch[k];
+            squares[k] += (double)scratch[c + k];
+        }
+    }
+    return true;
 }

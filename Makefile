@@ -68,10 +68,11 @@ ifneq ($(ENGINE_$(SAN)),)
 $(BUILD)/obj/engine/ops/%.o $(BUILD)/obj/engine/selftest/%.o: ALL_CFLAGS += -O2 $(ENGINE_$(SAN))
 endif
 MARCH_avx512 := -march=skylake-avx512 -mprefer-vector-width=512
-MARCH_amx := $(MARCH_avx512) -mavx512bf16 -mamx-tile -mamx-bf16
+MARCH_avx512bf16 := $(MARCH_avx512) -mavx512bf16
+MARCH_amx := $(MARCH_avx512bf16) -mamx-tile -mamx-bf16
 MARCH_avx2 := -march=haswell
 MARCH_base :=
-LOOP_ISAS := $(if $(filter x86_64,$(shell uname -m)),amx avx512 avx2) base
+LOOP_ISAS := $(if $(filter x86_64,$(shell uname -m)),amx avx512bf16 avx512 avx2) base
 
 # --- what is built from what -----------------------------------------------------------------------------------------
 ROOMS := base device data engine models infer ranks runs train cli
@@ -80,7 +81,7 @@ MPI_SOURCE := ranks/plugin/mpi.c
 SOURCES := $(filter-out $(MPI_SOURCE),$(sort $(shell find $(ROOMS) -name '*.c')))
 LOOP_SOURCES := $(foreach f,$(SOURCES),$(if $(findstring /loops/,$f),$f))
 # Pixels have no matrices.
-loops_of = $(if $(filter amx,$1),$(filter engine/%,$(LOOP_SOURCES)),$(LOOP_SOURCES))
+loops_of = $(if $(filter amx avx512bf16,$1),$(filter engine/%,$(LOOP_SOURCES)),$(LOOP_SOURCES))
 LIB_SOURCES := $(filter-out cli/main.c $(LOOP_SOURCES),$(SOURCES))
 # Written by protobuf-c from schemas: that of ONNX, which libonnx-dev brings, and our own.
 ONNX_CODE := $(BUILD)/gen/onnx.pb-c

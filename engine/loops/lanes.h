@@ -33,11 +33,36 @@ XT_INLINE vec vec_of_halves(halves h)
 }
 
 /* As xt_bf16_round. */
+XT_INLINE bits rounded(vec v)
+{
+    return (bits)v + 0x7FFF + (((bits)v >> 16) & 1);
+}
+
+/* With instructions for it, numbers below 2^-126 become 0. */
 XT_INLINE halves halves_of_vec(vec v)
 {
-    bits rounded = (bits)v + 0x7FFF + (((bits)v >> 16) & 1);
-    return __builtin_convertvector(rounded >> 16, halves);
+#ifdef __AVX512BF16__
+    return (halves)_mm512_cvtneps_pbh((__m512)v);
+#else
+    return __builtin_convertvector(rounded(v) >> 16, halves);
+#endif
 }
+
+#ifdef __AVX512F__
+typedef uint16_t line_of_halves __attribute__((vector_size(64)));
+
+/* Two vectors as 32 numbers of bf16. */
+XT_INLINE __m512i line_of_two(vec low, vec high)
+{
+#ifdef __AVX512BF16__
+    return (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
+#else
+    return (__m512i)__builtin_shufflevector(
+        (line_of_halves)rounded(low), (line_of_halves)rounded(high), 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27,
+        29, 31, 33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63);
+#endif
+}
+#endif
 
 XT_INLINE vec load_vec(const void *data, size_t i, enum xt_dtype dtype)
 {

@@ -1,8 +1,8 @@
 /* The CPU's own vectorised loops around oneDNN's convolutions: batch normalisation with ReLU and
  * the pools that read it, each in one pass over a sample in cache.
  *
- * Every source in this folder is compiled once for each instruction set (base, AVX2, AVX-512, AMX);
- * xt_loops_get picks the widest that the CPU has. All tensors are dense N, H, W, C; a function
+ * Every source in this folder is compiled once for each instruction set (base, AVX2, AVX-512,
+ * AVX-512 with bf16, AMX); xt_loops_get picks the widest that the CPU has. All tensors are dense N, H, W, C; a function
  * works on one sample or a part of it; callers parallelise over samples. Sums are accumulated from
  * float32 rows in double, in an order that does not depend on threads. Thread-safe.
  */

@@ -40,30 +40,35 @@ XT_INLINE vec get(const void *data, size_t i, size_t lanes, struct loop m, enum 
     return m.vectors == 2 ? load_vec(data, i, dtype) : load_part(data, i, lanes, dtype);
 }
 
-XT_INLINE void put(void *data, size_t i, size_t lanes, vec v, struct loop m, enum xt_dtype dtype)
+XT_INLINE void put(float *data, size_t i, size_t lanes, vec v, struct loop m)
 {
     if (m.vectors == 2)
-        store_vec(data, i, v, dtype);
+        store_vec(data, i, v, XT_F32);
     else
-        store_part(data, i, lanes, v, dtype);
+        store_part(data, i, lanes, v, XT_F32);
 }
 
-/* The two vectors of a strip past the caches, where `to` is aligned. */
-XT_INLINE void put_past(void *to, size_t i, const vec v[2], enum xt_dtype dtype)
+/* The two vectors of a strip; past the caches only where all strips begin on a cache line. */
+XT_INLINE void put_two(void *to, size_t i, const vec v[2], bool past, enum xt_dtype dtype)
 {
 #ifdef __AVX512F__
-    if (dtype == XT_F32) {
+    if (dtype == XT_F32 && past) {
         _mm512_stream_ps((float *)to + i, (__m512)v[0]);
         _mm512_stream_ps((float *)to + i + WIDTH, (__m512)v[1]);
         return;
     }
-    __m512i low = _mm512_castsi256_si512((__m256i)halves_of_vec(v[0]));
-    __m512i line = _mm512_inserti64x4(low, (__m256i)halves_of_vec(v[1]), 1);
-    _mm512_stream_si512((void *)((uint16_t *)to + i), line);
-#else
+    if (dtype == XT_BF16) {
+        __m512i line = line_of_two(v[0], v[1]);
+        if (past)
+            _mm512_stream_si512((void *)((uint16_t *)to + i), line);
+        else
+            _mm512_storeu_si512((uint16_t *)to + i, line);
+        return;
+    }
+#endif
+    (void)past;
     store_vec(to, i, v[0], dtype);
     store_vec(to, i + WIDTH, v[1], dtype);
-#endif
 }
 
 /* Whether all strips of `to` begin on a cache line. */
@@ -123,15 +128,16 @@ XT_INLINE void activate(const struct xt_norm_sample *s, struct piece p, const st
             if (s->residual)
                 v[j] += get(s->residual, i + (size_t)j * WIDTH, p.lanes, m, m.dtype);
             v[j] = activation_value(v[j], m.kind, limits, m.dtype);
-            sum[j] += m.dtype == XT_F32 ? v[j] : vec_of_halves(halves_of_vec(v[j]));
         }
-        if (m.vectors == 2 && past)
-            put_past(s->y, i, v, m.dtype);
-        for (int j = 0; j < m.vectors && s->y && !past; j++)
-            put(s->y, i + (size_t)j * WIDTH, p.lanes, v[j], m, m.dtype);
+        for (int j = 0; j < m.vectors && s->averaged; j++)
+            sum[j] += m.dtype == XT_F32 ? v[j] : vec_of_halves(halves_of_vec(v[j]));
+        if (m.vectors == 2 && s->y)
+            put_two(s->y, i, v, past, m.dtype);
+        else if (s->y)
+            store_part(s->y, i, p.lanes, v[0], m.dtype);
     }
     for (int j = 0; j < m.vectors; j++)
-        put(sums->first, p.k + (size_t)j * WIDTH, p.lanes, sum[j], m, XT_F32);
+        put(sums->first, p.k + (size_t)j * WIDTH, p.lanes, sum[j], m);
 }
 
 XT_INLINE void forward(const struct xt_norm_sample *s, enum xt_dtype dtype,
@@ -178,7 +184,7 @@ XT_INLINE void finish(const struct xt_norm_sample *s, struct piece p, const stru
     /* a, b and d, or the sums and the pivot */
     const float *from[3] = {apply ? s->a : sums->first, apply ? s->b : sums->second,
                             apply ? s->d : s->pivot};
-    vec scale[2], shift[2], share[2], factor[2][3];
+    vec scale[2], shift[2], share[2], factor[2][3], out[2];
     for (int j = 0; j < m.vectors; j++) {
         size_t k = p.k + (size_t)j * WIDTH;
         scale[j] = get(s->scale, k, p.lanes, m, XT_F32);
@@ -202,20 +208,22 @@ XT_INLINE void finish(const struct xt_norm_sample *s, struct piece p, const stru
                 v += get(s->residual, here, p.lanes, m, m.dtype);
             vec g = read_grad(s, here, p.lanes, share[j], m);
             g = activation_grad(v, g, m.kind, limits, m.dtype);
-            if (apply)
-                put(s->da, here, p.lanes, factor[j][0] * g + (factor[j][1] * z + factor[j][2]), m,
-                    m.dtype);
-            else if (s->pass == XT_NORM_SUM_AND_KEEP)
-                put(s->da, here, p.lanes, g, m, m.dtype);
+            out[j] = apply ? factor[j][0] * g + (factor[j][1] * z + factor[j][2]) : g;
             if (apply)
                 continue;
             factor[j][0] += g;
             factor[j][1] += g * (z - factor[j][2]);
         }
+        if (s->pass == XT_NORM_SUM)
+            continue;
+        if (m.vectors == 2)
+            put_two(s->da, i, out, false, m.dtype);
+        else
+            store_part(s->da, i, p.lanes, out[0], m.dtype);
     }
     for (int j = 0; j < m.vectors && !apply; j++) {
-        put(sums->first, p.k + (size_t)j * WIDTH, p.lanes, factor[j][0], m, XT_F32);
-        put(sums->second, p.k + (size_t)j * WIDTH, p.lanes, factor[j][1], m, XT_F32);
+        put(sums->first, p.k + (size_t)j * WIDTH, p.lanes, factor[j][0], m);
+        put(sums->second, p.k + (size_t)j * WIDTH, p.lanes, factor[j][1], m);
     }
 }
 

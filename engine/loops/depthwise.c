@@ -6,8 +6,32 @@
 
 enum { PIXELS = 4, SUMMED = 8 };
 
+/* What the next row reads, of which each pixel of this row prefetches a share: rows are too short
+ * and too far apart for the CPU to do so. Excess prefetches are harmless. */
+struct ahead {
+    const char *from;
+    size_t pixel; /* bytes */
+};
+
+XT_INLINE void fetch(const struct ahead *ahead, int x, int pixels)
+{
+    enum { LINE = 64 };
+    const char *from = ahead->from + (size_t)x * ahead->pixel;
+    for (size_t i = 0; i < (size_t)pixels * ahead->pixel; i += LINE)
+        __builtin_prefetch(from + i);
+}
+
+/* `rows` rows of `width` pixels from `from` on, for `count` pixels. */
+static struct ahead look_ahead(const void *from, int rows, int width, int c, int count,
+                               enum xt_dtype dtype)
+{
+    size_t bytes = (size_t)rows * (size_t)width * (size_t)c * xt_dtype_size(dtype);
+    return (struct ahead){from, bytes / (size_t)(count > 0 ? count : 1)};
+}
+
 /* A row to write, or its pixels at a stride. */
 struct line {
+    struct ahead ahead;
     void *out;
     size_t out_step; /* elements from one pixel to the next */
     int count;       /* pixels */
@@ -91,8 +115,10 @@ static void find_inner(const struct line *l, int *begin, int *end)
 XT_INLINE void add_inner(const struct line *l, int x, int end, int taps, int step,
                          enum xt_dtype dtype)
 {
-    for (; x + PIXELS <= end; x += PIXELS)
+    for (; x + PIXELS <= end; x += PIXELS) {
+        fetch(&l->ahead, x, PIXELS);
         add_channels(l, x, PIXELS, 0, taps, step, 1, dtype);
+    }
     for (; x < end; x++)
         add_channels(l, x, 1, 0, taps, step, 1, dtype);
 }
@@ -174,6 +200,8 @@ void XT_LOOPS_NAME(depthwise)(const struct xt_depthwise *job, const void *from, 
                 continue;
             l.in[l.rows] = at(from, (size_t)y * row, job->dtype);
             l.weights[l.rows++] = job->weights + (size_t)ky * taps;
+            l.ahead = look_ahead(at(from, (size_t)(y + 1) * row, job->dtype), job->stride_h, job->w,
+                                 job->c, job->out_w, job->dtype);
         }
         write_line(&l, job->dtype);
     }
@@ -194,6 +222,9 @@ static void find_rows(const struct xt_depthwise *job, int y, const void *from, s
             continue;
         l->in[l->rows] = at(from, (size_t)oy * row, job->dtype);
         l->weights[l->rows++] = job->weights + (size_t)ky * taps;
+        if (l->rows == 1)
+            l->ahead = look_ahead(at(from, (size_t)(oy + 1) * row, job->dtype), 1, job->out_w,
+                                  job->c, job->w / job->stride_w, job->dtype);
     }
 }
 
@@ -215,6 +246,7 @@ void XT_LOOPS_NAME(depthwise_data_grad)(const struct xt_depthwise *job, const vo
             l.taps = xt_depthwise_taps(job, phase);
             l.first = (x + job->pad_w - phase) / job->stride_w - (l.taps - 1) * job->dilation_w;
             write_line(&l, job->dtype);
+            l.ahead.pixel = 0; /* the first phase has fetched all */
             for (int r = 0; r < l.rows; r++)
                 l.weights[r] += (size_t)l.taps * c;
         }
@@ -225,6 +257,7 @@ void XT_LOOPS_NAME(depthwise_data_grad)(const struct xt_depthwise *job, const vo
 
 /* A row of the input and one of the output's gradient, multiplied by a row of taps. */
 struct product {
+    struct ahead ahead;
     const void *in, *out_grad;
     float *sums; /* [taps][c] */
     int first, step, taps, tap_step, c;
@@ -282,8 +315,10 @@ XT_INLINE void sum_edge(const struct product *m, int x, int end, int width, enum
 XT_INLINE void sum_inner(const struct product *m, int x, int end, int taps, int step,
                          enum xt_dtype dtype)
 {
-    for (; x + SUMMED <= end; x += SUMMED)
+    for (; x + SUMMED <= end; x += SUMMED) {
+        fetch(&m->ahead, x, SUMMED);
         sum_channels(m, x, SUMMED, 0, taps, step, dtype);
+    }
     for (; x < end; x++)
         sum_channels(m, x, 1, 0, taps, step, dtype);
 }
@@ -348,6 +383,7 @@ void XT_LOOPS_NAME(depthwise_weight_grad)(const struct xt_depthwise *job, const 
 {
     size_t c = (size_t)job->c;
     size_t row = (size_t)job->w * c;
+    size_t out_row = (size_t)job->out_w * c;
     float *bias = sums + (size_t)(job->kernel_h * job->kernel_w) * c;
     struct line l = {.count = job->out_w,
                      .first = -job->pad_w,
@@ -359,12 +395,19 @@ void XT_LOOPS_NAME(depthwise_weight_grad)(const struct xt_depthwise *job, const 
         .first = l.first, .step = l.step, .taps = l.taps, .tap_step = l.tap_step, .c = job->c};
     memset(sums, 0, ((size_t)(job->kernel_h * job->kernel_w) + 1) * c * sizeof *sums);
     for (int oy = 0; oy < job->out_h; oy++) {
-        m.out_grad = at(out_grad, (size_t)oy * (size_t)job->out_w * c, job->dtype);
+        m.out_grad = at(out_grad, (size_t)oy * out_row, job->dtype);
         for (int ky = 0; ky < job->kernel_h; ky++) {
             int y = oy * job->stride_h - job->pad_h + ky * job->dilation_h;
             if (y < 0 || y >= job->h)
                 continue;
             m.in = at(in, (size_t)y * row, job->dtype);
+            m.ahead.pixel = 0;
+            if (ky == 0)
+                m.ahead = look_ahead(at(out_grad, (size_t)(oy + 1) * out_row, job->dtype), 1,
+                                     job->out_w, job->c, job->out_w, job->dtype);
+            else if (ky == job->kernel_h - 1)
+                m.ahead = look_ahead(at(in, (size_t)(y + 1) * row, job->dtype), job->stride_h,
+                                     job->w, job->c, job->out_w, job->dtype);
             m.sums = sums + (size_t)(ky * job->kernel_w) * c;
             sum_line(&m, &l, job->dtype);
         }

@@ -81,13 +81,23 @@ static float *sums_of(const struct xt_cpu_depthwise *depthwise, size_t n)
     return (float *)depthwise->sums->data + n * (taps_of(depthwise) + 1) * (size_t)depthwise->job.c;
 }
 
-/* What the samples have at a place of their sums. */
-static float total(const struct xt_cpu_depthwise *depthwise, int samples, size_t place)
+/* Adds the samples' sums of a tap in their order; to[k * step] is channel k's. */
+static void total(const struct xt_cpu_depthwise *depthwise, int samples, size_t tap, float *to,
+                  size_t step)
 {
-    double sum = 0;
-    for (int n = 0; n < samples; n++)
-        sum += (double)sums_of(depthwise, (size_t)n)[place];
-    return (float)sum;
+    enum { CHANNELS = 64 };
+    size_t c = (size_t)depthwise->job.c;
+    for (size_t first = 0; first < c; first += CHANNELS) {
+        size_t count = c - first < CHANNELS ? c - first : CHANNELS;
+        double sum[CHANNELS] = {0};
+        for (int n = 0; n < samples; n++) {
+            const float *from = sums_of(depthwise, (size_t)n) + tap * c + first;
+            for (size_t k = 0; k < count; k++)
+                sum[k] += (double)from[k];
+        }
+        for (size_t k = 0; k < count; k++)
+            to[(first + k) * step] = (float)sum[k];
+    }
 }
 
 enum xt_status xt_cpu_depthwise_end(const struct xt_cpu_depthwise *depthwise,
@@ -96,7 +106,6 @@ enum xt_status xt_cpu_depthwise_end(const struct xt_cpu_depthwise *depthwise,
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
     int samples = xt_op_in(op, 0)->n;
-    size_t c = (size_t)depthwise->job.c;
     size_t taps = taps_of(depthwise);
     float *grad = xt_program_address(&op->program, &conv->weight_grad, err);
     float *bias = NULL;
@@ -106,11 +115,11 @@ enum xt_status xt_cpu_depthwise_end(const struct xt_cpu_depthwise *depthwise,
     }
     if (!grad || (conv->bias >= 0 && !bias))
         return err->status;
+#pragma omp parallel for schedule(static)
     for (size_t t = 0; t < taps; t++)
-        for (size_t k = 0; k < c; k++)
-            grad[k * taps + t] = total(depthwise, samples, t * c + k);
-    for (size_t k = 0; k < c && bias; k++)
-        bias[k] = total(depthwise, samples, taps * c + k);
+        total(depthwise, samples, t, grad + t, taps);
+    if (bias)
+        total(depthwise, samples, taps, bias, 1);
     return XT_OK;
 }
 

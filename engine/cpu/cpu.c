@@ -28,6 +28,7 @@ static const struct xt_override overrides[] = {
      .forward = xt_cpu_dropout_forward,
      .backward = xt_cpu_dropout_backward,
      .by_slices = &xt_cpu_dropout_by_slices},
+    {.kind = &xt_kind_mul, .prepare = xt_cpu_gate_prepare, .backward = xt_cpu_gate_backward},
     {.kind = &xt_kind_context,
      .prepare = xt_cpu_context_prepare,
      .forward = xt_cpu_context_forward,

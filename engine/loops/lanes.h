@@ -58,8 +58,8 @@ XT_INLINE __m512i line_of_two(vec low, vec high)
     return (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
 #else
     return (__m512i)__builtin_shufflevector(
-        (line_of_halves)rounded(low), (line_of_halves)rounded(high), 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27,
-        29, 31, 33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63);
+        (line_of_halves)rounded(low), (line_of_halves)rounded(high), 1, 3, 5, 7, 9, 11, 13, 15, 17,
+        19, 21, 23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63);
 #endif
 }
 #endif

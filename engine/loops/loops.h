@@ -2,9 +2,10 @@
  * the pools that read it, each in one pass over a sample in cache.
  *
  * Every source in this folder is compiled once for each instruction set (base, AVX2, AVX-512,
- * AVX-512 with bf16, AMX); xt_loops_get picks the widest that the CPU has. All tensors are dense N, H, W, C; a function
- * works on one sample or a part of it; callers parallelise over samples. Sums are accumulated from
- * float32 rows in double, in an order that does not depend on threads. Thread-safe.
+ * AVX-512 with bf16, AMX); xt_loops_get picks the widest that the CPU has. All tensors are dense N,
+ * H, W, C; a function works on one sample or a part of it; callers parallelise over samples. Sums
+ * are accumulated from float32 rows in double, in an order that does not depend on threads.
+ * Thread-safe.
  */
 #pragma once
 
@@ -109,6 +110,10 @@ struct xt_loops {
     /* dy[i] becomes dy[i] + more[i] where y[i] is above 0, else 0; more may be NULL. */
     void (*relu_backward)(enum xt_dtype dtype, const void *y, void *dy, const void *more,
                           size_t count);
+    /* A gate's gradients, of one sample: the sums over the pixels of dy * x; dy becomes dy * gate.
+     */
+    void (*gate_backward)(enum xt_dtype dtype, const void *x, const void *gate, void *dy,
+                          size_t pixels, int c, float *sums);
     /* Dropout: out[i] = in[i] * factor if the hash of first + i retains it, else 0. */
     void (*dropout)(enum xt_dtype dtype, const void *in, void *out, size_t count, uint32_t key,
                     uint32_t first, uint32_t threshold, float factor);

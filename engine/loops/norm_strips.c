@@ -82,8 +82,7 @@ XT_INLINE void fetch(const void *data, size_t c, struct piece p, size_t x, enum 
 {
     __builtin_prefetch(at(data, p.first * c + (c + p.k) * p.pixels + x * STRIP, dtype));
     if (dtype == XT_F32)
-        __builtin_prefetch(
-            at(data, p.first * c + (c + p.k) * p.pixels + x * STRIP + WIDTH, dtype));
+        __builtin_prefetch(at(data, p.first * c + (c + p.k) * p.pixels + x * STRIP + WIDTH, dtype));
 }
 
 /* All strips of pixels [first, first + pixels), in turns: `run` of each strip. */
@@ -96,10 +95,10 @@ XT_INLINE void fetch(const void *data, size_t c, struct piece p, size_t x, enum 
             n = (count)-x < most ? (count)-x : most;                                               \
             struct piece p = {(at_pixel) + x, n, 0, WIDTH};                                        \
             for (; p.k + STRIP <= channels; p.k += STRIP)                                          \
-                run(s, p, sums, (struct loop){dtype, kind, 2, pass});                        \
+                run(s, p, sums, (struct loop){dtype, kind, 2, pass});                              \
             for (; p.k < channels; p.k += WIDTH) {                                                 \
                 p.lanes = channels - p.k < WIDTH ? channels - p.k : WIDTH;                         \
-                run(s, p, sums, (struct loop){dtype, kind, 1, pass});                        \
+                run(s, p, sums, (struct loop){dtype, kind, 1, pass});                              \
             }                                                                                      \
         }                                                                                          \
     } while (0)

@@ -11,6 +11,7 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
     .norm_backward = XT_LOOPS_NAME(norm_backward),
     .norm_backward_apply = XT_LOOPS_NAME(norm_backward_apply),
     .relu_backward = XT_LOOPS_NAME(relu_backward),
+    .gate_backward = XT_LOOPS_NAME(gate_backward),
     .dropout = XT_LOOPS_NAME(dropout),
     .keep = XT_LOOPS_NAME(keep),
     .max_pool = XT_LOOPS_NAME(max_pool),

@@ -88,13 +88,23 @@ static void add_backward(struct xt_op *op, struct xt_graph *graph, const struct 
         add_gradient(op, graph, shared, in);
 }
 
-static void describe(struct xt_op *op, struct xt_graph *graph)
+static void describe_passes(struct xt_op *op, struct xt_graph *graph, bool backward)
 {
     use(op, graph);
     struct xt_operand in[] = {xt_op_numbers(op, graph, 0), xt_op_numbers(op, graph, 1)};
     add_forward(op, graph, in);
-    if (xt_op_learns(op, graph))
+    if (backward)
         add_backward(op, graph, in);
+}
+
+void xt_binary_describe_forward(struct xt_op *op, struct xt_graph *graph)
+{
+    describe_passes(op, graph, false);
+}
+
+static void describe(struct xt_op *op, struct xt_graph *graph)
+{
+    describe_passes(op, graph, xt_op_learns(op, graph));
 }
 
 /* ---- in double precision ---- */

@@ -318,6 +318,8 @@ struct xt_eltwise_algorithm {
 };
 struct xt_eltwise_algorithm xt_eltwise_algorithm(const struct xt_activation *a,
                                                  enum xt_dtype dtype);
+/* A sum or product of two tensors, without its backward pass. */
+void xt_binary_describe_forward(struct xt_op *op, struct xt_graph *graph);
 /* In double precision: its value, and its slope. Nothing of what comes out is negative. */
 double xt_activation_value(const struct xt_activation *a, double x);
 double xt_activation_slope(const struct xt_activation *a, double x);

@@ -819,6 +819,48 @@ static void normal_numbers_are_those_of_the_library_in_each_build(void **state)
     free(numbers);
 }
 
+/* Channels that fill no vector; more pixels than are processed together. */
+static void check_gate(const struct xt_loops *loops, enum xt_dtype dtype)
+{
+    enum { PIXELS = 21, C = 37 };
+    struct xt_rng rng = {.key = 11};
+    struct array x = make(dtype, (size_t)PIXELS * C);
+    struct array dy = make(dtype, (size_t)PIXELS * C);
+    struct array gate = make(dtype, C);
+    struct array dx = make(dtype, (size_t)PIXELS * C);
+    float sums[C];
+    double expected[C] = {0};
+    for (size_t i = 0; i < x.count; i++) {
+        set(&x, i, random_number(&rng));
+        set(&dy, i, random_number(&rng));
+    }
+    for (size_t k = 0; k < C; k++)
+        set(&gate, k, random_number(&rng));
+    memcpy(dx.data, dy.data, dy.count * xt_dtype_size(dtype));
+    loops->gate_backward(dtype, x.data, gate.data, dx.data, PIXELS, C, sums);
+    for (size_t i = 0; i < x.count; i++) {
+        double product = get(&dy, i) * get(&gate, i % C);
+        expected[i % C] += get(&dy, i) * get(&x, i);
+        assert_true(fabs(get(&dx, i) - product) <= fabs(product) * (dtype == XT_F32 ? 1e-7 : 4e-3));
+    }
+    for (size_t k = 0; k < C; k++)
+        assert_true(fabs((double)sums[k] - expected[k]) <= 1e-4);
+    free(x.data);
+    free(dy.data);
+    free(gate.data);
+    free(dx.data);
+}
+
+static void a_gates_gradients_in_each_build(void **state)
+{
+    (void)state;
+    const struct xt_loops *all[BUILDS_MAX];
+    for (int b = builds(all) - 1; b >= 0; b--) {
+        check_gate(all[b], XT_F32);
+        check_gate(all[b], XT_BF16);
+    }
+}
+
 static void the_widest_build_is_picked(void **state)
 {
     (void)state;
@@ -844,6 +886,7 @@ int main(void)
         cmocka_unit_test(a_mask_goes_by_the_elements_number),
         cmocka_unit_test(pixels_are_spread_among_zeros),
         cmocka_unit_test(normal_numbers_are_those_of_the_library_in_each_build),
+        cmocka_unit_test(a_gates_gradients_in_each_build),
         cmocka_unit_test(the_widest_build_is_picked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,18 +2,17 @@
 #include "engine/loops/lanes.h"
 #include "engine/loops/table.h"
 
-/* Pixels [first, end) of the channels from k on; the rest of a vector is left alone. */
-XT_INLINE void multiply(const void *x, const void *gate, void *dy, size_t first, size_t end,
-                        size_t c, size_t k, size_t lanes, float *sums, enum xt_dtype dtype)
+/* `pixels` of one vector of channels. */
+XT_INLINE void multiply(const void *x, vec gate, void *dy, size_t pixels, size_t c, size_t lanes,
+                        float *sums, enum xt_dtype dtype)
 {
-    vec factor = load_part(gate, k, lanes, dtype);
-    vec sum = load_part(sums, k, lanes, XT_F32);
-    for (size_t i = first * c + k; i < end * c; i += c) {
+    vec sum = load_part(sums, 0, lanes, XT_F32);
+    for (size_t i = 0; i < pixels * c; i += c) {
         vec g = load_part(dy, i, lanes, dtype);
         sum += g * load_part(x, i, lanes, dtype);
-        store_part(dy, i, lanes, g * factor, dtype);
+        store_part(dy, i, lanes, g * gate, dtype);
     }
-    store_part(sums, k, lanes, sum, XT_F32);
+    store_part(sums, 0, lanes, sum, XT_F32);
 }
 
 /* A few pixels at a time, since memory is read fastest sequentially; what they will read and write
@@ -32,10 +31,15 @@ XT_INLINE void backward(const void *x, const void *gate, void *dy, size_t pixels
                 __builtin_prefetch(next[0] + i);
                 __builtin_prefetch(next[1] + i, 1);
             }
-            if (k + WIDTH <= c)
-                multiply(x, gate, dy, first, end, c, k, WIDTH, sums, dtype);
+            size_t lanes = c - k < WIDTH ? c - k : WIDTH;
+            size_t here = first * c + k;
+            vec factor = load_part(gate, k, lanes, dtype);
+            if (lanes == WIDTH)
+                multiply(at(x, here, dtype), factor, at_out(dy, here, dtype), end - first, c, WIDTH,
+                         sums + k, dtype);
             else
-                multiply(x, gate, dy, first, end, c, k, c - k, sums, dtype);
+                multiply(at(x, here, dtype), factor, at_out(dy, here, dtype), end - first, c, lanes,
+                         sums + k, dtype);
         }
     }
 }

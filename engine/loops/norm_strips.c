@@ -338,6 +338,30 @@ bool XT_LOOPS_NAME(norm_strips_apply)(enum xt_dtype dtype, const void *da, const
     return true;
 }
 
+/* `pixels` of one vector of channels, at most four at a time: each has sums of its own, as an
+ * addition waits for the one before. */
+XT_INLINE void add_up(const void *z, size_t c, size_t pixels, size_t lanes, bool whole, vec around,
+                      vec sums[2])
+{
+    enum { SUMS = 4 };
+    vec sum[SUMS] = {0};
+    vec square[SUMS] = {0};
+    for (size_t x = 0; x < pixels; x += SUMS) {
+#pragma GCC unroll 4
+        for (size_t p = 0; p < SUMS; p++) {
+            if (x + p >= pixels)
+                break;
+            vec v = whole ? load_vec(z, (x + p) * c, XT_BF16)
+                          : load_part(z, (x + p) * c, lanes, XT_BF16);
+            v -= around;
+            sum[p] += v;
+            square[p] += v * v;
+        }
+    }
+    sums[0] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    sums[1] = (square[0] + square[1]) + (square[2] + square[3]);
+}
+
 bool XT_LOOPS_NAME(norm_strips_statistics)(enum xt_dtype dtype, const void *z, size_t pixels,
                                            int channels, const float *pivot, double *total,
                                            double *squares, float *scratch)
@@ -348,19 +372,18 @@ bool XT_LOOPS_NAME(norm_strips_statistics)(enum xt_dtype dtype, const void *z, s
     memset(total, 0, c * sizeof *total);
     memset(squares, 0, c * sizeof *squares);
     for (size_t first = 0; first < pixels; first += SEGMENT) {
-        size_t end = (first + SEGMENT < pixels ? first + SEGMENT : pixels) * c;
+        size_t count = pixels - first < SEGMENT ? pixels - first : SEGMENT;
         for (size_t k = 0; k < c; k += WIDTH) {
+            const void *from = at(z, first * c + k, dtype);
             size_t lanes = c - k < WIDTH ? c - k : WIDTH;
             vec around = load_part(pivot, k, lanes, XT_F32);
-            vec sum = {0};
-            vec square = {0};
-            for (size_t i = first * c + k; i < end; i += c) {
-                vec v = load_part(z, i, lanes, XT_BF16) - around;
-                sum += v;
-                square += v * v;
-            }
-            store_part(scratch, k, lanes, sum, XT_F32);
-            store_part(scratch, c + k, lanes, square, XT_F32);
+            vec sums[2];
+            if (lanes == WIDTH)
+                add_up(from, c, count, lanes, true, around, sums);
+            else
+                add_up(from, c, count, lanes, false, around, sums);
+            store_part(scratch, k, lanes, sums[0], XT_F32);
+            store_part(scratch, c + k, lanes, sums[1], XT_F32);
         }
         for (size_t k = 0; k < c; k++) {
             total[k] += (double)scratch[k];

@@ -77,12 +77,22 @@ static bool can_write_past(const struct xt_norm_sample *s, const void *to)
     return s->far && to && s->c % STRIP == 0 && (uintptr_t)to % 64 == 0;
 }
 
-/* Prefetches a line of the next turn's pixels, in memory order. */
+/* Prefetches lines of the next turn's pixels, in memory order. */
 XT_INLINE void fetch(const void *data, size_t c, struct piece p, size_t x, enum xt_dtype dtype)
 {
-    __builtin_prefetch(at(data, p.first * c + (c + p.k) * p.pixels + x * STRIP, dtype));
+    size_t i = p.first * c + (c + p.k) * p.pixels + x * STRIP;
+    __builtin_prefetch(at(data, i, dtype));
     if (dtype == XT_F32)
-        __builtin_prefetch(at(data, p.first * c + (c + p.k) * p.pixels + x * STRIP + WIDTH, dtype));
+        __builtin_prefetch(at(data, i + WIDTH, dtype));
+}
+
+/* The same for what will be written. */
+XT_INLINE void fetch_out(const void *data, size_t c, struct piece p, size_t x, enum xt_dtype dtype)
+{
+    size_t i = p.first * c + (c + p.k) * p.pixels + x * STRIP;
+    __builtin_prefetch(at(data, i, dtype), 1);
+    if (dtype == XT_F32)
+        __builtin_prefetch(at(data, i + WIDTH, dtype), 1);
 }
 
 /* All strips of pixels [first, first + pixels), in turns: `run` of each strip. */
@@ -121,6 +131,8 @@ XT_INLINE void activate(const struct xt_norm_sample *s, struct piece p, const st
     for (size_t x = 0; x < p.pixels; x++) {
         size_t i = (p.first + x) * c + p.k;
         fetch(s->z, c, p, x, m.dtype);
+        if (s->y && !past)
+            fetch_out(s->y, c, p, x, m.dtype);
         for (int j = 0; j < m.vectors; j++) {
             v[j] = get(s->z, i + (size_t)j * WIDTH, p.lanes, m, m.dtype);
             v[j] = v[j] * scale[j] + shift[j];

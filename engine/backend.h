@@ -16,7 +16,7 @@ struct xt_slice {
 struct xt_by_slices {
     /* NULL: always. Called before the op is described. In inference all ops of a pass run by slices
      * or none does. */
-    bool (*can)(const struct xt_op *op, const struct xt_graph *graph, bool backward);
+    bool (*can)(const struct xt_op *op, struct xt_graph *graph, bool backward);
     /* Once, before the first slice and after the last one; NULL: nothing. */
     enum xt_status (*begin)(struct xt_op *op, struct xt_graph *graph, bool backward, bool second,
                             struct xt_err *err);

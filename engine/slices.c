@@ -17,7 +17,7 @@ static bool is_norm(const struct xt_op *op)
     return op->kind == &xt_kind_norm;
 }
 
-static bool goes_by_slices(const struct xt_graph *graph, const struct xt_op *op, bool backward)
+static bool goes_by_slices(struct xt_graph *graph, const struct xt_op *op, bool backward)
 {
     const struct xt_by_slices *by = slices_of(graph, op);
     return by && (!by->can || by->can(op, graph, backward));

@@ -56,7 +56,7 @@ static struct xt_weight_grad describe_job(const struct xt_conv_op *conv)
 }
 
 /* If a slice fits in L2 together with weights and their sums, and every thread has work. */
-static bool can_slice(const struct xt_op *op, const struct xt_graph *graph, bool backward)
+static bool can_slice(const struct xt_op *op, struct xt_graph *graph, bool backward)
 {
     enum { WEIGHTS_MOST = 640 << 10, INFERENCE_WEIGHTS_MOST = 1 << 20, SLICE_MOST = 2560 << 10 };
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
@@ -70,8 +70,11 @@ static bool can_slice(const struct xt_op *op, const struct xt_graph *graph, bool
         (size_t)weights * xt_dtype_size(in->dtype) >
             (training ? WEIGHTS_MOST : INFERENCE_WEIGHTS_MOST))
         return false;
-    return !backward || (xt_op_learns(op, graph) &&
-                         (loop_for(conv, graph) || xt_cpu_depthwise_can(conv, graph)));
+    if (!backward || !xt_op_learns(op, graph))
+        return !backward;
+    return xt_cpu_winograd_can(conv, graph)
+               ? conv->kernel[0] == 1 || conv->kernel[1] == 1
+               : loop_for(conv, graph) || xt_cpu_depthwise_can(conv, graph);
 }
 
 /* NULL: not run by Winograd's loops. */
@@ -172,8 +175,9 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
     struct xt_conv_op *conv = (struct xt_conv_op *)op;
     struct state *state = NULL;
     op->own_name[0] = op->own_name[1] = NULL;
-    xt_weight_grad_loop *loop = xt_op_learns(op, graph) ? loop_for(conv, graph) : NULL;
-    bool by_winograd = !loop && xt_cpu_winograd_can(conv, graph);
+    bool by_winograd = xt_cpu_winograd_can(conv, graph);
+    xt_weight_grad_loop *loop =
+        !by_winograd && xt_op_learns(op, graph) ? loop_for(conv, graph) : NULL;
     bool by_depthwise = xt_cpu_depthwise_can(conv, graph);
     conv->own[0] = conv->own[1] = conv->own_weights = conv->own_weight_grad = false;
     conv->read_grad = read_grad_of(conv, graph);
@@ -301,7 +305,7 @@ static enum xt_status depthwise_backward(const struct xt_op *op, const struct xt
 enum xt_status xt_cpu_conv_refresh(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     const struct xt_cpu_winograd *winograd = winograd_of(op);
-    return winograd && !graph->options.training ? xt_cpu_winograd_fold(winograd, op, graph, err)
+    return winograd && !graph->options.training ? xt_cpu_winograd_fold(winograd, graph, err)
                                                 : XT_OK;
 }
 
@@ -361,6 +365,8 @@ static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, boo
     (void)second;
     if (depthwise_of(op))
         return xt_cpu_depthwise_begin(depthwise_of(op), op, backward, err);
+    if (winograd_of(op))
+        return xt_cpu_winograd_begin(winograd_of(op), op, graph, backward, err);
     if (backward)
         return place_job(op, graph, err);
     return XT_OK;
@@ -370,12 +376,13 @@ static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, boo
 static enum xt_status end_slices(struct xt_op *op, struct xt_graph *graph, bool backward,
                                  bool second, struct xt_err *err)
 {
-    (void)graph;
     (void)second;
     if (!backward)
         return XT_OK;
     if (depthwise_of(op))
         return xt_cpu_depthwise_end(depthwise_of(op), op, graph, err);
+    if (winograd_of(op))
+        return xt_cpu_winograd_end(winograd_of(op), op, graph, err);
     add_up(&((struct state *)op->own)->job);
     return xt_program_run(&op->program, XT_BACKWARD, err);
 }
@@ -410,6 +417,8 @@ static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, b
             xt_cpu_depthwise_backward(depthwise_of(op), op, graph, slice->first + i);
         return XT_OK;
     }
+    if (winograd_of(op))
+        return xt_cpu_winograd_backward_slice(winograd_of(op), op, graph, slice, err);
     job.in = xt_tensor_sample(in, in->value, slice->first);
     job.out_grad = xt_tensor_sample(out, out->grad[0], slice->first);
     job.adds = !slice->begins;

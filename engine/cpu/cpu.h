@@ -16,28 +16,38 @@ enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, st
 struct xt_cpu_winograd {
     struct xt_winograd output, input_grad;
     struct xt_winograd_grad weight_grad;
-    struct xt_location master;     /* training: the weights */
-    struct xt_buffer *stored;      /* inference: their transform */
-    struct xt_buffer *group_grads; /* NULL: one group of tiles, whose gradient needs no sum */
+    struct xt_location master;        /* training: the weights */
+    struct xt_buffer *stored;         /* NULL: their transform is not kept */
+    struct xt_buffer *stored_turned;  /* for the input's gradient */
+    struct xt_buffer *group_grads;    /* NULL: the weights' gradient needs no sum of groups */
 };
 /* Whether these loops can run it, and are faster than its primitives. */
 bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph);
 /* Plans its work and memory, before the op is described. */
 void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op *conv,
                              struct xt_graph *graph);
+/* Inference: transforms the weights, which are staged with the norm folded into them, if any. */
+enum xt_status xt_cpu_winograd_fold(const struct xt_cpu_winograd *winograd,
+                                    const struct xt_graph *graph, struct xt_err *err);
 enum xt_status xt_cpu_winograd_forward(const struct xt_cpu_winograd *winograd,
                                        const struct xt_op *op, const struct xt_graph *graph,
                                        struct xt_err *err);
 enum xt_status xt_cpu_winograd_backward(const struct xt_cpu_winograd *winograd,
                                         const struct xt_op *op, const struct xt_graph *graph,
                                         struct xt_err *err);
-/* Inference: transforms the weights, which are staged with the norm folded into them, if any. */
-enum xt_status xt_cpu_winograd_fold(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
-                                    const struct xt_graph *graph, struct xt_err *err);
-/* One slice, in the caller's thread. */
+/* By slices: before the first one, one of them in the caller's thread, after the last one of a
+ * backward pass. */
+enum xt_status xt_cpu_winograd_begin(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
+                                     const struct xt_graph *graph, bool backward,
+                                     struct xt_err *err);
 enum xt_status xt_cpu_winograd_forward_slice(const struct xt_cpu_winograd *winograd,
                                              const struct xt_op *op, const struct xt_graph *graph,
                                              const struct xt_slice *slice, struct xt_err *err);
+enum xt_status xt_cpu_winograd_backward_slice(const struct xt_cpu_winograd *winograd,
+                                              const struct xt_op *op, const struct xt_graph *graph,
+                                              const struct xt_slice *slice, struct xt_err *err);
+enum xt_status xt_cpu_winograd_end(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
+                                   const struct xt_graph *graph, struct xt_err *err);
 
 /* A depthwise convolution of a training graph by loops (loops/depthwise_job.h), in place of its
  * primitives. */

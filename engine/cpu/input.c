@@ -56,7 +56,7 @@ enum xt_status xt_cpu_input_forward(struct xt_op *op, struct xt_graph *graph, st
     return XT_OK;
 }
 
-static bool can_slice(const struct xt_op *op, const struct xt_graph *graph, bool backward)
+static bool can_slice(const struct xt_op *op, struct xt_graph *graph, bool backward)
 {
     (void)op;
     return !graph->options.training && !backward;

@@ -5,14 +5,21 @@
 #include "base/mem.h"
 #include "engine/cpu/cpu.h"
 
-/* Enough tiles, of which few outputs lie over the end and are wasted. In training the weights are
- * transformed for each chunk of tiles: with few of them that takes long beside the products.
- * In inference the tiles of one image decide: a batch changes no bits. */
+/* Along both sides, in training, the weights are transformed for each chunk of tiles; else they are
+ * transformed once and stored. */
+static bool stores(enum xt_winograd_form form, bool training)
+{
+    return !training || form != XT_WINOGRAD_LARGE;
+}
+
+/* Enough tiles, of which few outputs lie over the end and are wasted. With few of them transforming
+ * the weights takes long beside the products. In inference the tiles of one image decide: a batch
+ * changes no bits. */
 static bool fills(const struct xt_tensor *out, enum xt_winograd_form form, bool training)
 {
     enum { TILES = 32, TILES_OF_ONE = 48 };
     const struct xt_winograd_sides *sides = &xt_winograd_forms[form];
-    const double least = training ? 0.5 : 0.85;
+    const double least = stores(form, training) ? 0.85 : 0.5;
     int tiles = xt_winograd_tiles(form, out->n, out->h, out->w);
     return tiles >= (training ? TILES : TILES_OF_ONE * out->n) &&
            (double)out->n * out->h * out->w >= least * sides->tile_h * sides->tile_w * tiles;
@@ -23,9 +30,9 @@ static enum xt_winograd_form form_of(const struct xt_conv_op *conv, bool trainin
 {
     static const enum xt_winograd_form forms[] = {
         XT_WINOGRAD_LARGE, XT_WINOGRAD_SMALL, XT_WINOGRAD_3X1, XT_WINOGRAD_1X3, XT_WINOGRAD_1X4};
-    for (size_t i = 0; i < (training ? 1 : sizeof forms / sizeof forms[0]); i++) {
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         const struct xt_winograd_sides *sides = &xt_winograd_forms[forms[i]];
-        if (conv->kernel[0] == sides->taps_h && conv->kernel[1] == sides->taps_w &&
+        if (!(training && forms[i] == XT_WINOGRAD_SMALL) && conv->kernel[0] == sides->taps_h && conv->kernel[1] == sides->taps_w &&
             fills(xt_op_out(&conv->op, 0), forms[i], training))
             return forms[i];
     }
@@ -42,13 +49,12 @@ static bool has_channels(const struct xt_conv_op *conv)
            out_c % XT_WINOGRAD_WIDE == 0;
 }
 
-/* In training a convolution alone. */
 static bool is_supported(const struct xt_conv_op *conv, struct xt_graph *graph)
 {
     if (!graph->options.training)
         return !conv->fold.activation;
-    return conv->bias < 0 && !conv->relu && xt_op_learns(&conv->op, graph) && conv->pads[0] == 1 &&
-           conv->pads[1] == 1 && xt_cpu_weights_are(conv, graph, dnnl_OIhw16i16o);
+    return xt_op_learns(&conv->op, graph) && conv->pads[0] < conv->kernel[0] &&
+           conv->pads[1] < conv->kernel[1] && xt_cpu_weights_are(conv, graph, dnnl_OIhw16i16o);
 }
 
 bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph)
@@ -61,35 +67,64 @@ bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph)
            form_of(conv, graph->options.training) < XT_WINOGRAD_FORMS && is_supported(conv, graph);
 }
 
-static size_t weight_count(const struct xt_op *op)
+static size_t weight_count(const struct xt_winograd_grad *job)
 {
-    return 9 * (size_t)xt_op_in(op, 0)->c * (size_t)xt_op_out(op, 0)->c;
+    return (size_t)xt_winograd_taps(job->form) * (size_t)job->in_c * (size_t)job->out_c;
+}
+
+static struct xt_buffer *store(const struct xt_conv_op *conv, struct xt_graph *graph,
+                               enum xt_winograd_form form)
+{
+    size_t weights = (size_t)xt_op_in(&conv->op, 0)->c * (size_t)xt_op_out(&conv->op, 0)->c;
+    return xt_graph_permanent(graph, conv->op.name, XT_WORKING_WEIGHTS,
+                              (size_t)xt_winograd_places(form) * weights * sizeof(float));
+}
+
+static void plan_weight_grad(struct xt_cpu_winograd *winograd, const struct xt_conv_op *conv,
+                             struct xt_graph *graph)
+{
+    const struct xt_op *op = &conv->op;
+    struct xt_winograd_grad *job = &winograd->weight_grad;
+    *job = (struct xt_winograd_grad){.form = winograd->output.form,
+                                     .n = winograd->output.n,
+                                     .h = winograd->output.h,
+                                     .w = winograd->output.w,
+                                     .in_c = winograd->output.in_c,
+                                     .out_c = winograd->output.out_c,
+                                     .pads = {winograd->output.pads[0], winograd->output.pads[1]}};
+    xt_winograd_grad_plan(job, op->by_slices[1] ? 1 : graph->options.device->threads);
+    if (op->by_slices[1])
+        job->groups = graph->slices.workers;
+    size_t group = weight_count(job) + (conv->bias < 0 ? 0 : (size_t)job->out_c);
+    if (job->groups > 1 || conv->bias >= 0 || op->by_slices[1])
+        winograd->group_grads = xt_graph_temporary(graph, xt_op_out(op, 0),
+                                                   (size_t)job->groups * group * sizeof(float),
+                                                   xt_op_backward_time(graph, op));
+    xt_graph_want_scratch(graph, xt_winograd_grad_scratch(job->form, job->in_c));
 }
 
 static void prepare_training(struct xt_cpu_winograd *winograd, struct xt_conv_op *conv,
                              struct xt_graph *graph)
 {
-    const struct xt_op *op = &conv->op;
-    const struct xt_tensor *in = xt_op_in(op, 0);
-    const struct xt_tensor *out = xt_op_out(op, 0);
-    int threads = graph->options.device->threads;
-    winograd->input_grad = (struct xt_winograd){.form = XT_WINOGRAD_LARGE,
-                                                .n = in->n,
-                                                .h = in->h,
-                                                .w = in->w,
-                                                .in_c = out->c,
-                                                .out_c = in->c,
-                                                .pads = {1, 1},
-                                                .turned = true};
-    winograd->weight_grad = (struct xt_winograd_grad){
-        .n = in->n, .h = in->h, .w = in->w, .in_c = in->c, .out_c = out->c};
-    xt_winograd_plan(&winograd->input_grad, threads);
-    xt_winograd_grad_plan(&winograd->weight_grad, threads);
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    enum xt_winograd_form form = winograd->output.form;
+    winograd->input_grad =
+        (struct xt_winograd){.form = form,
+                             .n = out->n,
+                             .h = out->h,
+                             .w = out->w,
+                             .in_c = out->c,
+                             .out_c = in->c,
+                             .pads = {(int)(conv->kernel[0] - 1 - conv->pads[0]),
+                                      (int)(conv->kernel[1] - 1 - conv->pads[1])},
+                             .stored = winograd->output.stored,
+                             .turned = true};
+    xt_winograd_plan(&winograd->input_grad, graph->options.device->threads);
+    plan_weight_grad(winograd, conv, graph);
     winograd->master = xt_graph_value_of(graph, conv->weight);
-    if (winograd->weight_grad.groups > 1)
-        winograd->group_grads = xt_graph_temporary(
-            graph, out, (size_t)winograd->weight_grad.groups * weight_count(op) * sizeof(float),
-            xt_op_backward_time(graph, op));
+    if (winograd->input_grad.stored && in->wants_grad)
+        winograd->stored_turned = store(conv, graph, form);
     conv->own[1] = conv->own_weight_grad = true;
     conv->weight_grad_format = dnnl_OIhw16i16o;
 }
@@ -108,19 +143,17 @@ void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op
                                             .in_c = in->c,
                                             .out_c = out->c,
                                             .pads = {(int)conv->pads[0], (int)conv->pads[1]},
-                                            .stored = !training,
+                                            .stored = stores(form, training),
                                             .adds = conv->fold.residual != NULL,
                                             .relu = conv->relu};
     xt_winograd_plan(&winograd->output, graph->options.device->threads);
     xt_graph_want_scratch(graph, xt_winograd_scratch(form, in->c > out->c ? in->c : out->c));
     conv->own[0] = true;
     conv->own_weights = !training;
-    size_t stored =
-        (size_t)xt_winograd_places(form) * (size_t)in->c * (size_t)out->c * sizeof(float);
+    if (winograd->output.stored)
+        winograd->stored = store(conv, graph, form);
     if (training)
         prepare_training(winograd, conv, graph);
-    else
-        winograd->stored = xt_graph_permanent(graph, conv->op.name, XT_WORKING_WEIGHTS, stored);
 }
 
 /* From O, I, H, W to OIhw16i16o. */
@@ -137,27 +170,57 @@ static void sort_block(const float *dense, size_t in_c, size_t taps, int block, 
                     dense[((row + o) * in_c + column + i) * taps + tap];
 }
 
-enum xt_status xt_cpu_winograd_fold(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
+static void transform(const struct xt_winograd_weights *weights, const struct xt_graph *graph)
+{
+#pragma omp parallel for schedule(static)
+    for (int block = 0; block < xt_winograd_blocks(weights->in, weights->out); block++)
+        graph->loops->winograd_weights(weights, block);
+}
+
+static struct xt_winograd_weights weights_job(const struct xt_cpu_winograd *winograd,
+                                              const float *from)
+{
+    return (struct xt_winograd_weights){.form = winograd->output.form,
+                                        .from = from,
+                                        .out = winograd->output.out_c,
+                                        .in = winograd->output.in_c,
+                                        .to = winograd->stored->data};
+}
+
+enum xt_status xt_cpu_winograd_fold(const struct xt_cpu_winograd *winograd,
                                     const struct xt_graph *graph, struct xt_err *err)
 {
     float *sorted = NULL;
-    struct xt_winograd_weights weights = {.form = winograd->output.form,
-                                          .out = xt_op_out(op, 0)->c,
-                                          .in = xt_op_in(op, 0)->c,
-                                          .to = winograd->stored->data};
-    const struct xt_winograd_sides *sides = &xt_winograd_forms[weights.form];
-    size_t taps = (size_t)sides->taps_h * (size_t)sides->taps_w;
-    int blocks = xt_winograd_blocks(weights.in, weights.out);
-    size_t bytes = taps * (size_t)weights.in * (size_t)weights.out * sizeof *sorted;
+    size_t taps = (size_t)xt_winograd_taps(winograd->output.form);
+    size_t in_c = (size_t)winograd->output.in_c;
+    int blocks = xt_winograd_blocks(winograd->output.in_c, winograd->output.out_c);
+    size_t bytes = taps * in_c * (size_t)winograd->output.out_c * sizeof *sorted;
     if (xt_mem_aligned(&sorted, bytes, 1, "folded weights", err))
         return err->status;
-    weights.from = sorted;
 #pragma omp parallel for schedule(static)
-    for (int block = 0; block < blocks; block++) {
-        sort_block(graph->staging.host, (size_t)weights.in, taps, block, sorted);
-        graph->loops->winograd_weights(&weights, block);
-    }
+    for (int block = 0; block < blocks; block++)
+        sort_block(graph->staging.host, in_c, taps, block, sorted);
+    struct xt_winograd_weights weights = weights_job(winograd, sorted);
+    transform(&weights, graph);
     free(sorted);
+    return XT_OK;
+}
+
+enum xt_status xt_cpu_winograd_begin(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
+                                     const struct xt_graph *graph, bool backward,
+                                     struct xt_err *err)
+{
+    const struct xt_buffer *to = backward ? winograd->stored_turned : winograd->stored;
+    const float *master = NULL;
+    if (!graph->options.training || !to)
+        return XT_OK;
+    master = xt_program_address(&op->program, &winograd->master, err);
+    if (!master)
+        return err->status;
+    struct xt_winograd_weights weights = weights_job(winograd, master);
+    weights.turned = backward;
+    weights.to = to->data;
+    transform(&weights, graph);
     return XT_OK;
 }
 
@@ -168,69 +231,57 @@ static void convolve(const struct xt_winograd *job, const struct xt_graph *graph
         graph->loops->winograd(job, part, xt_graph_loop_scratch(graph));
 }
 
-/* NULL: an error. */
-static const float *weights_of(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
-                               struct xt_err *err)
+/* The output of samples from `first` on. */
+static enum xt_status output_job(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
+                                 const struct xt_graph *graph, int first, struct xt_winograd *job,
+                                 struct xt_err *err)
 {
-    return winograd->stored ? winograd->stored->data
-                            : xt_program_address(&op->program, &winograd->master, err);
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
+    struct xt_params *params = graph->options.params;
+    *job = winograd->output;
+    job->bias = conv->host_bias.host;
+    if (graph->options.training && conv->bias >= 0)
+        job->bias = xt_params_value(params, &params->items[conv->bias]);
+    job->in = xt_tensor_sample(xt_op_in(op, 0), xt_op_in(op, 0)->value, first);
+    job->out = xt_tensor_sample(xt_op_out(op, 0), xt_op_out(op, 0)->value, first);
+    job->weights = winograd->stored ? winograd->stored->data
+                                    : xt_program_address(&op->program, &winograd->master, err);
+    return job->weights ? XT_OK : err->status;
+}
+
+/* The input's gradient of samples from `first` on. */
+static enum xt_status input_grad_job(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
+                                     int first, struct xt_winograd *job, struct xt_err *err)
+{
+    *job = winograd->input_grad;
+    job->in = xt_tensor_sample(xt_op_out(op, 0), xt_op_out(op, 0)->grad[0], first);
+    job->out = xt_tensor_sample(xt_op_in(op, 0), xt_op_in_grad(op, 0), first);
+    job->weights = winograd->stored_turned
+                       ? winograd->stored_turned->data
+                       : xt_program_address(&op->program, &winograd->master, err);
+    return job->weights ? XT_OK : err->status;
+}
+
+/* The weights' gradient of samples from `first` on; `to` is where the sum of groups goes. */
+static struct xt_winograd_grad weight_grad_job(const struct xt_cpu_winograd *winograd,
+                                               const struct xt_op *op, int first, float *to)
+{
+    struct xt_winograd_grad job = winograd->weight_grad;
+    job.in = xt_tensor_sample(xt_op_in(op, 0), xt_op_in(op, 0)->value, first);
+    job.out_grad = xt_tensor_sample(xt_op_out(op, 0), xt_op_out(op, 0)->grad[0], first);
+    job.grads = winograd->group_grads ? winograd->group_grads->data : to;
+    if (((const struct xt_conv_op *)op)->bias >= 0)
+        job.bias_grads = job.grads + (size_t)job.groups * weight_count(&job);
+    return job;
 }
 
 enum xt_status xt_cpu_winograd_forward(const struct xt_cpu_winograd *winograd,
                                        const struct xt_op *op, const struct xt_graph *graph,
                                        struct xt_err *err)
 {
-    struct xt_winograd job = winograd->output;
-    job.bias = ((const struct xt_conv_op *)op)->host_bias.host;
-    job.in = xt_op_in(op, 0)->value->data;
-    job.weights = weights_of(winograd, op, err);
-    job.out = xt_op_out(op, 0)->value->data;
-    if (!job.weights)
-        return err->status;
-    convolve(&job, graph);
-    return XT_OK;
-}
-
-static void learn(const struct xt_winograd_grad *job, const struct xt_graph *graph, size_t count,
-                  float *grad)
-{
-#pragma omp parallel
-    {
-#pragma omp for schedule(static)
-        for (int part = 0; part < job->groups * job->shares; part++)
-            graph->loops->winograd_grad(job, part, xt_graph_loop_scratch(graph));
-        if (job->groups > 1) {
-#pragma omp for schedule(static)
-            for (size_t i = 0; i < count; i++) {
-                float sum = job->grads[i];
-                for (size_t g = 1; g < (size_t)job->groups; g++)
-                    sum += job->grads[g * count + i];
-                grad[i] = sum;
-            }
-        }
-    }
-}
-
-enum xt_status xt_cpu_winograd_backward(const struct xt_cpu_winograd *winograd,
-                                        const struct xt_op *op, const struct xt_graph *graph,
-                                        struct xt_err *err)
-{
-    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
-    struct xt_winograd_grad grad = winograd->weight_grad;
-    float *to = xt_program_address(&op->program, &conv->weight_grad, err);
-    if (!to)
-        return err->status;
-    grad.in = xt_op_in(op, 0)->value->data;
-    grad.out_grad = xt_op_out(op, 0)->grad[0]->data;
-    grad.grads = winograd->group_grads ? winograd->group_grads->data : to;
-    learn(&grad, graph, weight_count(op), to);
-    if (!xt_op_in(op, 0)->wants_grad)
-        return XT_OK;
-    struct xt_winograd job = winograd->input_grad;
-    job.in = grad.out_grad;
-    job.weights = weights_of(winograd, op, err);
-    job.out = xt_op_in_grad(op, 0)->data;
-    if (!job.weights)
+    struct xt_winograd job;
+    if (xt_cpu_winograd_begin(winograd, op, graph, false, err) ||
+        output_job(winograd, op, graph, 0, &job, err))
         return err->status;
     convolve(&job, graph);
     return XT_OK;
@@ -240,17 +291,87 @@ enum xt_status xt_cpu_winograd_forward_slice(const struct xt_cpu_winograd *winog
                                              const struct xt_op *op, const struct xt_graph *graph,
                                              const struct xt_slice *slice, struct xt_err *err)
 {
-    const struct xt_tensor *in = xt_op_in(op, 0);
-    const struct xt_tensor *out = xt_op_out(op, 0);
-    struct xt_winograd job = winograd->output;
+    struct xt_winograd job;
+    if (output_job(winograd, op, graph, slice->first, &job, err))
+        return err->status;
     job.n = slice->count;
     job.groups = job.shares = 1;
-    job.bias = ((const struct xt_conv_op *)op)->host_bias.host;
-    job.in = xt_tensor_sample(in, in->value, slice->first);
-    job.weights = weights_of(winograd, op, err);
-    job.out = xt_tensor_sample(out, out->value, slice->first);
-    if (!job.weights)
-        return err->status;
     graph->loops->winograd(&job, 0, xt_graph_loop_scratch(graph));
+    return XT_OK;
+}
+
+static void add_groups(const float *from, size_t groups, size_t count, float *to)
+{
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < count; i++) {
+        float sum = from[i];
+        for (size_t g = 1; g < groups; g++)
+            sum += from[g * count + i];
+        to[i] = sum;
+    }
+}
+
+enum xt_status xt_cpu_winograd_end(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
+                                   const struct xt_graph *graph, struct xt_err *err)
+{
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
+    float *to = xt_program_address(&op->program, &conv->weight_grad, err);
+    if (!to)
+        return err->status;
+    struct xt_winograd_grad job = weight_grad_job(winograd, op, 0, to);
+    if (job.grads != to)
+        add_groups(job.grads, (size_t)job.groups, weight_count(&job), to);
+    if (!job.bias_grads)
+        return XT_OK;
+    struct xt_location bias = xt_graph_grad_of(graph, conv->bias);
+    to = xt_program_address(&op->program, &bias, err);
+    if (!to)
+        return err->status;
+    add_groups(job.bias_grads, (size_t)job.groups, (size_t)job.out_c, to);
+    return XT_OK;
+}
+
+enum xt_status xt_cpu_winograd_backward(const struct xt_cpu_winograd *winograd,
+                                        const struct xt_op *op, const struct xt_graph *graph,
+                                        struct xt_err *err)
+{
+    struct xt_winograd input_grad;
+    float *to = xt_program_address(&op->program, &((const struct xt_conv_op *)op)->weight_grad, err);
+    if (!to || xt_cpu_winograd_begin(winograd, op, graph, true, err))
+        return err->status;
+    struct xt_winograd_grad job = weight_grad_job(winograd, op, 0, to);
+#pragma omp parallel for schedule(static)
+    for (int part = 0; part < job.groups * job.shares; part++)
+        graph->loops->winograd_grad(&job, part, xt_graph_loop_scratch(graph));
+    if (xt_cpu_winograd_end(winograd, op, graph, err))
+        return err->status;
+    if (!xt_op_in(op, 0)->wants_grad)
+        return XT_OK;
+    if (input_grad_job(winograd, op, 0, &input_grad, err))
+        return err->status;
+    convolve(&input_grad, graph);
+    return XT_OK;
+}
+
+enum xt_status xt_cpu_winograd_backward_slice(const struct xt_cpu_winograd *winograd,
+                                              const struct xt_op *op, const struct xt_graph *graph,
+                                              const struct xt_slice *slice, struct xt_err *err)
+{
+    struct xt_winograd input_grad;
+    struct xt_winograd_grad job = weight_grad_job(winograd, op, slice->first, NULL);
+    job.grads += (size_t)slice->worker * weight_count(&job);
+    if (job.bias_grads)
+        job.bias_grads += (size_t)slice->worker * (size_t)job.out_c;
+    job.n = slice->count;
+    job.groups = job.shares = 1;
+    job.adds = !slice->begins;
+    graph->loops->winograd_grad(&job, 0, xt_graph_loop_scratch(graph));
+    if (!xt_op_in(op, 0)->wants_grad)
+        return XT_OK;
+    if (input_grad_job(winograd, op, slice->first, &input_grad, err))
+        return err->status;
+    input_grad.n = slice->count;
+    input_grad.groups = input_grad.shares = 1;
+    graph->loops->winograd(&input_grad, 0, xt_graph_loop_scratch(graph));
     return XT_OK;
 }

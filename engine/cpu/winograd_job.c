@@ -16,16 +16,23 @@ int xt_winograd_blocks(int in_c, int out_c)
     return in_c / SIDE * (out_c / SIDE);
 }
 
-size_t xt_winograd_scratch(enum xt_winograd_form form, int in_c)
+static size_t scratch_of(enum xt_winograd_form form, int in_c, size_t weights)
 {
-    enum { TAPS = 9 };
     size_t rows = (size_t)in_c + XT_WINOGRAD_PANELS + 2 * (size_t)XT_WINOGRAD_SPARE;
     size_t zeros = in_c > XT_WINOGRAD_PANELS ? (size_t)in_c : XT_WINOGRAD_PANELS;
-    size_t weights = form == XT_WINOGRAD_LARGE
-                         ? (size_t)(xt_winograd_wide(form) + TAPS) * XT_WINOGRAD_PANELS
-                         : 0;
     return zeros + (size_t)(xt_winograd_places(form) * xt_winograd_chunk(form)) * rows +
-           weights * (size_t)in_c;
+           weights * XT_WINOGRAD_PANELS * (size_t)in_c;
+}
+
+size_t xt_winograd_scratch(enum xt_winograd_form form, int in_c)
+{
+    int weights = xt_winograd_wide(form) + xt_winograd_taps(form);
+    return scratch_of(form, in_c, form == XT_WINOGRAD_LARGE ? (size_t)weights : 0);
+}
+
+size_t xt_winograd_grad_scratch(enum xt_winograd_form form, int in_c)
+{
+    return scratch_of(form, in_c, (size_t)xt_winograd_wide(form));
 }
 
 /* Whether twice as many shares of `panels` leave at most an eighth of the threads idle.
@@ -39,7 +46,8 @@ static bool can_share(int threads, int shares, int panels)
 void xt_winograd_plan(struct xt_winograd *job, int threads)
 {
     int tiles =
-        xt_winograd_tiles(job->form, job->n, xt_winograd_out_h(job), xt_winograd_out_w(job));
+        xt_winograd_tiles(job->form, job->n, xt_winograd_out_h(job->form, job->h, job->pads),
+                          xt_winograd_out_w(job->form, job->w, job->pads));
     int panels = job->out_c / XT_WINOGRAD_WIDE;
     job->shares = 1;
     while (can_share(threads, job->shares, panels) &&
@@ -54,9 +62,12 @@ void xt_winograd_grad_plan(struct xt_winograd_grad *job, int threads)
 {
     /* Gradients that one core's L2 holds beside the tiles. */
     const size_t most = (size_t)1 << 20;
-    size_t bytes = 9 * (size_t)job->in_c * (size_t)job->out_c * sizeof(float);
+    size_t bytes = (size_t)xt_winograd_taps(job->form) * (size_t)job->in_c * (size_t)job->out_c *
+                   sizeof(float);
     int panels = job->out_c / XT_WINOGRAD_WIDE;
-    int tiles = xt_winograd_tiles(XT_WINOGRAD_LARGE, job->n, job->h, job->w);
+    int tiles =
+        xt_winograd_tiles(job->form, job->n, xt_winograd_out_h(job->form, job->h, job->pads),
+                          xt_winograd_out_w(job->form, job->w, job->pads));
     job->shares = 1;
     while (can_share(threads, job->shares, panels) && bytes / (size_t)job->shares > most)
         job->shares *= 2;

@@ -406,7 +406,8 @@ XT_INLINE void convolve(const struct xt_winograd *job, int part, float *scratch,
     float *products = sums + places * place_of(form, job->in_c);
     float *weights = products + places * place_of(form, PANELS);
     struct images in = {job->h, job->w, job->in_c, job->in};
-    struct chunk chunk = {.h = xt_winograd_out_h(job), .w = xt_winograd_out_w(job)};
+    struct chunk chunk = {.h = xt_winograd_out_h(form, job->h, job->pads),
+                          .w = xt_winograd_out_w(form, job->w, job->pads)};
     int first = 0;
     int end = xt_winograd_part(xt_winograd_tiles(form, job->n, chunk.h, chunk.w),
                                part / job->shares, job->groups, &first);
@@ -453,54 +454,73 @@ void XT_LOOPS_NAME(winograd)(const struct xt_winograd *job, int part, float *scr
 
 /* ---- the weight gradient ---- */
 
-/* One dimension of the gradient transform. */
-XT_INLINE void transform_gradient(const xt_vector from[LARGE], xt_vector to[SIDE])
+/* The gradient transform along a side: the output transform's transpose. */
+XT_INLINE void transform_gradient(const xt_vector from[LARGE], xt_vector to[SIDE], int side,
+                                  int tile)
 {
+    if (side == 1) {
+        to[0] = from[0];
+        return;
+    }
+    xt_vector third = tile == LARGE ? from[3] : xt_vector_of(0);
     xt_vector near_even = from[0] + NEAR_SQUARE * from[2];
     xt_vector far_even = from[0] + FAR_SQUARE * from[2];
-    xt_vector near = NEAR * (from[1] + NEAR_SQUARE * from[3]);
-    xt_vector far = FAR * (from[1] + FAR_SQUARE * from[3]);
+    xt_vector near = NEAR * (from[1] + NEAR_SQUARE * third);
+    xt_vector far = FAR * (from[1] + FAR_SQUARE * third);
     to[0] = from[0];
     to[1] = near_even + near;
     to[2] = near_even - near;
     to[3] = far_even + far;
     to[4] = far_even - far;
-    to[5] = from[3];
+    to[5] = from[tile - 1];
 }
 
-/* sums [places][chunk][row] of channels [k, end). */
-static void transform_gradients(const struct chunk *chunk, const struct images *grad, int k,
-                                int end, const float *zeros, float *sums)
+/* Where a chunk's gradients go. */
+struct gradients {
+    float *sums; /* [places][chunk][row] */
+    float *bias; /* NULL: not needed */
+};
+
+/* Of channels [k, end). */
+XT_INLINE void transform_gradients(const struct chunk *chunk, const struct images *grad, int k,
+                                   int end, const float *zeros, struct gradients to,
+                                   enum xt_winograd_form form)
 {
     const struct images some = {grad->h, grad->w, grad->c, grad->pixels + k};
+    const struct xt_winograd_sides *sides = &xt_winograd_forms[form];
+    int high = xt_winograd_high(form);
+    int wide = xt_winograd_wide(form);
     for (int i = 0; i < chunk->count; i++) {
-        struct corner at = corner_of(chunk, i, XT_WINOGRAD_LARGE);
         const float *from[PLACES];
-        find_pixels(&some, at, LARGE, LARGE, zeros, from);
+        find_pixels(&some, corner_of(chunk, i, form), sides->tile_h, sides->tile_w, zeros, from);
         for (int channel = 0; channel < end - k; channel += LANES) {
             xt_vector columns[SIDE][LARGE];
             xt_vector row[SIDE];
-            for (int x = 0; x < LARGE; x++) {
+            xt_vector sum = xt_vector_of(0);
+            for (int x = 0; x < sides->tile_w; x++) {
                 xt_vector pixels[LARGE];
-                for (int y = 0; y < LARGE; y++)
-                    pixels[y] = xt_vector_load(from[LARGE * y + x] + channel);
-                transform_gradient(pixels, row);
-                for (int y = 0; y < SIDE; y++)
+                for (int y = 0; y < sides->tile_h; y++) {
+                    pixels[y] = xt_vector_load(from[sides->tile_w * y + x] + channel);
+                    sum += pixels[y];
+                }
+                transform_gradient(pixels, row, high, sides->tile_h);
+                for (int y = 0; y < high; y++)
                     columns[y][x] = row[y];
             }
-            float *to = sums + (size_t)i * row_of(PANELS) + channel;
-            for (int y = 0; y < SIDE; y++) {
-                transform_gradient(columns[y], row);
-                for (int x = 0; x < SIDE; x++)
-                    xt_vector_store(
-                        to + (size_t)(SIDE * y + x) * place_of(XT_WINOGRAD_LARGE, PANELS), row[x]);
+            float *sums = to.sums + (size_t)i * row_of(PANELS) + channel;
+            for (int y = 0; y < high; y++) {
+                transform_gradient(columns[y], row, wide, sides->tile_w);
+                for (int x = 0; x < wide; x++)
+                    xt_vector_store(sums + (size_t)(wide * y + x) * place_of(form, PANELS), row[x]);
             }
+            if (to.bias)
+                xt_vector_store(to.bias + k + channel, xt_vector_load(to.bias + k + channel) + sum);
         }
     }
 }
 
 /* Over `count` tiles, the products of GRAD_ROWS input channels with PAIR gradients. */
-XT_INLINE void add_products(const float *inputs, int in_c, const float *grads, int count, float *to)
+static void add_products(const float *inputs, int in_c, const float *grads, int count, float *to)
 {
     xt_vector sums[GRAD_ROWS][2];
     for (int r = 0; r < GRAD_ROWS; r++)
@@ -519,81 +539,113 @@ XT_INLINE void add_products(const float *inputs, int in_c, const float *grads, i
             xt_vector_store(to + r * WIDE + v * LANES, sums[r][v]);
 }
 
-/* Adds what row y of places, [SIDE][in][WIDE], gives to a panel's taps; overwrites them if it is
+/* Adds what row y of places, [wide][in][WIDE], gives to a panel's taps; overwrites them if it is
  * the first. */
-static void add_row(const float *row, size_t in_c, int y, bool first, float *taps)
+XT_INLINE void add_row(const float *row, size_t in_c, int y, bool first, float *taps,
+                       enum xt_winograd_form form)
 {
+    int high = xt_winograd_high(form);
+    int wide = xt_winograd_wide(form);
+    int taps_h = xt_winograd_forms[form].taps_h;
+    int taps_w = xt_winograd_forms[form].taps_w;
     size_t blocks = in_c / EDGE;
     for (size_t block = 0; block < 2 * blocks; block++)
         for (size_t at = 0; at < BLOCK; at += LANES) {
             const float *from = row + (block % blocks * EDGE + at / EDGE) * WIDE +
                                 block / blocks * EDGE + at % EDGE;
-            float *to = taps + block * TAPS * BLOCK + at;
-            for (size_t x = 0; x < 3; x++) {
+            float *to = taps + block * (size_t)(taps_h * taps_w) * BLOCK + at;
+            for (int x = 0; x < taps_w; x++) {
                 xt_vector sum = xt_vector_of(0);
-                for (size_t place = 0; place < SIDE; place++)
-                    sum += from_taps(SIDE, 3, (int)place, (int)x) *
-                           xt_vector_load(from + place * in_c * WIDE);
-                for (size_t tap = 0; tap < 3; tap++) {
-                    float *place = to + (3 * tap + x) * BLOCK;
+                for (int place = 0; place < wide; place++)
+                    sum += from_taps(wide, taps_w, place, x) *
+                           xt_vector_load(from + (size_t)place * in_c * WIDE);
+                for (int tap = 0; tap < taps_h; tap++) {
+                    float *place = to + (size_t)(taps_w * tap + x) * BLOCK;
                     xt_vector before = first ? xt_vector_of(0) : xt_vector_load(place);
-                    xt_vector_store(place, before + from_taps(SIDE, 3, y, (int)tap) * sum);
+                    xt_vector_store(place, before + from_taps(high, taps_h, y, tap) * sum);
                 }
             }
         }
 }
 
 /* Panels [k, end) of a chunk's sums. */
-static void add_chunk(const struct xt_winograd_grad *job, int count, int k, int end, bool first,
-                      const float *inputs, const float *grads, float *row, float *taps)
+XT_INLINE void add_chunk(const struct xt_winograd_grad *job, int count, int k, int end, bool first,
+                         const float *inputs, const float *grads, float *row, float *taps,
+                         enum xt_winograd_form form)
 {
     size_t in_c = (size_t)job->in_c;
-    for (size_t y = 0; y < SIDE; y++) {
-        for (size_t x = 0; x < SIDE; x++)
+    size_t wide = (size_t)xt_winograd_wide(form);
+    size_t panel = WIDE * in_c * (size_t)xt_winograd_taps(form);
+    for (size_t y = 0; y < (size_t)xt_winograd_high(form); y++) {
+        for (size_t x = 0; x < wide; x++)
             for (size_t i = 0; i < in_c; i += GRAD_ROWS)
                 for (size_t column = 0; column < (size_t)(end - k) * WIDE; column += PAIR)
-                    add_products(
-                        inputs + (SIDE * y + x) * place_of(XT_WINOGRAD_LARGE, job->in_c) + i,
-                        job->in_c,
-                        grads + (SIDE * y + x) * place_of(XT_WINOGRAD_LARGE, PANELS) + column,
-                        count,
-                        row + ((column / WIDE * SIDE + x) * in_c + i) * WIDE + column % WIDE);
+                    add_products(inputs + (wide * y + x) * place_of(form, job->in_c) + i, job->in_c,
+                                 grads + (wide * y + x) * place_of(form, PANELS) + column, count,
+                                 row + ((column / WIDE * wide + x) * in_c + i) * WIDE +
+                                     column % WIDE);
         for (size_t q = 0; q < (size_t)(end - k); q++)
-            add_row(row + q * SIDE * in_c * WIDE, in_c, (int)y, first && !y,
-                    taps + ((size_t)k + q) * WIDE * in_c * TAPS);
+            add_row(row + q * wide * in_c * WIDE, in_c, (int)y, first && !y,
+                    taps + ((size_t)k + q) * panel, form);
+    }
+}
+
+XT_INLINE void learn(const struct xt_winograd_grad *job, int part, float *scratch,
+                     enum xt_winograd_form form)
+{
+    size_t places = (size_t)xt_winograd_places(form);
+    size_t group = (size_t)(part / job->shares);
+    size_t count = (size_t)xt_winograd_taps(form) * (size_t)job->in_c * (size_t)job->out_c;
+    struct chunk chunk = {.h = xt_winograd_out_h(form, job->h, job->pads),
+                          .w = xt_winograd_out_w(form, job->w, job->pads)};
+    struct images in = {job->h, job->w, job->in_c, job->in};
+    struct images out_grad = {chunk.h, chunk.w, job->out_c, job->out_grad};
+    float *zeros = scratch;
+    float *inputs = zeros + zeros_of(job->in_c);
+    struct gradients grads = {inputs + places * place_of(form, job->in_c), NULL};
+    float *row = grads.sums + places * place_of(form, PANELS);
+    float *taps = job->grads + group * count;
+    int first = 0;
+    int last = xt_winograd_part(xt_winograd_tiles(form, job->n, chunk.h, chunk.w), (int)group,
+                                job->groups, &first);
+    int panel = 0;
+    int end = xt_winograd_part(job->out_c / WIDE, part % job->shares, job->shares, &panel);
+    memset(zeros, 0, zeros_of(job->in_c) * sizeof *zeros);
+    if (job->bias_grads)
+        grads.bias = job->bias_grads + group * (size_t)job->out_c;
+    if (grads.bias && !job->adds)
+        memset(grads.bias + panel * WIDE, 0, (size_t)(end - panel) * WIDE * sizeof(float));
+    for (chunk.first = first; chunk.first < last; chunk.first += xt_winograd_chunk(form)) {
+        int rest = last - chunk.first;
+        chunk.count = rest < xt_winograd_chunk(form) ? rest : xt_winograd_chunk(form);
+        transform_inputs(&chunk, &in, job->pads, zeros, inputs, form);
+        for (int k = panel; k < end; k += AT_ONCE) {
+            int to = k + AT_ONCE < end ? k + AT_ONCE : end;
+            transform_gradients(&chunk, &out_grad, k * WIDE, to * WIDE, zeros, grads, form);
+            add_chunk(job, chunk.count, k, to, chunk.first == first && !job->adds, inputs,
+                      grads.sums, row, taps, form);
+        }
     }
 }
 
 void XT_LOOPS_NAME(winograd_grad)(const struct xt_winograd_grad *job, int part, float *scratch)
 {
-    static const int pads[] = {1, 1};
-    int group = part / job->shares;
-    struct images in = {job->h, job->w, job->in_c, job->in};
-    struct images out_grad = {job->h, job->w, job->out_c, job->out_grad};
-    float *zeros = scratch;
-    float *inputs = zeros + zeros_of(job->in_c);
-    float *grads = inputs + PLACES * place_of(XT_WINOGRAD_LARGE, job->in_c);
-    float *row = grads + PLACES * place_of(XT_WINOGRAD_LARGE, PANELS);
-    float *taps = job->grads + (size_t)group * TAPS * (size_t)job->in_c * (size_t)job->out_c;
-    struct chunk chunk = {.h = job->h, .w = job->w};
-    int first = 0;
-    int last = xt_winograd_part(xt_winograd_tiles(XT_WINOGRAD_LARGE, job->n, job->h, job->w), group,
-                                job->groups, &first);
-    int panel = 0;
-    int end = xt_winograd_part(job->out_c / WIDE, part % job->shares, job->shares, &panel);
-    memset(zeros, 0, zeros_of(job->in_c) * sizeof *zeros);
-    for (chunk.first = first; chunk.first < last;
-         chunk.first += xt_winograd_chunk(XT_WINOGRAD_LARGE)) {
-        int rest = last - chunk.first;
-        chunk.count = rest < xt_winograd_chunk(XT_WINOGRAD_LARGE)
-                          ? rest
-                          : xt_winograd_chunk(XT_WINOGRAD_LARGE);
-        transform_inputs(&chunk, &in, pads, zeros, inputs, XT_WINOGRAD_LARGE);
-        for (int k = panel; k < end; k += AT_ONCE) {
-            int to = k + AT_ONCE < end ? k + AT_ONCE : end;
-            transform_gradients(&chunk, &out_grad, k * WIDE, to * WIDE, zeros, grads);
-            add_chunk(job, chunk.count, k, to, chunk.first == first, inputs, grads, row, taps);
-        }
+    switch (job->form) {
+    case XT_WINOGRAD_LARGE:
+        learn(job, part, scratch, XT_WINOGRAD_LARGE);
+        return;
+    case XT_WINOGRAD_3X1:
+        learn(job, part, scratch, XT_WINOGRAD_3X1);
+        return;
+    case XT_WINOGRAD_1X3:
+        learn(job, part, scratch, XT_WINOGRAD_1X3);
+        return;
+    case XT_WINOGRAD_1X4:
+        learn(job, part, scratch, XT_WINOGRAD_1X4);
+        return;
+    case XT_WINOGRAD_SMALL:
+    case XT_WINOGRAD_FORMS:
+        return;
     }
 }
 
@@ -616,10 +668,20 @@ void XT_LOOPS_NAME(winograd_weights)(const struct xt_winograd_weights *weights, 
     int high = xt_winograd_high(weights->form);
     int wide = xt_winograd_wide(weights->form);
     size_t taps_w = (size_t)sides->taps_w;
-    size_t in = (size_t)weights->in;
-    size_t row = (size_t)block / (in / EDGE);
-    size_t column = (size_t)block % (in / EDGE);
-    const float *from = weights->from + (size_t)block * (size_t)sides->taps_h * taps_w * BLOCK;
+    size_t count = (size_t)xt_winograd_taps(weights->form);
+    size_t in = (size_t)(weights->turned ? weights->out : weights->in);
+    size_t row = (size_t)(block / (weights->in / EDGE));
+    size_t column = (size_t)(block % (weights->in / EDGE));
+    const float *from = weights->from + (size_t)block * count * BLOCK;
+    float turned[TAPS * BLOCK];
+    if (weights->turned) {
+        size_t before = row;
+        row = column;
+        column = before;
+        for (size_t tap = 0; tap < count; tap++)
+            turn(from + tap * BLOCK, turned + (count - 1 - tap) * BLOCK);
+        from = turned;
+    }
     float *to = weights->to +
                 (row / 2 * (size_t)xt_winograd_places(weights->form) * in + column * EDGE) * WIDE +
                 row % 2 * EDGE;

@@ -55,6 +55,22 @@ static inline int xt_winograd_places(enum xt_winograd_form form)
     return xt_winograd_high(form) * xt_winograd_wide(form);
 }
 
+static inline int xt_winograd_taps(enum xt_winograd_form form)
+{
+    return xt_winograd_forms[form].taps_h * xt_winograd_forms[form].taps_w;
+}
+
+/* The outputs of images with h by w pixels. */
+static inline int xt_winograd_out_h(enum xt_winograd_form form, int h, const int pads[2])
+{
+    return h + 2 * pads[0] - xt_winograd_forms[form].taps_h + 1;
+}
+
+static inline int xt_winograd_out_w(enum xt_winograd_form form, int w, const int pads[2])
+{
+    return w + 2 * pads[1] - xt_winograd_forms[form].taps_w + 1;
+}
+
 /* Tiles at a time. */
 static inline int xt_winograd_chunk(enum xt_winograd_form form)
 {
@@ -77,32 +93,27 @@ struct xt_winograd {
     bool relu;
 };
 
-static inline int xt_winograd_out_h(const struct xt_winograd *job)
-{
-    return job->h + 2 * job->pads[0] - xt_winograd_forms[job->form].taps_h + 1;
-}
-
-static inline int xt_winograd_out_w(const struct xt_winograd *job)
-{
-    return job->w + 2 * job->pads[1] - xt_winograd_forms[job->form].taps_w + 1;
-}
-
-/* Of a 3x3 with padding 1, by large tiles. */
+/* All forms but F(2x2, 3x3). */
 struct xt_winograd_grad {
-    int n, h, w;
+    enum xt_winograd_form form;
+    int n, h, w; /* of the input */
     int in_c, out_c;
+    int pads[2];
     int groups, shares;
+    bool adds; /* to the sums of a previous slice */
     const float *in;
     const float *out_grad;
-    float *grads; /* [groups][out / 16][in / 16][3 x 3][16 in][16 out], to be added up */
+    float *grads;      /* [groups][out / 16][in / 16][taps][16 in][16 out], to be added up */
+    float *bias_grads; /* [groups][out_c], to be added up; NULL: not needed */
 };
 
 /* Stored weights, from OIhw16i16o: [out / 16][in / 16][taps][16 in][16 out]. */
 struct xt_winograd_weights {
     enum xt_winograd_form form;
+    bool turned; /* for the data gradient: rotated, inputs and outputs exchanged */
     const float *from;
     int out, in;
-    float *to; /* [out / 32][places][in][32] */
+    float *to; /* [out / 32][places][in][32]; turned: [in / 32][places][out][32] */
 };
 
 /* One part's work; the sums of one part. */
@@ -114,8 +125,9 @@ typedef void xt_winograd_weights_loop(const struct xt_winograd_weights *weights,
 /* Of n images with h by w outputs. */
 int xt_winograd_tiles(enum xt_winograd_form form, int n, int h, int w);
 int xt_winograd_blocks(int in_c, int out_c);
-/* Floats of scratch for either loop. */
+/* Floats of scratch. */
 size_t xt_winograd_scratch(enum xt_winograd_form form, int in_c);
+size_t xt_winograd_grad_scratch(enum xt_winograd_form form, int in_c);
 /* Divide the work among at most `threads`. */
 void xt_winograd_plan(struct xt_winograd *job, int threads);
 void xt_winograd_grad_plan(struct xt_winograd_grad *job, int threads);

@@ -103,17 +103,23 @@ static float *convolve(const struct work *work, const struct xt_loops *loops, bo
     const struct shape *s = &work->shape;
     float *stored =
         aligned_floats((size_t)xt_winograd_places(work->form) * (size_t)s->in_c * (size_t)s->out_c);
-    struct xt_winograd_weights weights = {
-        .form = work->form, .from = work->weights, .out = s->out_c, .in = s->in_c, .to = stored};
+    struct xt_winograd_weights weights = {.form = work->form,
+                                          .turned = backward,
+                                          .from = work->weights,
+                                          .out = s->out_c,
+                                          .in = s->in_c,
+                                          .to = stored};
+    int pads[2] = {work->reference.pad_h, work->reference.pad_w};
     for (int block = 0; block < xt_winograd_blocks(s->in_c, s->out_c); block++)
         loops->winograd_weights(&weights, block);
     struct xt_winograd job = {.form = work->form,
                               .n = s->n,
-                              .h = s->h,
-                              .w = s->w,
+                              .h = backward ? work->reference.out.h : s->h,
+                              .w = backward ? work->reference.out.w : s->w,
                               .in_c = backward ? s->out_c : s->in_c,
                               .out_c = backward ? s->in_c : s->out_c,
-                              .pads = {work->reference.pad_h, work->reference.pad_w},
+                              .pads = {backward ? work->reference.kernel_h - 1 - pads[0] : pads[0],
+                                       backward ? work->reference.kernel_w - 1 - pads[1] : pads[1]},
                               .in = backward ? work->out_grad : work->in,
                               .stored = is_stored,
                               .weights = is_stored ? stored : work->weights,
@@ -156,17 +162,18 @@ static int find(const struct xt_loops *with[BUILDS_MAX])
     return count;
 }
 
-static void outputs_are_those_of_plain_loops(void **state)
+static void by_stored_weights_it_is_as_by_plain_loops(void **state)
 {
     (void)state;
     const struct xt_loops *loops[BUILDS_MAX];
     int count = find(loops);
     for (int i = 0; i < count * SHAPES; i++)
-        for (int form = 0; form < XT_WINOGRAD_FORMS; form++) {
+        for (int form = 0; form < 2 * XT_WINOGRAD_FORMS; form++) {
+            bool backward = form % 2;
             struct work work;
-            setup(&work, shapes[i % SHAPES], (enum xt_winograd_form)form);
-            float *got = convolve(&work, loops[i / SHAPES], true, false, 1);
-            check(&work, got, work.out_count, false);
+            setup(&work, shapes[i % SHAPES], (enum xt_winograd_form)(form / 2));
+            float *got = convolve(&work, loops[i / SHAPES], true, backward, 1);
+            check(&work, got, backward ? work.in_count : work.out_count, backward);
             free(got);
             clear(&work);
         }
@@ -210,27 +217,59 @@ static void outputs_do_not_depend_on_threads(void **state)
     }
 }
 
-/* The caller frees it. */
+/* The weights' gradient and behind it the bias's; the caller frees it. In two slices of the same
+ * samples, if there is one thread: both gradients are twice as large. */
 static float *weight_gradient(const struct work *work, const struct xt_loops *loops, int threads)
 {
     const struct shape *s = &work->shape;
-    struct xt_winograd_grad job = {.n = s->n,
+    struct xt_winograd_grad job = {.form = work->form,
+                                   .n = s->n,
                                    .h = s->h,
                                    .w = s->w,
                                    .in_c = s->in_c,
                                    .out_c = s->out_c,
+                                   .pads = {work->reference.pad_h, work->reference.pad_w},
                                    .in = work->in,
                                    .out_grad = work->out_grad};
+    size_t bias = (size_t)s->out_c;
     xt_winograd_grad_plan(&job, threads);
     assert_in_range(job.groups * job.shares, 1, threads);
-    job.grads = aligned_floats((size_t)job.groups * work->weight_count);
-    float *scratch = aligned_floats(xt_winograd_scratch(XT_WINOGRAD_LARGE, s->in_c));
-    for (int part = 0; part < job.groups * job.shares; part++)
-        loops->winograd_grad(&job, part, scratch);
+    job.grads = aligned_floats((size_t)job.groups * (work->weight_count + bias));
+    job.bias_grads = job.grads + (size_t)job.groups * work->weight_count;
+    float *scratch = aligned_floats(xt_winograd_grad_scratch(work->form, s->in_c));
+    for (int slice = 0; slice < (threads == 1 ? 2 : 1); slice++) {
+        job.adds = slice > 0;
+        for (int part = 0; part < job.groups * job.shares; part++)
+            loops->winograd_grad(&job, part, scratch);
+    }
     for (size_t i = work->weight_count; i < (size_t)job.groups * work->weight_count; i++)
         job.grads[i % work->weight_count] += job.grads[i];
+    for (size_t i = bias; i < (size_t)job.groups * bias; i++)
+        job.bias_grads[i % bias] += job.bias_grads[i];
+    memmove(job.grads + work->weight_count, job.bias_grads, bias * sizeof *job.bias_grads);
     free(scratch);
     return job.grads;
+}
+
+static void check_weight_gradient(const struct work *work, const float *got, double times)
+{
+    double most = error_most(work->form, work->shape.n * work->shape.h * work->shape.w) * times;
+    size_t channels = (size_t)work->shape.out_c;
+    for (size_t k = 0; k < work->weight_count; k++) {
+        double wanted = times * xt_reference_conv_weight_grad(&work->reference, work->reference_in,
+                                                              work->reference_out_grad, k);
+        double is = (double)got[block_place(work, k)];
+        if (!(fabs(is - wanted) <= most))
+            fail_msg("weight %zu: %g, not %g", k, is, wanted);
+    }
+    for (size_t o = 0; o < channels; o++) {
+        double wanted = 0;
+        for (size_t i = o; i < work->out_count; i += channels)
+            wanted += times * work->reference_out_grad[i];
+        double is = (double)got[work->weight_count + o];
+        if (!(fabs(is - wanted) <= most))
+            fail_msg("bias %zu: %g, not %g", o, is, wanted);
+    }
 }
 
 static void weight_gradients_are_those_of_plain_loops(void **state)
@@ -239,34 +278,47 @@ static void weight_gradients_are_those_of_plain_loops(void **state)
     const struct xt_loops *loops[BUILDS_MAX];
     int count = find(loops);
     for (int i = 0; i < count * SHAPES; i++)
-        for (int threads = 1; threads <= 4; threads++) {
-            struct work work;
-            setup(&work, shapes[i % SHAPES], XT_WINOGRAD_LARGE);
-            double most = error_most(XT_WINOGRAD_LARGE, work.shape.n * work.shape.h * work.shape.w);
-            float *got = weight_gradient(&work, loops[i / SHAPES], threads);
-            for (size_t k = 0; k < work.weight_count; k++) {
-                double wanted = xt_reference_conv_weight_grad(&work.reference, work.reference_in,
-                                                              work.reference_out_grad, k);
-                double is = (double)got[block_place(&work, k)];
-                if (!(fabs(is - wanted) <= most))
-                    fail_msg("weight %zu: %g, not %g", k, is, wanted);
+        for (int form = XT_WINOGRAD_LARGE; form < XT_WINOGRAD_FORMS; form++)
+            for (int threads = 1; threads <= 4; threads++) {
+                struct work work;
+                setup(&work, shapes[i % SHAPES], (enum xt_winograd_form)form);
+                float *got = weight_gradient(&work, loops[i / SHAPES], threads);
+                check_weight_gradient(&work, got, threads == 1 ? 2 : 1);
+                free(got);
+                clear(&work);
             }
-            free(got);
-            clear(&work);
-        }
 }
 
 /* ---- in a graph ---- */
+
+static const struct xt_conv_spec line_specs[] = {
+    {.name = "3x1", .kernel_h = 3, .kernel_w = 1, .pad_h = 1},
+    {.name = "1x3", .kernel_h = 1, .kernel_w = 3, .pad_w = 1},
+    {.name = "1x4", .kernel_h = 1, .kernel_w = 4},
+};
+enum { LINES = sizeof line_specs / sizeof line_specs[0] };
+
+/* Whose bias and ReLU are their own, not a norm's. */
+static struct xt_tensor *add_lines(struct net *net, struct xt_tensor *x)
+{
+    for (int i = 0; i < LINES; i++) {
+        struct xt_conv_spec spec = line_specs[i];
+        spec.channels = i ? 64 : 32;
+        spec.bias = spec.relu = true;
+        x = net_conv(net, x, spec);
+    }
+    return x;
+}
 
 static struct xt_tensor *describe(struct net *net)
 {
     struct xt_conv_spec spec = {
         .name = "conv", .channels = 64, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1};
-    struct xt_tensor *x = net_conv(net, net_stem(net, 14, 14, 64), spec);
-    return net_head(net, net_outlet(net, x, "outlet"));
+    struct xt_tensor *x = net_conv(net, net_stem(net, 20, 21, 64), spec);
+    return net_head(net, net_outlet(net, add_lines(net, x), "outlet"));
 }
 
-/* Gradients, and who made those of the convolution. */
+/* Gradients; who made those of "conv" and of the lines, [1 + LINES]. */
 static struct xt_params_tensors gradients(const struct xt_backend *backend, const char **by)
 {
     struct net net = {.pass = {.training = true}, .backend = backend};
@@ -275,8 +327,9 @@ static struct xt_params_tensors gradients(const struct xt_backend *backend, cons
     net_forward(&net);
     net_backward(&net);
     for (int i = 0; i < net.graph->op_count; i++)
-        if (!strcmp(net.graph->ops[i]->name, "conv"))
-            *by = xt_op_implementation(net.graph->ops[i], true);
+        for (int k = 0; k <= LINES; k++)
+            if (!strcmp(net.graph->ops[i]->name, k ? line_specs[k - 1].name : "conv"))
+                by[k] = xt_op_implementation(net.graph->ops[i], true);
     struct xt_params_tensors grads = net_grads(&net);
     net_clear(&net);
     return grads;
@@ -285,17 +338,19 @@ static struct xt_params_tensors gradients(const struct xt_backend *backend, cons
 static void a_graph_learns_by_it_as_by_primitives(void **state)
 {
     (void)state;
-    const char *own_by = NULL;
-    const char *wanted_by = NULL;
-    struct xt_params_tensors own = gradients(NULL, &own_by);
-    struct xt_params_tensors wanted = gradients(&xt_backend_programs, &wanted_by);
+    const char *own_by[1 + LINES];
+    const char *wanted_by[1 + LINES];
+    struct xt_params_tensors own = gradients(NULL, own_by);
+    struct xt_params_tensors wanted = gradients(&xt_backend_programs, wanted_by);
     double distance = net_distance(&own, &wanted);
     xt_params_free_tensors(&own);
     xt_params_free_tensors(&wanted);
     if (!xt_loops_get()->winograd)
         support_skip("no AVX2 here");
-    assert_string_equal(own_by, "xtrain Winograd");
-    assert_string_not_equal(wanted_by, own_by);
+    for (int k = 0; k <= LINES; k++) {
+        assert_string_equal(own_by[k], "xtrain Winograd");
+        assert_string_not_equal(wanted_by[k], own_by[k]);
+    }
     assert_true(distance < 1e-5);
 }
 
@@ -340,29 +395,17 @@ static void inference_is_that_of_plain_loops(void **state)
     }
 }
 
-/* Whose bias and ReLU are their own, not a norm's. */
 static void inference_along_one_side_is_that_of_plain_loops(void **state)
 {
     (void)state;
-    static const struct xt_conv_spec specs[] = {
-        {.name = "3x1", .kernel_h = 3, .kernel_w = 1, .pad_h = 1},
-        {.name = "1x3", .kernel_h = 1, .kernel_w = 3, .pad_w = 1},
-        {.name = "1x4", .kernel_h = 1, .kernel_w = 4},
-    };
     struct net net = {.fuse = true};
     net_open(&net, XT_F32, false);
     struct xt_tensor *x = conv_norm(&net, net_input(&net, 20, 21), "first", "first.norm", NULL);
-    for (int i = 0; i < 3; i++) {
-        struct xt_conv_spec spec = specs[i];
-        spec.channels = i ? 64 : 32;
-        spec.bias = spec.relu = true;
-        x = net_conv(&net, x, spec);
-    }
-    net_build(&net, net_head(&net, x));
+    net_build(&net, net_head(&net, add_lines(&net, x)));
     net_forward(&net);
     net_loss(&net);
-    for (int i = 0; i < 3 && xt_loops_get()->winograd; i++)
-        assert_string_equal(maker_of(&net, specs[i].name), "xtrain Winograd");
+    for (int i = 0; i < LINES && xt_loops_get()->winograd; i++)
+        assert_string_equal(maker_of(&net, line_specs[i].name), "xtrain Winograd");
     net_check_logits(&net, 1e-5);
     net_clear(&net);
 }
@@ -370,7 +413,7 @@ static void inference_along_one_side_is_that_of_plain_loops(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(outputs_are_those_of_plain_loops),
+        cmocka_unit_test(by_stored_weights_it_is_as_by_plain_loops),
         cmocka_unit_test(training_transforms_weights_on_the_way),
         cmocka_unit_test(outputs_do_not_depend_on_threads),
         cmocka_unit_test(weight_gradients_are_those_of_plain_loops),

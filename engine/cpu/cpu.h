@@ -16,10 +16,10 @@ enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, st
 struct xt_cpu_winograd {
     struct xt_winograd output, input_grad;
     struct xt_winograd_grad weight_grad;
-    struct xt_location master;        /* training: the weights */
-    struct xt_buffer *stored;         /* NULL: their transform is not kept */
-    struct xt_buffer *stored_turned;  /* for the input's gradient */
-    struct xt_buffer *group_grads;    /* NULL: the weights' gradient needs no sum of groups */
+    struct xt_location master;       /* training: the weights */
+    struct xt_buffer *stored;        /* NULL: their transform is not kept */
+    struct xt_buffer *stored_turned; /* for the input's gradient */
+    struct xt_buffer *group_grads;   /* NULL: the weights' gradient needs no sum of groups */
 };
 /* Whether these loops can run it, and are faster than its primitives. */
 bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph);

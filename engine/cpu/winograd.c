@@ -32,8 +32,8 @@ static enum xt_winograd_form form_of(const struct xt_conv_op *conv, bool trainin
         XT_WINOGRAD_LARGE, XT_WINOGRAD_SMALL, XT_WINOGRAD_3X1, XT_WINOGRAD_1X3, XT_WINOGRAD_1X4};
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         const struct xt_winograd_sides *sides = &xt_winograd_forms[forms[i]];
-        if (!(training && forms[i] == XT_WINOGRAD_SMALL) && conv->kernel[0] == sides->taps_h && conv->kernel[1] == sides->taps_w &&
-            fills(xt_op_out(&conv->op, 0), forms[i], training))
+        if (!(training && forms[i] == XT_WINOGRAD_SMALL) && conv->kernel[0] == sides->taps_h &&
+            conv->kernel[1] == sides->taps_w && fills(xt_op_out(&conv->op, 0), forms[i], training))
             return forms[i];
     }
     return XT_WINOGRAD_FORMS;
@@ -97,9 +97,9 @@ static void plan_weight_grad(struct xt_cpu_winograd *winograd, const struct xt_c
         job->groups = graph->slices.workers;
     size_t group = weight_count(job) + (conv->bias < 0 ? 0 : (size_t)job->out_c);
     if (job->groups > 1 || conv->bias >= 0 || op->by_slices[1])
-        winograd->group_grads = xt_graph_temporary(graph, xt_op_out(op, 0),
-                                                   (size_t)job->groups * group * sizeof(float),
-                                                   xt_op_backward_time(graph, op));
+        winograd->group_grads =
+            xt_graph_temporary(graph, xt_op_out(op, 0), (size_t)job->groups * group * sizeof(float),
+                               xt_op_backward_time(graph, op));
     xt_graph_want_scratch(graph, xt_winograd_grad_scratch(job->form, job->in_c));
 }
 
@@ -336,7 +336,8 @@ enum xt_status xt_cpu_winograd_backward(const struct xt_cpu_winograd *winograd,
                                         struct xt_err *err)
 {
     struct xt_winograd input_grad;
-    float *to = xt_program_address(&op->program, &((const struct xt_conv_op *)op)->weight_grad, err);
+    float *to =
+        xt_program_address(&op->program, &((const struct xt_conv_op *)op)->weight_grad, err);
     if (!to || xt_cpu_winograd_begin(winograd, op, graph, true, err))
         return err->status;
     struct xt_winograd_grad job = weight_grad_job(winograd, op, 0, to);

@@ -21,18 +21,18 @@ static size_t scratch_of(enum xt_winograd_form form, int in_c, size_t weights)
     size_t rows = (size_t)in_c + XT_WINOGRAD_PANELS + 2 * (size_t)XT_WINOGRAD_SPARE;
     size_t zeros = in_c > XT_WINOGRAD_PANELS ? (size_t)in_c : XT_WINOGRAD_PANELS;
     return zeros + (size_t)(xt_winograd_places(form) * xt_winograd_chunk(form)) * rows +
-           weights * XT_WINOGRAD_PANELS * (size_t)in_c;
+           weights * XT_WINOGRAD_PANELS;
 }
 
 size_t xt_winograd_scratch(enum xt_winograd_form form, int in_c)
 {
     int weights = xt_winograd_wide(form) + xt_winograd_taps(form);
-    return scratch_of(form, in_c, form == XT_WINOGRAD_LARGE ? (size_t)weights : 0);
+    return scratch_of(form, in_c, form == XT_WINOGRAD_LARGE ? (size_t)(weights * in_c) : 0);
 }
 
 size_t xt_winograd_grad_scratch(enum xt_winograd_form form, int in_c)
 {
-    return scratch_of(form, in_c, (size_t)xt_winograd_wide(form));
+    return scratch_of(form, in_c, (size_t)(xt_winograd_places(form) * XT_WINOGRAD_DEEP));
 }
 
 /* Whether twice as many shares of `panels` leave at most an eighth of the threads idle.

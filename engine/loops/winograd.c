@@ -13,6 +13,7 @@ enum {
     PLACES = SIDE * SIDE,
     TAPS_MOST = 4, /* along a side */
     WIDE = XT_WINOGRAD_WIDE,
+    DEEP = XT_WINOGRAD_DEEP,
     LANES = XT_LANES,
     PAIR = 2 * LANES,            /* columns of a product, in registers */
     ROWS = LANES == 16 ? 12 : 6, /* of a product, in registers */
@@ -155,23 +156,29 @@ XT_INLINE void transform_inputs(const struct chunk *chunk, const struct images *
 {
     int high = xt_winograd_high(form);
     int wide = xt_winograd_wide(form);
-    for (int i = 0; i < chunk->count; i++) {
-        struct corner at = corner_of(chunk, i, form);
-        const float *from[PLACES];
+    const float *found[2][PLACES];
+    for (int i = 0; i <= chunk->count; i++) {
+        struct corner at = corner_of(chunk, i < chunk->count ? i : i - 1, form);
         find_pixels(in, (struct corner){at.n, at.y - pads[0], at.x - pads[1]}, high, wide, zeros,
-                    from);
+                    found[i % 2]);
+        if (!i)
+            continue;
+        const float *const *from = found[(i - 1) % 2];
+        const float *const *next = found[i % 2];
         for (int k = 0; k < in->c; k += LANES) {
             xt_vector columns[SIDE][SIDE];
             xt_vector rows[SIDE];
             for (int x = 0; x < wide; x++) {
                 xt_vector pixels[SIDE];
-                for (int y = 0; y < high; y++)
+                for (int y = 0; y < high; y++) {
                     pixels[y] = xt_vector_load(from[wide * y + x] + k);
+                    __builtin_prefetch(next[wide * y + x] + k);
+                }
                 transform_input(pixels, rows, high);
                 for (int y = 0; y < high; y++)
                     columns[y][x] = rows[y];
             }
-            float *to = sums + (size_t)i * row_of(in->c) + k;
+            float *to = sums + (size_t)(i - 1) * row_of(in->c) + k;
             for (int y = 0; y < high; y++) {
                 transform_input(columns[y], rows, wide);
                 for (int x = 0; x < wide; x++)
@@ -539,54 +546,79 @@ static void add_products(const float *inputs, int in_c, const float *grads, int 
             xt_vector_store(to + r * WIDE + v * LANES, sums[r][v]);
 }
 
-/* Adds what row y of places, [wide][in][WIDE], gives to a panel's taps; overwrites them if it is
- * the first. */
-XT_INLINE void add_row(const float *row, size_t in_c, int y, bool first, float *taps,
-                       enum xt_winograd_form form)
+/* The weights' transform along a side, transposed: from places to taps. */
+XT_INLINE void transform_taps(const xt_vector from[SIDE], xt_vector to[TAPS_MOST], int side,
+                              int taps)
 {
-    int high = xt_winograd_high(form);
-    int wide = xt_winograd_wide(form);
-    int taps_h = xt_winograd_forms[form].taps_h;
-    int taps_w = xt_winograd_forms[form].taps_w;
-    size_t blocks = in_c / EDGE;
-    for (size_t block = 0; block < 2 * blocks; block++)
-        for (size_t at = 0; at < BLOCK; at += LANES) {
-            const float *from = row + (block % blocks * EDGE + at / EDGE) * WIDE +
-                                block / blocks * EDGE + at % EDGE;
-            float *to = taps + block * (size_t)(taps_h * taps_w) * BLOCK + at;
-            for (int x = 0; x < taps_w; x++) {
-                xt_vector sum = xt_vector_of(0);
-                for (int place = 0; place < wide; place++)
-                    sum += from_taps(wide, taps_w, place, x) *
-                           xt_vector_load(from + (size_t)place * in_c * WIDE);
-                for (int tap = 0; tap < taps_h; tap++) {
-                    float *place = to + (size_t)(taps_w * tap + x) * BLOCK;
-                    xt_vector before = first ? xt_vector_of(0) : xt_vector_load(place);
-                    xt_vector_store(place, before + from_taps(high, taps_h, y, tap) * sum);
-                }
-            }
-        }
+    const float(*table)[TAPS_MOST] = six_from_taps;
+    if (side == 1) {
+        to[0] = from[0];
+        return;
+    }
+    xt_vector near_sum = from[1] + from[2];
+    xt_vector near_difference = from[2] - from[1];
+    xt_vector far_sum = from[3] + from[4];
+    xt_vector far_difference = from[3] - from[4];
+    to[0] = table[0][0] * from[0] + (table[2][0] * near_sum + table[3][0] * far_sum);
+    to[1] = table[2][1] * near_difference + table[3][1] * far_difference;
+    to[2] = table[2][2] * near_sum + table[3][2] * far_sum;
+    if (taps == TAPS_MOST)
+        to[3] = table[2][3] * near_difference + table[3][3] * far_difference;
+    to[taps - 1] += from[5];
 }
 
-/* Panels [k, end) of a chunk's sums. */
+/* Adds the sums of a block's places, [places][DEEP][WIDE] from `from` on, to its taps; overwrites
+ * them if they are the first. */
+XT_INLINE void add_block(const float *from, bool first, float *to, enum xt_winograd_form form)
+{
+    const struct xt_winograd_sides *sides = &xt_winograd_forms[form];
+    int high = xt_winograd_high(form);
+    int wide = xt_winograd_wide(form);
+    for (size_t at = 0; at < BLOCK; at += LANES) {
+        xt_vector columns[TAPS_MOST][SIDE];
+        xt_vector row[TAPS_MOST];
+        for (int x = 0; x < wide; x++) {
+            xt_vector places[SIDE];
+            for (int y = 0; y < high; y++)
+                places[y] = xt_vector_load(from + (size_t)(wide * y + x) * DEEP * WIDE +
+                                           at / EDGE * WIDE + at % EDGE);
+            transform_taps(places, row, high, sides->taps_h);
+            for (int y = 0; y < sides->taps_h; y++)
+                columns[y][x] = row[y];
+        }
+        for (int y = 0; y < sides->taps_h; y++) {
+            transform_taps(columns[y], row, wide, sides->taps_w);
+            for (int x = 0; x < sides->taps_w; x++) {
+                float *tap = to + (size_t)(sides->taps_w * y + x) * BLOCK + at;
+                xt_vector before = first ? xt_vector_of(0) : xt_vector_load(tap);
+                xt_vector_store(tap, before + row[x]);
+            }
+        }
+    }
+}
+
+/* Panels [k, end) of a chunk's sums, a few input channels at a time: the sums of all places stay in
+ * L2 until they are added to the taps. */
 XT_INLINE void add_chunk(const struct xt_winograd_grad *job, int count, int k, int end, bool first,
-                         const float *inputs, const float *grads, float *row, float *taps,
+                         const float *inputs, const float *grads, float *sums, float *taps,
                          enum xt_winograd_form form)
 {
     size_t in_c = (size_t)job->in_c;
-    size_t wide = (size_t)xt_winograd_wide(form);
-    size_t panel = WIDE * in_c * (size_t)xt_winograd_taps(form);
-    for (size_t y = 0; y < (size_t)xt_winograd_high(form); y++) {
-        for (size_t x = 0; x < wide; x++)
-            for (size_t i = 0; i < in_c; i += GRAD_ROWS)
-                for (size_t column = 0; column < (size_t)(end - k) * WIDE; column += PAIR)
-                    add_products(inputs + (wide * y + x) * place_of(form, job->in_c) + i, job->in_c,
-                                 grads + (wide * y + x) * place_of(form, PANELS) + column, count,
-                                 row + ((column / WIDE * wide + x) * in_c + i) * WIDE +
-                                     column % WIDE);
-        for (size_t q = 0; q < (size_t)(end - k); q++)
-            add_row(row + q * wide * in_c * WIDE, in_c, (int)y, first && !y,
-                    taps + ((size_t)k + q) * panel, form);
+    size_t places = (size_t)xt_winograd_places(form);
+    size_t block = BLOCK * (size_t)xt_winograd_taps(form);
+    for (size_t i = 0; i < in_c; i += DEEP) {
+        for (size_t p = 0; p < places; p++)
+            for (size_t r = 0; r < DEEP; r += GRAD_ROWS)
+                for (size_t q = 0; q < (size_t)(end - k); q++)
+                    for (size_t column = 0; column < WIDE; column += PAIR)
+                        add_products(inputs + p * place_of(form, job->in_c) + i + r, job->in_c,
+                                     grads + p * place_of(form, PANELS) + q * WIDE + column, count,
+                                     sums + ((q * places + p) * DEEP + r) * WIDE + column);
+        for (size_t q = 0; q < 2 * (size_t)(end - k); q++)
+            for (size_t r = 0; r < DEEP; r += EDGE)
+                add_block(sums + (q / 2 * places * DEEP + r) * WIDE + q % 2 * EDGE, first,
+                          taps + ((2 * (size_t)k + q) * (in_c / EDGE) + (i + r) / EDGE) * block,
+                          form);
     }
 }
 
@@ -603,7 +635,7 @@ XT_INLINE void learn(const struct xt_winograd_grad *job, int part, float *scratc
     float *zeros = scratch;
     float *inputs = zeros + zeros_of(job->in_c);
     struct gradients grads = {inputs + places * place_of(form, job->in_c), NULL};
-    float *row = grads.sums + places * place_of(form, PANELS);
+    float *sums = grads.sums + places * place_of(form, PANELS);
     float *taps = job->grads + group * count;
     int first = 0;
     int last = xt_winograd_part(xt_winograd_tiles(form, job->n, chunk.h, chunk.w), (int)group,
@@ -623,7 +655,7 @@ XT_INLINE void learn(const struct xt_winograd_grad *job, int part, float *scratc
             int to = k + AT_ONCE < end ? k + AT_ONCE : end;
             transform_gradients(&chunk, &out_grad, k * WIDE, to * WIDE, zeros, grads, form);
             add_chunk(job, chunk.count, k, to, chunk.first == first && !job->adds, inputs,
-                      grads.sums, row, taps, form);
+                      grads.sums, sums, taps, form);
         }
     }
 }

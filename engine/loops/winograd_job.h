@@ -18,6 +18,7 @@
 
 enum {
     XT_WINOGRAD_WIDE = 32,   /* output channels side by side */
+    XT_WINOGRAD_DEEP = 32,   /* input channels of the weight gradient at a time */
     XT_WINOGRAD_PANELS = 64, /* output channels at a time */
     XT_WINOGRAD_SPARE = 16   /* floats behind each of their rows of channels */
 };

@@ -17,9 +17,8 @@ void xt_origin_report(struct xt_report *to, const struct xt_run_mark *mark, bool
     if (!*text.text)
         return;
     struct xt_report *run = xt_report_group(to, "origin");
-    xt_report_add(run, "run", NULL, "%s", mark->run);
-    xt_report_add(run, "step", NULL, "%lld", atoll(mark->step));
-    xt_report_add(run, "record", NULL, "%s", xt_run_mark_short(mark).text);
+    xt_report_values(run, "run=%s step=%lld record=%s", mark->run, atoll(mark->step),
+                     xt_run_mark_short(mark).text);
     if (line)
         xt_report_line(to, "weights of %s", text.text);
 }

@@ -21,9 +21,8 @@ static enum xt_status name(const struct xt_trainer *trainer, const struct xt_pre
         status = predictor->class->text(predictor, wrong->said, wrong->length, &read, err);
     if (!status) {
         struct xt_report *item = xt_report_group(list, NULL);
-        xt_report_add(item, "path", NULL, "%s", path);
-        xt_report_add(item, "label", NULL, "%s", xt_str_get(&expected));
-        xt_report_add(item, "prediction", NULL, "%s", xt_str_get(&read));
+        xt_report_values(item, "path=%s label=%s prediction=%s", path, xt_str_get(&expected),
+                         xt_str_get(&read));
         xt_report_line(report, "  %s: labelled %s, read as %s", path, xt_str_get(&expected),
                        read.length ? xt_str_get(&read) : "nothing");
     }

@@ -169,11 +169,9 @@ void xt_cli_ranks_describe_time(const struct xt_run_summary *run, struct xt_repo
     double all = time->gradients + time->norms + time->other;
     double beside = time->flying > 0 ? fmax(0, 1 - time->gradients / time->flying) : 0;
     struct xt_report *waited = xt_report_group(report, "waited");
-    xt_report_add(waited, "ranks", NULL, "%d", ranks->size);
-    xt_report_add(waited, "gradients", NULL, "%f", time->gradients / seconds);
-    xt_report_add(waited, "norms", NULL, "%f", time->norms / seconds);
-    xt_report_add(waited, "other", NULL, "%f", time->other / seconds);
-    xt_report_add(waited, "beside_backward", NULL, "%f", beside);
+    xt_report_values(waited, "ranks=%d gradients=%f norms=%f other=%f beside_backward=%f",
+                     ranks->size, time->gradients / seconds, time->norms / seconds,
+                     time->other / seconds, beside);
     xt_report_line(
         report,
         "waited for other ranks %.1f %% of the time: gradients %.1f %%, batch norms "

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "runs/report/json.h"
 
 /* The value column starts one after this, or after the longest label. */
 enum { LABEL_COLUMNS = 14, TABLE_COLUMNS = 32 };
@@ -182,19 +183,6 @@ static void add_string(struct xt_report *at, const char *key, const char *label,
     free(shown);
 }
 
-static double read_number(const char *conversion, va_list args)
-{
-    if (conversion[0] == 'd')
-        return va_arg(args, int);
-    if (conversion[0] == 'z')
-        return (double)va_arg(args, size_t);
-    if (conversion[0] == 'l' && conversion[1] == 'l')
-        return (double)va_arg(args, long long);
-    if (conversion[0] == 'l')
-        return (double)va_arg(args, long);
-    return va_arg(args, double);
-}
-
 void xt_report_add(struct xt_report *at, const char *key, const char *label, const char *format,
                    ...)
 {
@@ -209,7 +197,7 @@ void xt_report_add(struct xt_report *at, const char *key, const char *label, con
         add_string(at, key, label, format, va_arg(args, const char *));
     } else {
         char *text = NULL;
-        double value = read_number(conversion, args);
+        double value = xt_json_read_number(conversion, &args);
         if (label && isnan(value))
             text = print_value("%.*s-", (int)strcspn(format, "%"), format);
         else if (label && vasprintf(&text, format, again) < 0)
@@ -217,6 +205,19 @@ void xt_report_add(struct xt_report *at, const char *key, const char *label, con
         add_number(at, key, label, value, text);
     }
     va_end(again);
+    va_end(args);
+}
+
+void xt_report_values(struct xt_report *at, const char *format, ...)
+{
+    struct xt_json_value value;
+    va_list args;
+    va_start(args, format);
+    while (xt_json_next(&format, &args, &value))
+        if (value.is_text)
+            add_string(at, value.key, NULL, "", value.text);
+        else
+            add_number(at, value.key, NULL, value.number, NULL);
     va_end(args);
 }
 

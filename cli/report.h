@@ -44,6 +44,10 @@ struct xt_report *xt_report_group_in(struct xt_report *at, struct xt_report *in,
  * %f (JSON: a number; NAN: omitted, and "-" as text). */
 void xt_report_add(struct xt_report *at, const char *key, const char *label, const char *format,
                    ...) __attribute__((format(printf, 4, 5)));
+/* Figures for JSON alone, several at once: "label=%s count=%zu loss=%f" are their keys and the
+ * conversions of their values. */
+void xt_report_values(struct xt_report *at, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* A double that text shows multiplied by `scale`: shares in per cent, bytes in MB. */
 void xt_report_scaled(struct xt_report *at, const char *key, const char *label, double scale,
                       const char *format, ...) __attribute__((format(printf, 5, 6)));

@@ -8,9 +8,8 @@ void xt_slow_report(struct xt_report *to, const struct xt_slow *slow, bool said)
     for (int i = 0; i < slow->count; i++) {
         const struct xt_slow_finding *finding = &slow->found[i];
         struct xt_report *one = xt_report_group(list, NULL);
-        xt_report_add(one, "cause", NULL, "%s", xt_slow_cause_key(finding->cause));
-        xt_report_add(one, "because", NULL, "%s", finding->because);
-        xt_report_add(one, "remedy", NULL, "%s", finding->remedy);
+        xt_report_values(one, "cause=%s because=%s remedy=%s", xt_slow_cause_key(finding->cause),
+                         finding->because, finding->remedy);
         if (!said)
             xt_report_line(to, "slow because %s; %s", finding->because, finding->remedy);
     }
@@ -19,11 +18,9 @@ void xt_slow_report(struct xt_report *to, const struct xt_slow *slow, bool said)
 /* Host time of a step by part; GPU only. */
 static void describe_step(struct xt_report *to, const struct xt_slow_facts *facts)
 {
-    xt_report_add(to, "step_ms", NULL, "%f", 1e3 * facts->step);
-    xt_report_add(to, "launches_ms", NULL, "%f", 1e3 * facts->launches);
-    xt_report_add(to, "waits_ms", NULL, "%f", 1e3 * facts->waits);
-    xt_report_add(to, "loss_ms", NULL, "%f", 1e3 * facts->loss);
-    xt_report_add(to, "busy", NULL, "%f", facts->busy);
+    xt_report_values(to, "step_ms=%f launches_ms=%f waits_ms=%f loss_ms=%f busy=%f",
+                     1e3 * facts->step, 1e3 * facts->launches, 1e3 * facts->waits,
+                     1e3 * facts->loss, facts->busy);
     if (isfinite(facts->launches))
         xt_report_line(
             to,
@@ -41,8 +38,7 @@ void xt_slow_report_why(struct xt_report *to, const struct xt_slow *slow,
     describe_step(to, facts);
     xt_slow_describe_examined(slow, examined, sizeof examined);
     xt_slow_describe_rest(slow, facts, rest, sizeof rest);
-    xt_report_add(to, "examined", NULL, "%s", examined);
-    xt_report_add(to, "not_examined", NULL, "%s", rest);
+    xt_report_values(to, "examined=%s not_examined=%s", examined, rest);
     if (!*examined)
         xt_report_line(to, "nothing was examined: on the CPU --profile shows where the time goes");
     else if (slow->count)

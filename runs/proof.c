@@ -124,8 +124,7 @@ static void add_break(struct xt_proof *proof, struct xt_json *json, const char *
     if (!breaks)
         breaks = xt_json_array(json, proof->all, "breaks");
     cJSON *item = xt_json_object(json, breaks, NULL);
-    xt_json_text(json, item, "found", date_of((int64_t)time(NULL)).text);
-    xt_json_text(json, item, "what", what);
+    xt_json_put(json, item, "found=%s what=%s", date_of((int64_t)time(NULL)).text, what);
     xt_log_warn("%s: %s; the run continues, and xtrain verify will say so", proof->folder->path,
                 what);
 }
@@ -184,10 +183,8 @@ static void record_start(struct xt_json *json, cJSON *starts, const struct xt_pr
         cJSON_Delete(with);
     } else {
         last = xt_json_object(json, starts, NULL);
-        xt_json_text(json, last, "first", now.text);
-        xt_json_number(json, last, "step", (double)start->step);
-        xt_json_number(json, last, "count", 1);
-        xt_json_number(json, last, "ranks", start->ranks);
+        xt_json_put(json, last, "first=%s step=%f count=%d ranks=%d", now.text, (double)start->step,
+                    1, start->ranks);
         xt_json_add(json, last, "with", with);
     }
     renew(json, last, "last", now.text);
@@ -205,13 +202,10 @@ static enum xt_status describe_facts(struct xt_proof *proof, struct xt_json *jso
     cJSON_Delete(with);
     cJSON *facts = proof->facts = cJSON_CreateObject();
     json->failed = json->failed || !facts;
-    xt_json_text(json, facts, "started", date_of((int64_t)time(NULL)).text);
-    xt_json_text(json, facts, "folder", xt_file_name(proof->folder->path));
-    xt_json_number(json, facts, "step", (double)start->step);
-    xt_json_number(json, facts, "ranks", start->ranks);
-    xt_json_text(json, facts, "data", start->data.text);
-    xt_json_text(json, facts, "settings", start->settings.text);
-    xt_json_text(json, facts, "versions", versions.text);
+    xt_json_put(
+        json, facts, "started=%s folder=%s step=%f ranks=%d data=%s settings=%s versions=%s",
+        date_of((int64_t)time(NULL)).text, xt_file_name(proof->folder->path), (double)start->step,
+        start->ranks, start->data.text, start->settings.text, versions.text);
     if (*start->begun_from)
         xt_json_text(json, facts, "begun_from", start->begun_from);
     return status;
@@ -281,8 +275,7 @@ static enum xt_status add_link(struct xt_json *json, cJSON *links, const char *a
     snprintf(hash.text, sizeof hash.text, "%s", from);
     enum xt_status status = facts ? hash_of(json, from, facts, &hash, err) : XT_OK;
     cJSON *link = xt_json_object(json, links, NULL);
-    xt_json_text(json, link, "after", after);
-    xt_json_text(json, link, "from", from);
+    xt_json_put(json, link, "after=%s from=%s", after, from);
     if (facts)
         xt_json_add(json, link, "facts", facts);
     xt_json_text(json, link, "head", hash.text);
@@ -436,9 +429,7 @@ enum xt_status xt_proof_after(struct xt_proof *proof, const char *name, int64_t 
     if (status)
         return status;
     cJSON *file = file_anew(&json, proof, name);
-    xt_json_text(&json, file, "sha256", hash.text);
-    xt_json_number(&json, file, "bytes", (double)bytes);
-    xt_json_number(&json, file, "step", (double)step);
+    xt_json_put(&json, file, "sha256=%s bytes=%f step=%f", hash.text, (double)bytes, (double)step);
     if (head)
         renew(&json, cJSON_GetObjectItemCaseSensitive(proof->all, "chain"), "head", head);
     forget_old(proof);

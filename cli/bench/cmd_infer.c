@@ -112,9 +112,8 @@ static enum xt_status report(const struct xt_options *options, const struct xt_b
     xt_report_line(report, "%s: inference on random images of %dx%d in memory, %d classes, %s",
                    xt_model_title(s->network.model), bench->width, bench->height, bench->classes,
                    bench->device);
-    xt_report_add(report, "model", NULL, "%s", s->network.model);
-    xt_report_add(report, "device_name", NULL, "%s", bench->device);
-    xt_report_add(report, "threads", NULL, "%d", bench->threads);
+    xt_report_values(report, "model=%s device_name=%s threads=%d", s->network.model, bench->device,
+                     bench->threads);
     struct xt_report *table = xt_report_table(report, "runs");
     for (int i = 0; i < bench->count; i++) {
         const struct xt_bench_infer_run *run = &bench->runs[i];

@@ -323,13 +323,9 @@ static enum xt_status report(const struct bench *bench, const struct xt_settings
     bool keeps = s->data.cache == XT_CACHE_CHOICE_FILES && bench->source->class->cache;
     xt_report_line(report, "%s, brought to %d x %d, batches of %d, %s", bench->source->description,
                    c->width, c->height, c->batch, xt_count((long long)c->workers, "worker").text);
-    xt_report_add(report, "model", NULL, "%s", bench->model->name);
-    xt_report_add(report, "images", NULL, "%zu", bench->source->count);
-    xt_report_add(report, "width", NULL, "%d", c->width);
-    xt_report_add(report, "height", NULL, "%d", c->height);
-    xt_report_add(report, "batch", NULL, "%d", c->batch);
-    xt_report_add(report, "workers", NULL, "%d", c->workers);
-    xt_report_add(report, "slots", NULL, "%d", c->slots);
+    xt_report_values(report, "model=%s images=%zu width=%d height=%d batch=%d workers=%d slots=%d",
+                     bench->model->name, bench->source->count, c->width, c->height, c->batch,
+                     c->workers, c->slots);
     xt_report_add(report, "images_per_s", "  loader", "%10.0f images/s", rate);
     if (keeps)
         xt_report_add(report, NULL, "", " (small files from memory; %s reads them each time)",

@@ -157,9 +157,8 @@ static enum xt_status report(const struct bench *bench, struct xt_err *err)
     if (!first->has_cache && !*first->no_cache)
         xt_report_line(report,
                        "the CPU has no kernel cache: its kernels are created at each start");
-    xt_report_add(report, "model", NULL, "%s", s->network.model);
-    xt_report_add(report, "batch", NULL, "%d", s->network.batch);
-    xt_report_add(report, "device", NULL, "%s", first->device);
+    xt_report_values(report, "model=%s batch=%d device=%s", s->network.model, s->network.batch,
+                     first->device);
     xt_report_flag(report, "kernel_cache", NULL, first->has_cache, "", "");
     struct xt_report *list = xt_report_list(report, "starts");
     for (int i = 0; i < bench->count; i++)

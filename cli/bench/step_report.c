@@ -84,11 +84,9 @@ static void describe_profile(struct xt_report *row, const struct xt_bench_run *r
     xt_report_line(to, "%s", "");
     xt_report_line(to, "%s, %s, batch %d", run->device, xt_dtype_name(run->result.dtype),
                    run->result.batch);
-    xt_report_add(to, "step_ms", NULL, "%f", 1e3 * p->step_s);
-    xt_report_add(to, "sum_ms", NULL, "%f", 1e3 * p->sum_s);
-    xt_report_add(to, "refresh_ms", NULL, "%f", 1e3 * p->refresh_s);
-    xt_report_add(to, "loss_ms", NULL, "%f", 1e3 * p->loss_s);
-    xt_report_add(to, "update_ms", NULL, "%f", 1e3 * p->update_s);
+    xt_report_values(to, "step_ms=%f sum_ms=%f refresh_ms=%f loss_ms=%f update_ms=%f",
+                     1e3 * p->step_s, 1e3 * p->sum_s, 1e3 * p->refresh_s, 1e3 * p->loss_s,
+                     1e3 * p->update_s);
     struct xt_report *ops = xt_report_table(to, "ops");
     for (int i = 0; i < p->op_count; i++)
         describe_op(ops, &p->ops[i], xt_dtype_name(p->ops[i].dtype), p->step_s);

@@ -130,8 +130,7 @@ enum xt_status xt_cache_export(const struct xt_cache_stores *stores, const char 
         return status;
     struct xt_report *report = xt_report_create();
     xt_report_line(report, "wrote %s to %s", xt_count((long long)count, "kernel").text, to);
-    xt_report_add(report, "written", NULL, "%zu", count);
-    xt_report_add(report, "path", NULL, "%s", to);
+    xt_report_values(report, "written=%zu path=%s", count, to);
     return xt_result_put(report, err);
 }
 

@@ -80,8 +80,8 @@ static void describe_counts(struct xt_report *report, const struct xt_image_set 
     for (int i = 0; i < survey->symbols; i++)
         if (!set->alphabet || i != xt_alphabet_blank(set->alphabet)) {
             struct xt_report *item = xt_report_group(counts, NULL);
-            xt_report_add(item, "label", NULL, "%s", xt_image_set_symbol(set, i));
-            xt_report_add(item, "count", NULL, "%zu", survey->symbol_counts[i]);
+            xt_report_values(item, "label=%s count=%zu", xt_image_set_symbol(set, i),
+                             survey->symbol_counts[i]);
         }
 }
 
@@ -284,9 +284,7 @@ static enum xt_status tell_split(const size_t counts[2], const struct xt_setting
     xt_report_line(report, "%s in %s/train.txt, %zu in %s/val.txt",
                    xt_count((long long)counts[0], "image").text, s->record.out, counts[1],
                    s->record.out);
-    xt_report_add(report, "path", NULL, "%s", s->record.out);
-    xt_report_add(report, "train", NULL, "%zu", counts[0]);
-    xt_report_add(report, "val", NULL, "%zu", counts[1]);
+    xt_report_values(report, "path=%s train=%zu val=%zu", s->record.out, counts[0], counts[1]);
     return xt_result_put(report, err);
 }
 
@@ -358,10 +356,8 @@ static void describe_packed(struct xt_report *report, const struct xt_packed *pa
     else
         xt_report_line(report, "%s (%.1f MB) in %zu shards, %s-000000.tar to %s-%06zu.tar",
                        images.text, megabytes, packed->shards, out, out, packed->shards - 1);
-    xt_report_add(report, "path", NULL, "%s", out);
-    xt_report_add(report, "images", NULL, "%zu", packed->images);
-    xt_report_add(report, "bad_images", NULL, "%zu", packed->bad);
-    xt_report_add(report, "bytes", NULL, "%lld", (long long)packed->bytes);
+    xt_report_values(report, "path=%s images=%zu bad_images=%zu bytes=%lld", out, packed->images,
+                     packed->bad, (long long)packed->bytes);
     if (s->dataset.pack_as == XT_PACK_SHARDS)
         xt_report_add(report, "shards", NULL, "%zu", packed->shards);
 }

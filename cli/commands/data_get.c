@@ -265,9 +265,8 @@ static enum xt_status tell(const struct get *get, struct xt_err *err)
     enum xt_status status = xt_str_append_word(&next, get->folder, err);
     xt_report_line(report, "%s %s, with the size and SHA-256 that it is known by", get->path,
                    get->fetched ? "is fetched" : "was there");
-    xt_report_add(report, "path", NULL, "%s", get->path);
-    xt_report_add(report, "bytes", NULL, "%zu", (size_t)get->archive.bytes);
-    xt_report_add(report, "sha256", NULL, "%s", get->archive.sha256);
+    xt_report_values(report, "path=%s bytes=%zu sha256=%s", get->path, (size_t)get->archive.bytes,
+                     get->archive.sha256);
     xt_report_flag(report, "fetched", NULL, get->fetched, "", "");
     xt_report_line(report, "next: %s", xt_str_get(&next));
     xt_result_next(xt_str_get(&next));

@@ -35,9 +35,7 @@ static void add_library(struct libraries *to, const char *name, const char *vers
                         const char *path)
 {
     struct xt_report *row = xt_report_group(to->list, NULL);
-    xt_report_add(row, "name", NULL, "%s", name);
-    xt_report_add(row, "version", NULL, "%s", *version ? version : NULL);
-    xt_report_add(row, "path", NULL, "%s", path);
+    xt_report_values(row, "name=%s version=%s path=%s", name, *version ? version : NULL, path);
     xt_report_line(to->report, "  %-14s %-12s %s", name, version, path);
 }
 

@@ -66,10 +66,8 @@ static void describe_answer(const struct view *view, const struct xt_answer *a, 
     char name[4096];
     struct xt_report *to = xt_report_group(view->answers, NULL);
     view->source->class->name(view->source, a->index, name, sizeof name);
-    xt_report_add(to, "path", NULL, "%s", name);
-    xt_report_add(to, "label", NULL, "%s", wanted);
-    xt_report_add(to, "prediction", NULL, "%s", got);
-    xt_report_add(to, "confidence", NULL, "%f", a->said->probability);
+    xt_report_values(to, "path=%s label=%s prediction=%s confidence=%f", name, wanted, got,
+                     a->said->probability);
     xt_report_flag(to, "right", NULL, a->right, "", "");
     xt_report_flag(to, "rejected", NULL, xt_predictor_rejects(view->predictor, a->said), "", "");
 }
@@ -253,8 +251,7 @@ static void describe_run(struct xt_report *to, const struct command *command, co
         xt_report_null(to, "latency_ms");
     }
     xt_report_add(to, "images_per_s", "images/s", "%9.0f", e->images_per_s);
-    xt_report_add(to, "seconds", NULL, "%f", e->seconds);
-    xt_report_add(to, "bad_images", NULL, "%zu", e->bad_images);
+    xt_report_values(to, "seconds=%f bad_images=%zu", e->seconds, e->bad_images);
 }
 
 /* The rule that the command line gives, else that of the weights. */
@@ -283,9 +280,8 @@ static void describe_confidence(struct xt_report *report, const struct command *
                        : "not calibrated");
     if (!(a->threshold > 0))
         return;
-    xt_report_add(report, "reject_below", NULL, "%f", a->threshold);
-    xt_report_add(report, "accepted", NULL, "%zu", a->accepted);
-    xt_report_add(report, "accepted_correct", NULL, "%zu", a->right);
+    xt_report_values(report, "reject_below=%f accepted=%zu accepted_correct=%zu", a->threshold,
+                     a->accepted, a->right);
     describe_rule(command, text, sizeof text);
     xt_report_line(report, "rejected: %zu below a confidence of %.6g (%s)", a->images - a->accepted,
                    a->threshold, text);

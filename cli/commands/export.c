@@ -265,11 +265,9 @@ static void describe_check(struct xt_report *report, const struct command *comma
         xt_report_line(report, "not checked: %s", why_not);
         return;
     }
-    xt_report_add(to, "runtime", NULL, "%s", c->runtime);
-    xt_report_add(to, "images", NULL, "%zu", c->images);
-    xt_report_add(to, "same_predictions", NULL, "%zu", c->same);
-    xt_report_add(to, "largest_difference", NULL, "%f", c->largest);
-    xt_report_add(to, "largest_logit", NULL, "%f", c->magnitude);
+    xt_report_values(
+        to, "runtime=%s images=%zu same_predictions=%zu largest_difference=%f largest_logit=%f",
+        c->runtime, c->images, c->same, c->largest, c->magnitude);
     xt_report_flag(to, "passed", NULL, c->passed, "", "");
     xt_report_line(report,
                    "checked by %s on %zu of %s: %zu predictions are the same, logits (up to %.4g) "

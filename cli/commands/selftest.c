@@ -205,11 +205,11 @@ static void add_subject(struct xt_report *list, const struct subject *subject)
     title_of(subject, title, sizeof title);
     xt_report_line(item, "%s", "");
     xt_report_line(item, "%s", title);
-    xt_report_add(item, "network", NULL, "%s", subject->name ? subject->name : "small shapes");
-    xt_report_add(item, "batch", NULL, "%d", subject->batch);
+    xt_report_values(item, "network=%s batch=%d", subject->name ? subject->name : "small shapes",
+                     subject->batch);
     if (subject->name) {
-        xt_report_add(item, "width", NULL, "%d", subject->options.width);
-        xt_report_add(item, "height", NULL, "%d", subject->options.height);
+        xt_report_values(item, "width=%d height=%d", subject->options.width,
+                         subject->options.height);
     }
     struct xt_report *table = xt_report_table(item, "rows");
     for (int i = 0; i < subject->result.row_count; i++)
@@ -242,9 +242,8 @@ static enum xt_status print(const struct command *command, struct xt_err *err)
     xt_report_line(report,
                    "errors are relative to the tensor's largest value; shown is the one nearest "
                    "to its bound");
-    xt_report_add(report, "device", NULL, "%s", command->device.name);
-    xt_report_add(report, "op_count", NULL, "%d", count_ops(command));
-    xt_report_add(report, "wrong", NULL, "%d", wrong);
+    xt_report_values(report, "device=%s op_count=%d wrong=%d", command->device.name,
+                     count_ops(command), wrong);
     struct xt_report *networks = xt_report_list(report, "networks");
     for (int i = 0; i < command->subject_count; i++)
         add_subject(networks, &command->subjects[i]);
@@ -286,8 +285,7 @@ static enum xt_status print_step(const struct xt_synthetic_step *step, struct xt
 {
     struct xt_report *report = xt_report_create();
     xt_report_add(report, "device", "device", "%s", step->network->device.name);
-    xt_report_add(report, "op_count", NULL, "%d", 0);
-    xt_report_add(report, "wrong", NULL, "%d", 0);
+    xt_report_values(report, "op_count=%d wrong=%d", 0, 0);
     xt_report_list(report, "networks");
     xt_report_line(report, "loss %.9g", step->mean);
     for (size_t i = 0; i < step->count; i++) {

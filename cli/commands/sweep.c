@@ -404,8 +404,7 @@ static enum xt_status write_all(const struct sweep *sweep, struct xt_err *err)
 static enum xt_status tell(const struct sweep *sweep, const char *out, struct xt_err *err)
 {
     struct xt_report *report = xt_report_create();
-    xt_report_add(report, "path", NULL, "%s", out);
-    xt_report_add(report, "configs", NULL, "%d", sweep->run_count);
+    xt_report_values(report, "path=%s configs=%d", out, sweep->run_count);
     xt_report_line(report,
                    "%s written to %s; run them by %s/run.sh, or as jobs by sbatch --array=1-%d "
                    "configs/slurm.sh %s",

@@ -74,15 +74,11 @@ static void put_progress(struct view *view, const struct xt_train_progress *p)
         return;
     view->put = now;
     line = xt_report_create();
-    xt_report_add(line, "step", NULL, "%lld", (long long)p->step);
-    xt_report_add(line, "steps", NULL, "%lld", (long long)p->steps);
-    xt_report_add(line, "epoch", NULL, "%d", p->epoch);
-    xt_report_add(line, "epochs", NULL, "%d", p->epochs);
-    xt_report_add(line, "loss", NULL, "%f", p->loss);
-    xt_report_add(line, "lr", NULL, "%f", p->lr);
-    xt_report_add(line, "images_per_s", NULL, "%f", p->images_per_s);
-    xt_report_add(line, "seconds_left", NULL, "%f", p->seconds_left);
-    xt_report_add(line, "wait", NULL, "%f", p->wait);
+    xt_report_values(line,
+                     "step=%lld steps=%lld epoch=%d epochs=%d loss=%f lr=%f images_per_s=%f "
+                     "seconds_left=%f wait=%f",
+                     (long long)p->step, (long long)p->steps, p->epoch, p->epochs, p->loss, p->lr,
+                     p->images_per_s, p->seconds_left, p->wait);
     if (xt_result_line(line, XT_SCHEMA_PROGRESS, &err))
         xt_log_warn("%s", err.text);
 }
@@ -92,9 +88,8 @@ static void put_evaluation(const struct xt_train_progress *p, const struct xt_ev
 {
     struct xt_err err;
     struct xt_report *line = xt_report_create();
-    xt_report_add(line, "step", NULL, "%lld", (long long)p->step);
-    xt_report_add(line, "images", NULL, "%zu", e->images);
-    xt_report_add(line, "correct", NULL, "%zu", e->correct);
+    xt_report_values(line, "step=%lld images=%zu correct=%zu", (long long)p->step, e->images,
+                     e->correct);
     add_metrics(line, "", e);
     xt_report_add(line, "val_loss", NULL, "%f", e->loss);
     xt_report_flag(line, "average", NULL, p->of_average, "", "");
@@ -216,9 +211,8 @@ static void add_evaluation(struct xt_report *to, const struct xt_run_summary *ru
     const struct xt_evaluation *e = run->evaluation;
     if (!e->images)
         return;
-    xt_report_add(to, "images", NULL, "%zu", e->images);
-    xt_report_add(to, "correct", NULL, "%zu", e->correct);
-    xt_report_add(to, "bad_images", NULL, "%zu", e->bad_images);
+    xt_report_values(to, "images=%zu correct=%zu bad_images=%zu", e->images, e->correct,
+                     e->bad_images);
     add_metrics(to, "", e);
     add_metrics(to, "ema_", run->average);
     xt_report_add(to, "evaluated_step", NULL, "%lld", (long long)run->state.evaluated_step);
@@ -306,8 +300,8 @@ static void add_energy(struct xt_report *report, const struct xt_run_summary *ru
                        const struct xt_run_costs *costs)
 {
     if (isfinite(costs->energy)) {
-        xt_report_add(report, "energy_joules", NULL, "%f", costs->energy);
-        xt_report_add(report, "energy_source", NULL, "%s", costs->energy_source);
+        xt_report_values(report, "energy_joules=%f energy_source=%s", costs->energy,
+                         costs->energy_source);
         xt_report_line(
             report, "energy: %.2f Wh of the %s%s%s%s", costs->energy / 3600,
             run->device.is_watched ? "XPU" : "CPU packages", run->device.is_watched ? " (" : "",
@@ -330,13 +324,11 @@ static void add_times(struct xt_report *report, const struct xt_run_summary *run
     char texts[3][32];
     format_seconds(epoch, texts[0], sizeof texts[0]);
     if (run->state.step) {
-        xt_report_add(report, "epoch_seconds", NULL, "%f", epoch);
-        xt_report_add(report, "images_per_s", NULL, "%f", rate);
+        xt_report_values(report, "epoch_seconds=%f images_per_s=%f", epoch, rate);
         xt_report_line(report, "speed: %.0f images/s, %s an epoch", rate, texts[0]);
     }
-    xt_report_add(report, "start_seconds", NULL, "%f", costs.start);
-    xt_report_add(report, "loading_seconds", NULL, "%f", costs.loading);
-    xt_report_add(report, "evaluation_seconds", NULL, "%f", costs.evaluation);
+    xt_report_values(report, "start_seconds=%f loading_seconds=%f evaluation_seconds=%f",
+                     costs.start, costs.loading, costs.evaluation);
     format_seconds(costs.start, texts[0], sizeof texts[0]);
     format_seconds(costs.loading, texts[1], sizeof texts[1]);
     format_seconds(costs.evaluation, texts[2], sizeof texts[2]);
@@ -402,9 +394,8 @@ static void add_negatives(struct xt_report *report, struct xt_report *to,
 {
     if (!c->negatives)
         return;
-    xt_report_add(to, "negatives", NULL, "%zu", c->negatives);
-    xt_report_add(to, "negatives_accepted", NULL, "%zu", c->negatives_accepted);
-    xt_report_add(to, "negatives_at_keep", NULL, "%zu", c->negatives_above);
+    xt_report_values(to, "negatives=%zu negatives_accepted=%zu negatives_at_keep=%zu", c->negatives,
+                     c->negatives_accepted, c->negatives_above);
     xt_report_line(report,
                    "negatives: of %zu that were not trained on %zu are answered, and %zu at the "
                    "threshold that keeps 98 %% of the validation images (--reject keep:0.98)",
@@ -418,10 +409,8 @@ static void add_reliability(struct xt_report *report, const struct xt_run_summar
     if (!c->after.images)
         return;
     struct xt_report *to = xt_report_group(report, "reliability");
-    xt_report_add(to, "images", NULL, "%zu", c->after.images);
-    xt_report_add(to, "temperature", NULL, "%f", c->confidence.temperature);
-    xt_report_add(to, "ece_before", NULL, "%f", c->before.ece);
-    xt_report_add(to, "ece", NULL, "%f", c->after.ece);
+    xt_report_values(to, "images=%zu temperature=%f ece_before=%f ece=%f", c->after.images,
+                     c->confidence.temperature, c->before.ece, c->after.ece);
     xt_report_line(
         report,
         "confidence of the best weights: off by %.2f %% on average (ECE), %.2f %% before "
@@ -430,10 +419,9 @@ static void add_reliability(struct xt_report *report, const struct xt_run_summar
     add_negatives(report, to, c);
     if (!(c->confidence.threshold > 0))
         return;
-    xt_report_add(to, "reject_below", NULL, "%f", c->acceptance.threshold);
-    xt_report_add(to, "accepted", NULL, "%zu", c->acceptance.accepted);
-    xt_report_add(to, "accepted_correct", NULL, "%zu", c->acceptance.right);
-    xt_report_add(to, "accepted_bound", NULL, "%f", c->acceptance.bound);
+    xt_report_values(to, "reject_below=%f accepted=%zu accepted_correct=%zu accepted_bound=%f",
+                     c->acceptance.threshold, c->acceptance.accepted, c->acceptance.right,
+                     c->acceptance.bound);
     xt_report_flag(to, "promised", NULL, c->acceptance.promised, "", "");
     xt_report_line(report, "rejected: what has less confidence than %.6g (%s); %s",
                    c->acceptance.threshold, c->confidence.rule, c->confidence.evidence);
@@ -479,22 +467,20 @@ static struct xt_report *describe_end(const struct view *view, enum xt_status st
     double seconds = run->times.all;
     char time[32];
     xt_progress_format_time(seconds, time, sizeof time);
-    xt_report_add(report, "run", NULL, "%s", run->folder->path);
-    xt_report_add(report, "step", NULL, "%lld", (long long)run->state.step);
+    xt_report_values(report, "run=%s step=%lld", run->folder->path, (long long)run->state.step);
     add_evaluation(report, run);
     if (run->best.step >= 0) {
-        xt_report_add(report, "best_step", NULL, "%lld", (long long)run->best.step);
-        xt_report_add(report, "best_accuracy", NULL, "%f", run->best.accuracy);
+        xt_report_values(report, "best_step=%lld best_accuracy=%f", (long long)run->best.step,
+                         run->best.accuracy);
         xt_report_flag(report, "best_is_average", NULL, run->best.is_average, "", "");
     }
-    xt_report_add(report, "steps", NULL, "%lld", (long long)run->plan.steps);
-    xt_report_add(report, "loss", NULL, "%f", view->loss);
-    xt_report_add(report, "seconds", NULL, "%f", seconds);
+    xt_report_values(report, "steps=%lld loss=%f seconds=%f", (long long)run->plan.steps,
+                     view->loss, seconds);
     xt_report_line(report, "done: %s in %s", xt_count((long long)run->state.step, "step").text,
                    time);
     if (run->watch.loss_scale > 0) {
-        xt_report_add(report, "skipped_steps", NULL, "%lld", (long long)run->watch.skipped);
-        xt_report_add(report, "loss_scale", NULL, "%f", run->watch.loss_scale);
+        xt_report_values(report, "skipped_steps=%lld loss_scale=%f", (long long)run->watch.skipped,
+                         run->watch.loss_scale);
         xt_report_line(report,
                        "%" PRId64 " steps were skipped, since gradients overflowed fp16; the loss "
                        "scale is %g",

@@ -87,9 +87,7 @@ static void end_stage(struct trial *t, const char *name, const char *format, ...
     va_end(arguments);
     double now = xt_thread_seconds();
     cJSON *stage = xt_json_object(&t->json, t->stages, NULL);
-    xt_json_text(&t->json, stage, "name", name);
-    xt_json_text(&t->json, stage, "detail", text);
-    xt_json_number(&t->json, stage, "seconds", now - t->stage_begun);
+    xt_json_put(&t->json, stage, "name=%s detail=%s seconds=%f", name, text, now - t->stage_begun);
     if (!t->s->output.quiet)
         print(name, text);
     t->stage_begun = now;
@@ -145,12 +143,10 @@ static void describe_images(struct trial *t)
     end_stage(t, "images", "%s, for %s; %zu bad, %zu duplicates, %zu turned by their Exif%s",
               t->set.source->description, t->model, survey->bad, survey->duplicates, survey->turned,
               more);
-    xt_json_text(&t->json, t->said, "task", t->set.alphabet ? "plates" : "classes");
-    xt_json_text(&t->json, t->said, "model", t->model);
-    xt_json_number(&t->json, t->said, "images", (double)survey->count);
-    xt_json_number(&t->json, t->said, "bad_images", (double)survey->bad);
-    xt_json_number(&t->json, t->said, "duplicates", (double)survey->duplicates);
-    xt_json_number(&t->json, t->said, "turned", (double)survey->turned);
+    xt_json_put(&t->json, t->said,
+                "task=%s model=%s images=%f bad_images=%f duplicates=%f turned=%f",
+                t->set.alphabet ? "plates" : "classes", t->model, (double)survey->count,
+                (double)survey->bad, (double)survey->duplicates, (double)survey->turned);
 }
 
 /* That of the recipe, or less, so that a half of few images has some steps. */
@@ -530,9 +526,8 @@ static void put_wanted(struct trial *t, struct xt_str *line)
         if (read->seen == read->right)
             continue;
         cJSON *item = xt_json_object(&t->json, list, NULL);
-        xt_json_text(&t->json, item, "label", read->name);
-        xt_json_number(&t->json, item, "count", (double)read->seen);
-        xt_json_number(&t->json, item, "correct", (double)read->right);
+        xt_json_put(&t->json, item, "label=%s count=%f correct=%f", read->name, (double)read->seen,
+                    (double)read->right);
         if (xt_str_printf(line, NULL, "%s%s (%zu of %zu read right)", named++ ? ", " : "",
                           read->name, read->right, read->seen))
             t->json.failed = true;
@@ -546,12 +541,11 @@ static void put_suspects(struct trial *t, cJSON *page)
     for (size_t i = 0; t->judged && i < t->suspects.suspect; i++) {
         const struct xt_suspect *suspect = &t->suspects.items[i];
         cJSON *item = xt_json_object(&t->json, list, NULL);
-        xt_json_text(&t->json, item, "path", xt_json_get_text(suspect->found, "path", ""));
-        xt_json_text(&t->json, item, "label", xt_json_get_text(suspect->found, "expected", ""));
-        xt_json_text(&t->json, item, "prediction", xt_json_get_text(suspect->found, "read", ""));
-        xt_json_number(&t->json, item, "confidence",
-                       xt_json_get(suspect->found, "confidence", (double)NAN));
-        xt_json_number(&t->json, item, "odds", suspect->odds);
+        xt_json_put(&t->json, item, "path=%s label=%s prediction=%s confidence=%f odds=%f",
+                    xt_json_get_text(suspect->found, "path", ""),
+                    xt_json_get_text(suspect->found, "expected", ""),
+                    xt_json_get_text(suspect->found, "read", ""),
+                    xt_json_get(suspect->found, "confidence", (double)NAN), suspect->odds);
         xt_json_add(&t->json, page, NULL, cJSON_Duplicate(suspect->found, true));
     }
 }
@@ -568,8 +562,7 @@ static void put_line(struct trial *t, const char *name, const char *format, ...)
     va_end(arguments);
     cJSON *lines = cJSON_GetObjectItemCaseSensitive(t->said, "result");
     cJSON *line = xt_json_object(&t->json, lines, NULL);
-    xt_json_text(&t->json, line, "name", name);
-    xt_json_text(&t->json, line, "detail", text);
+    xt_json_put(&t->json, line, "name=%s detail=%s", name, text);
     print(name, text);
 }
 
@@ -577,8 +570,7 @@ static void put_result(struct trial *t, const char *wanted, const char *serve)
 {
     const struct xt_suspects *found = &t->suspects;
     double accuracy = t->held ? (double)t->held_right / (double)t->held : 0;
-    xt_json_number(&t->json, t->said, "correct", (double)t->held_right);
-    xt_json_number(&t->json, t->said, "accuracy", accuracy);
+    xt_json_put(&t->json, t->said, "correct=%f accuracy=%f", (double)t->held_right, accuracy);
     xt_json_array(&t->json, t->said, "result");
     put_line(t, "reads", "%zu of %s that it was not trained on (%.1f %%); %s", t->held_right,
              xt_count((long long)t->held, "image").text, 100 * accuracy, t->sure);

@@ -123,10 +123,8 @@ static void describe_start(const struct checks *checks, const cJSON *start, int 
     const char *check = xt_json_get_text(start, "device_check", "not told");
     const char *checked = xt_json_get_text(start, "device_checked", "not told");
     bool passed = strcmp(check, "passed") == 0;
-    xt_report_add(checks->report, "started", NULL, "%s", last);
-    xt_report_add(checks->report, "environments", NULL, "%d", environments);
-    xt_report_add(checks->report, "device_check", NULL, "%s", check);
-    xt_report_add(checks->report, "device_checked", NULL, "%s", checked);
+    xt_report_values(checks->report, "started=%s environments=%d device_check=%s device_checked=%s",
+                     last, environments, check, checked);
     xt_report_line(checks->report, "last start %s%s; device check of the run: %s%s%s", last,
                    environments > 1 ? ", after starts with other versions (proof.json has them)"
                                     : "",
@@ -194,10 +192,8 @@ static void say_what_is_proven(const struct checks *checks)
     bool proven = record->is_chained && !record->wrong && !record->unchained;
     const char *head = xt_proof_head(record->proof);
     xt_report_flag(checks->report, "proven", NULL, proven, "", "");
-    xt_report_add(checks->report, "lines", NULL, "%zu", record->lines);
-    xt_report_add(checks->report, "unproven_lines", NULL, "%zu", record->unchained);
-    xt_report_add(checks->report, "id", NULL, "%s", xt_proof_id(record->proof));
-    xt_report_add(checks->report, "head", NULL, "%s", head);
+    xt_report_values(checks->report, "lines=%zu unproven_lines=%zu id=%s head=%s", record->lines,
+                     record->unchained, xt_proof_id(record->proof), head);
     if (record->is_chained && record->unchained)
         xt_report_line(checks->report, "%s were recorded before chains; not proven",
                        xt_count((long long)record->unchained, "line").text);

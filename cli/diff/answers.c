@@ -276,13 +276,10 @@ static void describe_image(struct xt_report *to, const struct comparison *c, siz
 {
     const struct answer *a = &c->sides[0].answers[i];
     const struct answer *b = &c->sides[1].answers[i];
-    xt_report_add(to, "path", NULL, "%s", c->paths[i]);
-    xt_report_add(to, "label", NULL, "%s", c->labels[i]);
-    xt_report_add(to, "prediction_a", NULL, "%s", a->text);
-    xt_report_add(to, "confidence_a", NULL, "%f", a->confidence);
+    xt_report_values(to, "path=%s label=%s prediction_a=%s confidence_a=%f", c->paths[i],
+                     c->labels[i], a->text, a->confidence);
     xt_report_flag(to, "right_a", NULL, a->right, "", "");
-    xt_report_add(to, "prediction_b", NULL, "%s", b->text);
-    xt_report_add(to, "confidence_b", NULL, "%f", b->confidence);
+    xt_report_values(to, "prediction_b=%s confidence_b=%f", b->text, b->confidence);
     xt_report_flag(to, "right_b", NULL, b->right, "", "");
 }
 
@@ -308,21 +305,16 @@ static void describe_models(struct xt_report *report, const struct comparison *c
     for (int i = 0; i < 2; i++) {
         const struct side *side = &c->sides[i];
         struct xt_report *to = xt_report_group(models, NULL);
-        xt_report_add(to, "path", NULL, "%s", side->file);
-        xt_report_add(to, "images", NULL, "%zu", side->images);
-        xt_report_add(to, "correct", NULL, "%zu", side->correct);
-        xt_report_add(to, "accuracy", NULL, "%f", side->accuracy);
-        xt_report_add(to, "bad_images", NULL, "%zu", side->bad);
+        xt_report_values(to, "path=%s images=%zu correct=%zu accuracy=%f bad_images=%zu",
+                         side->file, side->images, side->correct, side->accuracy, side->bad);
         xt_report_line(report, "  %c: %s", "AB"[i], side -> score);
         if (side->bad)
             xt_report_line(report, "     %s could not be used and %s not count",
                            xt_count((long long)side->bad, "image").text,
                            side->bad == 1 ? "does" : "do");
     }
-    xt_report_add(report, "compared", NULL, "%zu", c->both);
-    xt_report_add(report, "different", NULL, "%zu", c->differ);
-    xt_report_add(report, "only_a_right", NULL, "%zu", c->only[0]);
-    xt_report_add(report, "only_b_right", NULL, "%zu", c->only[1]);
+    xt_report_values(report, "compared=%zu different=%zu only_a_right=%zu only_b_right=%zu",
+                     c->both, c->differ, c->only[0], c->only[1]);
     xt_report_line(report,
                    "different predictions: %zu of %zu; only A is right on %zu, only B on %zu",
                    c->differ, c->both, c->only[0], c->only[1]);

@@ -128,9 +128,7 @@ static void describe_shapes(const struct xt_weight_file files[2], struct xt_repo
         struct xt_report *to = xt_report_group(list, NULL);
         print_shape(shapes[0], a);
         print_shape(shapes[1], b);
-        xt_report_add(to, "name", NULL, "%s", a->name);
-        xt_report_add(to, "shape_a", NULL, "%s", shapes[0]);
-        xt_report_add(to, "shape_b", NULL, "%s", shapes[1]);
+        xt_report_values(to, "name=%s shape_a=%s shape_b=%s", a->name, shapes[0], shapes[1]);
         xt_report_line(report, "different shape: %s, %s in A and %s in B", a->name, shapes[0],
                        shapes[1]);
         count->shapes++;

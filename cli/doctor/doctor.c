@@ -475,18 +475,15 @@ static void describe_xpus(struct diagnosis *diagnosis, const struct xt_probe *pr
         const struct xt_types *types = &probe->types[i];
         struct xt_report *to = xt_report_group(list, NULL);
         char text[32];
-        xt_report_add(to, "name", NULL, "%s", xpu->facts.name);
-        xt_report_add(to, "opens", NULL, "%s", *xpu->broken ? "no" : "yes");
+        xt_report_values(to, "name=%s opens=%s", xpu->facts.name, *xpu->broken ? "no" : "yes");
         if (*xpu->broken)
             continue;
         snprintf(text, sizeof text, "%.1f GB", (double)xpu->facts.memory / 1e9);
-        xt_report_add(to, "memory", NULL, "%s", text);
-        xt_report_add(to, "execution_units", NULL, "%d", xpu->facts.units);
-        xt_report_add(to, "driver", NULL, "%s", xpu->facts.driver);
-        xt_report_add(to, "backend", NULL, "%s", *xpu->backend ? xpu->backend : "not told");
-        xt_report_add(to, "kernel_kind", NULL, "%s",
-                      types->machine_code ? "machine code" : "OpenCL C, slow");
-        xt_report_add(to, "implementation", NULL, "%s", types->implementation);
+        xt_report_values(
+            to,
+            "memory=%s execution_units=%d driver=%s backend=%s kernel_kind=%s implementation=%s",
+            text, xpu->facts.units, xpu->facts.driver, *xpu->backend ? xpu->backend : "not told",
+            types->machine_code ? "machine code" : "OpenCL C, slow", types->implementation);
     }
 }
 
@@ -495,20 +492,18 @@ static void describe_node(struct diagnosis *diagnosis, const struct xt_host_gpu 
 {
     struct utsname system;
     bool told = uname(&system) == 0;
-    xt_report_add(diagnosis->node, "host", NULL, "%s", told ? system.nodename : "not told");
-    xt_report_add(diagnosis->node, "xtrain", NULL, "%s", XT_VERSION);
-    xt_report_add(diagnosis->node, "linux", NULL, "%s", told ? system.release : "not told");
-    xt_report_add(diagnosis->node, "kernel_driver", NULL, "%s",
-                  host->count > 0 && *host->nodes[0].kernel ? host->nodes[0].kernel : "none");
-    xt_report_add(diagnosis->node, "xpu_count", NULL, "%d", probe->status ? 0 : probe->xpus.count);
+    xt_report_values(diagnosis->node, "host=%s xtrain=%s linux=%s kernel_driver=%s xpu_count=%d",
+                     told ? system.nodename : "not told", XT_VERSION,
+                     told ? system.release : "not told",
+                     host->count > 0 && *host->nodes[0].kernel ? host->nodes[0].kernel : "none",
+                     probe->status ? 0 : probe->xpus.count);
     if (seen->count > 0)
         xt_report_add(diagnosis->node, "level_zero_driver", NULL, "%s", seen->first.driver);
     if (seen->count > 0)
         xt_report_add(diagnosis->node, "resizable_bar", NULL, "%s", seen->bars);
     if (*probe->version) {
-        xt_report_add(diagnosis->node, "onednn", NULL, "%s", probe->version);
-        xt_report_add(diagnosis->node, "onednn_commit", NULL, "%s", probe->commit);
-        xt_report_add(diagnosis->node, "onednn_runtime", NULL, "%s", probe->runtime);
+        xt_report_values(diagnosis->node, "onednn=%s onednn_commit=%s onednn_runtime=%s",
+                         probe->version, probe->commit, probe->runtime);
     }
     describe_xpus(diagnosis, probe);
 }

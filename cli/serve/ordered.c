@@ -151,10 +151,8 @@ static enum xt_status report_all(const struct xt_ordered *ordered, double second
                                  struct xt_err *err)
 {
     struct xt_report *line = xt_report_create();
-    xt_report_add(line, "images", NULL, "%zu", ordered->images);
-    xt_report_add(line, "answered", NULL, "%zu", ordered->answered);
-    xt_report_add(line, "unreadable", NULL, "%zu", ordered->unreadable);
-    xt_report_add(line, "seconds", NULL, "%f", seconds);
+    xt_report_values(line, "images=%zu answered=%zu unreadable=%zu seconds=%f", ordered->images,
+                     ordered->answered, ordered->unreadable, seconds);
     xt_origin_report(line, &xt_engine_network(ordered->network)->mark, false);
     return xt_result_put(line, err);
 }

@@ -222,9 +222,8 @@ static void describe(const struct replaying *at, struct xt_report *report, bool 
 {
     struct xt_report *to = xt_report_group(report, "replay");
     bool bits = at->replay->same_machine;
-    xt_report_add(to, "from", NULL, "%lld", (long long)at->from);
-    xt_report_add(to, "to", NULL, "%lld", (long long)at->end);
-    xt_report_add(to, "lines", NULL, "%zu", at->lines);
+    xt_report_values(to, "from=%lld to=%lld lines=%zu", (long long)at->from, (long long)at->end,
+                     at->lines);
     xt_report_flag(to, "same_weights", NULL, weights, "", "");
     xt_report_add(to, "by", NULL, "%s", bits ? "bits" : "tolerance");
     xt_report_flag(to, "same", NULL, !*at->other, "", "");

@@ -7,15 +7,17 @@
 enum xt_status xt_predictor_create(struct xt_predictor **out, const struct xt_network *network,
                                    const struct xt_answer_settings *settings, struct xt_err *err)
 {
-    *out = NULL;
-    enum xt_status status = network->task == XT_TASK_PLATES
-                                ? xt_predictor_create_plates(out, network, settings, err)
-                                : xt_predictor_create_classes(out, network, settings, err);
+    enum xt_status status = xt_mem_calloc(out, 1, sizeof **out, "the answers", err);
     if (status)
         return status;
     const struct xt_tensor *logits = network->graph->logits;
-    (*out)->network = network;
-    (*out)->sample_logits = xt_tensor_count(logits) / (size_t)logits->n;
+    **out = (struct xt_predictor){
+        .class = network->task == XT_TASK_PLATES ? &xt_predictor_plates : &xt_predictor_classes,
+        .network = network,
+        .sample_logits = xt_tensor_count(logits) / (size_t)logits->n,
+        .decode = settings->decode,
+        .answers = settings->top > XT_TOP ? settings->top : XT_TOP,
+    };
     status =
         xt_mem_calloc(&(*out)->scaled, (*out)->sample_logits, sizeof(float), "the answers", err);
     if (!status)
@@ -32,7 +34,7 @@ void xt_predictor_destroy(struct xt_predictor *predictor)
     if (!predictor)
         return;
     free(predictor->scaled);
-    predictor->class->destroy(predictor);
+    free(predictor);
 }
 
 const float *xt_predictor_logits(const struct xt_predictor *predictor, int sample)

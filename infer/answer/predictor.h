@@ -54,15 +54,15 @@ struct xt_predictor_class {
                    struct xt_metric *out);
     /* "132 of 150 plates read right (88.00 %), 97.10 % of the characters". */
     void (*describe)(const struct xt_score *score, char *out, size_t size);
-    void (*destroy)(struct xt_predictor *predictor);
 };
 
-/* Each kind embeds this as its first member. */
 struct xt_predictor {
     const struct xt_predictor_class *class;
     const struct xt_network *network;
     size_t sample_logits;         /* of one sample */
-    float *scaled;                /* [sample_logits] logits divided by a temperature */
+    enum xt_decode_kind decode;   /* of plates */
+    int answers;                  /* classes in a prediction */
+    float *scaled;                /* [sample_logits] logits divided by a temperature; softmax */
     struct xt_confidence rejects; /* what is rejected */
 };
 
@@ -87,11 +87,4 @@ bool xt_predictor_is_right(const struct xt_predictor *predictor, const int *labe
                            const struct xt_decoded *answer);
 
 /* The kinds, each in its own file; xt_predictor_create chooses. */
-enum xt_status xt_predictor_create_plates(struct xt_predictor **out,
-                                          const struct xt_network *network,
-                                          const struct xt_answer_settings *settings,
-                                          struct xt_err *err);
-enum xt_status xt_predictor_create_classes(struct xt_predictor **out,
-                                           const struct xt_network *network,
-                                           const struct xt_answer_settings *settings,
-                                           struct xt_err *err);
+extern const struct xt_predictor_class xt_predictor_plates, xt_predictor_classes;

@@ -1,22 +1,14 @@
 /* Classes: the likeliest ones, by their softmax. */
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "base/mem.h"
 #include "infer/answer/softmax.h"
 #include "infer/answer/predictor.h"
 
-struct classes {
-    struct xt_predictor predictor;
-    int count;
-    int answers;   /* classes in a prediction */
-    float *values; /* [count] one sample's probabilities */
-};
-
-static void fill_confidences(const struct classes *classes, struct xt_decoded *out)
+/* Of the prediction's classes, by the probabilities in predictor->scaled. */
+static void fill_confidences(const struct xt_predictor *predictor, struct xt_decoded *out)
 {
     for (int i = 0; i < out->length; i++)
-        out->confidence[i] = classes->values[out->symbols[i]];
+        out->confidence[i] = predictor->scaled[out->symbols[i]];
     out->probability = (double)out->confidence[0];
 }
 
@@ -24,9 +16,8 @@ static enum xt_status confide(const struct xt_predictor *predictor, const float 
                               struct xt_decoded *out, struct xt_err *err)
 {
     (void)err;
-    const struct classes *classes = (const struct classes *)predictor;
-    xt_softmax(logits, classes->count, classes->values);
-    fill_confidences(classes, out);
+    xt_softmax(logits, predictor->network->classes, predictor->scaled);
+    fill_confidences(predictor, out);
     return XT_OK;
 }
 
@@ -34,10 +25,10 @@ static enum xt_status answer(const struct xt_predictor *predictor, const float *
                              struct xt_decoded *out, struct xt_err *err)
 {
     (void)err;
-    const struct classes *classes = (const struct classes *)predictor;
-    xt_softmax(logits, classes->count, classes->values);
-    out->length = xt_top_classes(classes->values, classes->count, classes->answers, out->symbols);
-    fill_confidences(classes, out);
+    int classes = predictor->network->classes;
+    xt_softmax(logits, classes, predictor->scaled);
+    out->length = xt_top_classes(predictor->scaled, classes, predictor->answers, out->symbols);
+    fill_confidences(predictor, out);
     return XT_OK;
 }
 
@@ -83,14 +74,7 @@ static void describe(const struct xt_score *score, char *out, size_t size)
              100 * xt_class_score_top5(classes));
 }
 
-static void destroy(struct xt_predictor *predictor)
-{
-    struct classes *classes = (struct classes *)predictor;
-    free(classes->values);
-    free(classes);
-}
-
-static const struct xt_predictor_class class_classes = {
+const struct xt_predictor_class xt_predictor_classes = {
     .answer = answer,
     .confide = confide,
     .add = add,
@@ -98,26 +82,4 @@ static const struct xt_predictor_class class_classes = {
     .text = text,
     .metrics = metrics,
     .describe = describe,
-    .destroy = destroy,
 };
-
-enum xt_status xt_predictor_create_classes(struct xt_predictor **out,
-                                           const struct xt_network *network,
-                                           const struct xt_answer_settings *settings,
-                                           struct xt_err *err)
-{
-    struct classes *classes = NULL;
-    enum xt_status status = xt_mem_calloc(&classes, 1, sizeof *classes, "the answers", err);
-    if (status)
-        return status;
-    classes->predictor.class = &class_classes;
-    classes->count = network->classes;
-    classes->answers = settings->top > XT_TOP ? settings->top : XT_TOP;
-    status = xt_mem_calloc(&classes->values, (size_t)classes->count, sizeof(float),
-                           "the probabilities", err);
-    if (status)
-        destroy(&classes->predictor);
-    else
-        *out = &classes->predictor;
-    return status;
-}

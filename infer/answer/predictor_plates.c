@@ -1,39 +1,29 @@
 /* Licence plates: decoding, whole plates and characters. */
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "base/mem.h"
 #include "infer/answer/predictor.h"
-
-struct plates {
-    struct xt_predictor predictor;
-    enum xt_decode_kind decode;
-    int steps;
-    int classes;
-    int blank;
-};
 
 static enum xt_status answer(const struct xt_predictor *predictor, const float *logits,
                              struct xt_decoded *out, struct xt_err *err)
 {
-    const struct plates *plates = (const struct plates *)predictor;
-    return xt_decode(plates->decode, logits, plates->steps, plates->classes, plates->blank, out,
-                     err);
+    const struct xt_network *network = predictor->network;
+    return xt_decode(predictor->decode, logits, network->model->time_steps, network->classes,
+                     xt_alphabet_blank(network->alphabet), out, err);
 }
 
 static enum xt_status confide(const struct xt_predictor *predictor, const float *logits,
                               struct xt_decoded *out, struct xt_err *err)
 {
-    const struct plates *plates = (const struct plates *)predictor;
-    return xt_decode_confidence(logits, plates->steps, plates->classes, plates->blank, out, err);
+    const struct xt_network *network = predictor->network;
+    return xt_decode_confidence(logits, network->model->time_steps, network->classes,
+                                xt_alphabet_blank(network->alphabet), out, err);
 }
 
 static enum xt_status list_steps(const struct xt_predictor *predictor, const float *logits,
                                  struct xt_decode_step *out, int *count, struct xt_err *err)
 {
-    const struct plates *plates = (const struct plates *)predictor;
-    *count = plates->steps;
-    return xt_decode_steps(logits, plates->steps, plates->classes, out, err);
+    *count = predictor->network->model->time_steps;
+    return xt_decode_steps(logits, *count, predictor->network->classes, out, err);
 }
 
 static int mistakes(const int *label, int length, const struct xt_decoded *answered,
@@ -73,12 +63,7 @@ static void describe(const struct xt_score *score, char *out, size_t size)
              100 * xt_plate_score_accuracy(plates), 100 * xt_plate_score_char_accuracy(plates));
 }
 
-static void destroy(struct xt_predictor *predictor)
-{
-    free(predictor);
-}
-
-static const struct xt_predictor_class class_plates = {
+const struct xt_predictor_class xt_predictor_plates = {
     .answer = answer,
     .confide = confide,
     .add = add,
@@ -87,23 +72,4 @@ static const struct xt_predictor_class class_plates = {
     .text = text,
     .metrics = metrics,
     .describe = describe,
-    .destroy = destroy,
 };
-
-enum xt_status xt_predictor_create_plates(struct xt_predictor **out,
-                                          const struct xt_network *network,
-                                          const struct xt_answer_settings *settings,
-                                          struct xt_err *err)
-{
-    struct plates *plates = NULL;
-    enum xt_status status = xt_mem_calloc(&plates, 1, sizeof *plates, "the answers", err);
-    if (status)
-        return status;
-    plates->predictor.class = &class_plates;
-    plates->decode = settings->decode;
-    plates->steps = network->model->time_steps;
-    plates->classes = network->classes;
-    plates->blank = xt_alphabet_blank(network->alphabet);
-    *out = &plates->predictor;
-    return XT_OK;
-}

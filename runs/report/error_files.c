@@ -118,8 +118,7 @@ static enum xt_status put_pair(struct writing *to, const struct xt_confused *pai
         cJSON *object = cJSON_CreateObject();
         xt_findings_put_name(&json, object, "expected", errors, pair->expected);
         xt_findings_put_name(&json, object, "read", errors, pair->read);
-        xt_json_number(&json, object, "count", (double)pair->count);
-        xt_json_number(&json, object, "of", (double)of);
+        xt_json_put(&json, object, "count=%f of=%f", (double)pair->count, (double)of);
         return put_json_line(to, &json, object, err);
     }
     enum xt_status status = put_name(to, pair->expected, true, err);

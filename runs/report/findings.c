@@ -170,9 +170,8 @@ enum xt_status xt_findings_describe(const struct xt_findings *findings, cJSON **
     json.failed = !all;
     if (findings->step >= 0)
         xt_json_number(&json, all, "step", (double)findings->step);
-    xt_json_number(&json, all, "images", (double)e->images);
-    xt_json_number(&json, all, "correct", (double)e->correct);
-    xt_json_number(&json, all, "loss", e->loss);
+    xt_json_put(&json, all, "images=%f correct=%f loss=%f", (double)e->images, (double)e->correct,
+                e->loss);
     cJSON *figures = xt_json_array(&json, all, "figures");
     for (int i = 0; i < e->metric_count; i++) {
         cJSON *figure = xt_json_array(&json, figures, NULL);

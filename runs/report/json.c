@@ -1,6 +1,7 @@
 #include "runs/report/json.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +49,48 @@ void xt_json_text(struct xt_json *json, cJSON *at, const char *key, const char *
 void xt_json_number(struct xt_json *json, cJSON *at, const char *key, double value)
 {
     xt_json_add(json, at, key, isfinite(value) ? cJSON_CreateNumber(value) : cJSON_CreateNull());
+}
+
+double xt_json_read_number(const char *conversion, va_list *args)
+{
+    if (conversion[0] == 'd')
+        return va_arg(*args, int);
+    if (conversion[0] == 'z')
+        return (double)va_arg(*args, size_t);
+    if (conversion[0] == 'l' && conversion[1] == 'l')
+        return (double)va_arg(*args, long long);
+    if (conversion[0] == 'l')
+        return (double)va_arg(*args, long);
+    return va_arg(*args, double);
+}
+
+bool xt_json_next(const char **format, va_list *args, struct xt_json_value *out)
+{
+    const char *at = *format + strspn(*format, " ");
+    const char *conversion = strchr(at, '%');
+    if (!conversion++)
+        return false;
+    *out = (struct xt_json_value){.is_text = *conversion == 's'};
+    snprintf(out->key, sizeof out->key, "%.*s", (int)strcspn(at, "="), at);
+    if (out->is_text)
+        out->text = va_arg(*args, const char *);
+    else
+        out->number = xt_json_read_number(conversion, args);
+    *format = conversion + strcspn(conversion, " ");
+    return true;
+}
+
+void xt_json_put(struct xt_json *json, cJSON *at, const char *format, ...)
+{
+    struct xt_json_value value;
+    va_list args;
+    va_start(args, format);
+    while (xt_json_next(&format, &args, &value))
+        if (value.is_text)
+            xt_json_text(json, at, value.key, value.text);
+        else
+            xt_json_number(json, at, value.key, value.number);
+    va_end(args);
 }
 
 enum xt_status xt_json_print(const struct xt_json *json, const cJSON *item, struct xt_str *out,

@@ -68,10 +68,8 @@ static void put_evaluation(struct xt_json *json, cJSON *at, const char *key,
     if (e->step < 0)
         return;
     cJSON *to = xt_json_object(json, at, key);
-    xt_json_number(json, to, "step", (double)e->step);
-    xt_json_number(json, to, "epoch", (double)e->epoch);
-    xt_json_number(json, to, "time", e->time);
-    xt_json_number(json, to, "loss", e->loss);
+    xt_json_put(json, to, "step=%f epoch=%f time=%f loss=%f", (double)e->step, (double)e->epoch,
+                e->time, e->loss);
     cJSON *figures = xt_json_array(json, to, "figures");
     for (int i = 0; i < XT_PAST_FIGURES && *e->keys[i]; i++) {
         cJSON *figure = xt_json_array(json, figures, NULL);
@@ -92,9 +90,8 @@ static cJSON *copy_facts(struct xt_json *json, const struct xt_past_run *run, bo
 static void put_run(struct xt_json *json, cJSON *list, const struct xt_past_run *run, bool pictures)
 {
     cJSON *to = xt_json_object(json, list, NULL);
-    xt_json_text(json, to, "name", run->folder);
-    xt_json_text(json, to, "metrics", xt_str_get(&run->metrics));
-    xt_json_number(json, to, "images_per_s", run->images_per_s);
+    xt_json_put(json, to, "name=%s metrics=%s images_per_s=%f", run->folder,
+                xt_str_get(&run->metrics), run->images_per_s);
     put_evaluation(json, to, "best", &run->best);
     put_evaluation(json, to, "last", &run->last);
     cJSON *settings = xt_json_array(json, to, "settings");
@@ -159,9 +156,7 @@ enum xt_status xt_page_write_findings(const char *path, cJSON *findings, const c
     struct xt_json json = {0};
     cJSON *all = cJSON_CreateObject();
     json.failed = !all;
-    xt_json_text(&json, all, "version", XT_VERSION);
-    xt_json_text(&json, all, "weights", weights);
-    xt_json_text(&json, all, "data", data);
+    xt_json_put(&json, all, "version=%s weights=%s data=%s", XT_VERSION, weights, data);
     xt_json_add(&json, all, "evaluation", findings);
     return write_page(path, &json, all, err);
 }

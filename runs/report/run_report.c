@@ -121,10 +121,8 @@ static void put_ops(struct xt_json *json, cJSON *at, const struct xt_run_facts *
     for (int i = 0; i < SLOWEST_OPS && (index = next_slowest(graph, index)) >= 0; i++) {
         const struct xt_op *op = graph->ops[index];
         cJSON *to = xt_json_object(json, list, NULL);
-        xt_json_text(json, to, "name", op->name);
-        xt_json_text(json, to, "kind", xt_op_kind_name(op));
-        xt_json_number(json, to, "forward_ms", ms * op->seconds[0]);
-        xt_json_number(json, to, "backward_ms", ms * op->seconds[1]);
+        xt_json_put(json, to, "name=%s kind=%s forward_ms=%f backward_ms=%f", op->name,
+                    xt_op_kind_name(op), ms * op->seconds[0], ms * op->seconds[1]);
     }
 }
 
@@ -133,9 +131,8 @@ static void put_slow(struct xt_json *json, cJSON *at, const struct xt_run_facts 
     cJSON *list = xt_json_array(json, at, "slow");
     for (int i = 0; i < facts->slow_count; i++) {
         cJSON *to = xt_json_object(json, list, NULL);
-        xt_json_text(json, to, "cause", facts->slow[i].cause);
-        xt_json_text(json, to, "because", facts->slow[i].because);
-        xt_json_text(json, to, "remedy", facts->slow[i].remedy);
+        xt_json_put(json, to, "cause=%s because=%s remedy=%s", facts->slow[i].cause,
+                    facts->slow[i].because, facts->slow[i].remedy);
     }
 }
 
@@ -145,10 +142,8 @@ static void put_best(struct xt_json *json, cJSON *at, const struct xt_run_facts 
     if (facts->best_step < 0)
         return;
     cJSON *best = xt_json_object(json, at, "best");
-    xt_json_number(json, best, "step", (double)facts->best_step);
-    xt_json_number(json, best, "accuracy", facts->best.accuracy);
-    xt_json_number(json, best, "second", facts->best.second);
-    xt_json_number(json, best, "loss", facts->best.loss);
+    xt_json_put(json, best, "step=%f accuracy=%f second=%f loss=%f", (double)facts->best_step,
+                facts->best.accuracy, facts->best.second, facts->best.loss);
 }
 
 static void put_reliability(struct xt_json *json, cJSON *at, const struct xt_run_facts *facts)
@@ -157,51 +152,42 @@ static void put_reliability(struct xt_json *json, cJSON *at, const struct xt_run
     if (!from->after.images)
         return;
     cJSON *to = xt_json_object(json, at, "reliability");
-    xt_json_number(json, to, "images", (double)from->after.images);
-    xt_json_number(json, to, "temperature", from->confidence.temperature);
-    xt_json_number(json, to, "ece_before", from->before.ece);
-    xt_json_number(json, to, "ece", from->after.ece);
+    xt_json_put(json, to, "images=%f temperature=%f ece_before=%f ece=%f",
+                (double)from->after.images, from->confidence.temperature, from->before.ece,
+                from->after.ece);
     cJSON *bins = xt_json_array(json, to, "bins");
     for (int i = 0; i < XT_RELIABILITY_BINS; i++) {
         const struct xt_reliability_bin *bin = &from->after.bins[i];
         cJSON *row = xt_json_object(json, bins, NULL);
-        xt_json_number(json, row, "from", (double)i / XT_RELIABILITY_BINS);
-        xt_json_number(json, row, "images", (double)bin->images);
-        xt_json_number(json, row, "right", (double)bin->right);
-        xt_json_number(json, row, "confidence", bin->confidence);
+        xt_json_put(json, row, "from=%f images=%f right=%f confidence=%f",
+                    (double)i / XT_RELIABILITY_BINS, (double)bin->images, (double)bin->right,
+                    bin->confidence);
     }
     if (from->negatives) {
-        xt_json_number(json, to, "negatives", (double)from->negatives);
-        xt_json_number(json, to, "negatives_accepted", (double)from->negatives_accepted);
-        xt_json_number(json, to, "negatives_at_keep", (double)from->negatives_above);
+        xt_json_put(json, to, "negatives=%f negatives_accepted=%f negatives_at_keep=%f",
+                    (double)from->negatives, (double)from->negatives_accepted,
+                    (double)from->negatives_above);
     }
     if (!(from->confidence.threshold > 0))
         return;
-    xt_json_number(json, to, "reject_below", from->confidence.threshold);
-    xt_json_text(json, to, "rule", from->confidence.rule);
-    xt_json_text(json, to, "evidence", from->confidence.evidence);
+    xt_json_put(json, to, "reject_below=%f rule=%s evidence=%s", from->confidence.threshold,
+                from->confidence.rule, from->confidence.evidence);
 }
 
 static void put_facts(struct xt_json *json, cJSON *at, const struct xt_run_facts *facts)
 {
     const struct xt_network *network = facts->network;
-    xt_json_text(json, at, "state", facts->state);
-    xt_json_number(json, at, "written", (double)time(NULL));
-    xt_json_text(json, at, "model", network->model->title);
-    xt_json_text(json, at, "device", network->device.name);
-    xt_json_text(json, at, "type", xt_dtype_name(network->graph->options.dtype));
-    xt_json_text(json, at, "data", facts->data);
+    xt_json_put(json, at, "state=%s written=%f model=%s device=%s type=%s data=%s", facts->state,
+                (double)time(NULL), network->model->title, network->device.name,
+                xt_dtype_name(network->graph->options.dtype), facts->data);
     if (facts->val)
         xt_json_text(json, at, "val", facts->val);
-    xt_json_number(json, at, "batch", facts->images);
-    xt_json_number(json, at, "step", (double)facts->step);
-    xt_json_number(json, at, "steps", (double)facts->steps);
-    xt_json_number(json, at, "epoch_steps", (double)facts->epoch_steps);
-    xt_json_number(json, at, "seconds", facts->seconds);
-    xt_json_number(json, at, "start_seconds", facts->costs.start);
-    xt_json_number(json, at, "loading_seconds", facts->costs.loading);
-    xt_json_number(json, at, "evaluation_seconds", facts->costs.evaluation);
-    xt_json_number(json, at, "energy_joules", facts->costs.energy);
+    xt_json_put(json, at,
+                "batch=%d step=%f steps=%f epoch_steps=%f seconds=%f start_seconds=%f "
+                "loading_seconds=%f evaluation_seconds=%f energy_joules=%f",
+                facts->images, (double)facts->step, (double)facts->steps,
+                (double)facts->epoch_steps, facts->seconds, facts->costs.start,
+                facts->costs.loading, facts->costs.evaluation, facts->costs.energy);
     if (facts->costs.energy_source)
         xt_json_text(json, at, "energy_source", facts->costs.energy_source);
     put_best(json, at, facts);

@@ -420,8 +420,7 @@ enum xt_status xt_serve_selftest(const char *url, bool remote, struct xt_err *er
         xt_report_destroy(report);
         return status;
     }
-    xt_report_add(report, "service", NULL, "%s", url);
-    xt_report_add(report, "failed", NULL, "%d", test.failed);
+    xt_report_values(report, "service=%s failed=%d", url, test.failed);
     xt_report_line(report, "%s on %s: %d held, %d did not", xt_count(test.attacks, "attack").text,
                    url, test.attacks - test.failed, test.failed);
     status = xt_result_put(report, err);

@@ -145,63 +145,63 @@ bool xt_read_limits(struct xt_reader *reader, const struct xt_read_node *node, d
 
 /* ---- element by element ---- */
 
-static double add(double a, double b)
+static const struct {
+    const char *op;
+    char sign; /* in compute_binary */
+} binaries[] = {
+    {"Add", '+'},
+    {"Sub", '-'},
+    {"Mul", '*'},
+    {"Div", '/'},
+    {"Min", 'm'},
+    {"Max", 'M'},
+    {"Pow", '^'},
+    {"Mod", '%'},
+    {"Equal", '='},
+    {"Less", '<'},
+    {"LessOrEqual", 'l'},
+    {"Greater", '>'},
+    {"GreaterOrEqual", 'g'},
+    {"And", '&'},
+    {"Or", '|'},
+};
+
+static double compute_binary(char sign, double a, double b)
 {
-    return a + b;
+    switch (sign) {
+    case '+':
+        return a + b;
+    case '-':
+        return a - b;
+    case '*':
+        return a * b;
+    case '/':
+        return a / b;
+    case 'm':
+        return a < b ? a : b;
+    case 'M':
+        return a > b ? a : b;
+    case '^':
+        return pow(a, b);
+    case '=':
+        return a == b;
+    case '<':
+        return a < b;
+    case 'l':
+        return a <= b;
+    case '>':
+        return a > b;
+    case 'g':
+        return a >= b;
+    case '&':
+        return a != 0 && b != 0;
+    case '|':
+        return a != 0 || b != 0;
+    default: /* Mod: of the divisor's sign, as ONNX has it without fmod */
+        return a - b * floor(a / b);
+    }
 }
-static double subtract(double a, double b)
-{
-    return a - b;
-}
-static double multiply(double a, double b)
-{
-    return a * b;
-}
-static double divide(double a, double b)
-{
-    return a / b;
-}
-static double least(double a, double b)
-{
-    return a < b ? a : b;
-}
-static double most(double a, double b)
-{
-    return a > b ? a : b;
-}
-static double equal(double a, double b)
-{
-    return a == b;
-}
-static double less(double a, double b)
-{
-    return a < b;
-}
-static double less_or_equal(double a, double b)
-{
-    return a <= b;
-}
-static double greater(double a, double b)
-{
-    return a > b;
-}
-static double greater_or_equal(double a, double b)
-{
-    return a >= b;
-}
-static double both(double a, double b)
-{
-    return a != 0 && b != 0;
-}
-static double either(double a, double b)
-{
-    return a != 0 || b != 0;
-}
-/* Of the divisor's sign, as ONNX's Mod without fmod. */
-static double modulo(double a, double b)
-{
-    return a - b * floor(a / b);
-}
+
 static double negate(double a)
 {
     return -a;
@@ -215,33 +215,20 @@ static double is_not(double a)
     return a == 0;
 }
 
-static const struct binary {
-    const char *op;
-    double (*of)(double a, double b);
-} binaries[] = {
-    {"Add", add},
-    {"Sub", subtract},
-    {"Mul", multiply},
-    {"Div", divide},
-    {"Min", least},
-    {"Max", most},
-    {"Pow", pow},
-    {"Mod", modulo},
-    {"Equal", equal},
-    {"Less", less},
-    {"LessOrEqual", less_or_equal},
-    {"Greater", greater},
-    {"GreaterOrEqual", greater_or_equal},
-    {"And", both},
-    {"Or", either},
-};
-
-static const struct unary {
+static const struct {
     const char *op;
     double (*of)(double a);
 } unaries[] = {
     {"Neg", negate}, {"Sqrt", sqrt}, {"Floor", floor},       {"Ceil", ceil},  {"Abs", fabs},
     {"Exp", exp},    {"Log", log},   {"Reciprocal", invert}, {"Not", is_not}, {"Round", rint},
+};
+
+/* A node whose inputs are known. */
+struct fold {
+    struct xt_reader *reader;
+    const struct xt_read_node *node;
+    struct xt_read_constant **in;
+    int count;
 };
 
 /* The shape that several have together; false where they have none. */
@@ -278,30 +265,28 @@ static double element(const struct xt_read_constant *in, const struct xt_read_co
     return in->numbers[at];
 }
 
-static struct xt_read_constant *fold_binary(struct xt_reader *reader, const struct binary *binary,
-                                            struct xt_read_constant *const in[])
+static struct xt_read_constant *fold_binary(const struct fold *f, char sign)
 {
     struct xt_read_constant shape;
-    if (!broadcast(in, 2, &shape))
+    if (!broadcast(f->in, 2, &shape))
         return NULL;
-    bool is_float = in[0]->is_float;
-    struct xt_read_constant *out = make(reader, shape.ndims, shape.dims, is_float);
+    bool is_float = f->in[0]->is_float;
+    struct xt_read_constant *out = make(f->reader, shape.ndims, shape.dims, is_float);
     for (size_t i = 0; out && i < out->count; i++) {
-        double result = binary->of(element(in[0], out, i), element(in[1], out, i));
+        double result = compute_binary(sign, element(f->in[0], out, i), element(f->in[1], out, i));
         out->numbers[i] = is_float ? result : trunc(result);
     }
     return out;
 }
 
-static struct xt_read_constant *fold_where(struct xt_reader *reader,
-                                           struct xt_read_constant *const in[])
+static struct xt_read_constant *fold_where(const struct fold *f)
 {
     struct xt_read_constant shape;
-    if (!broadcast(in, 3, &shape))
+    if (!broadcast(f->in, 3, &shape))
         return NULL;
-    struct xt_read_constant *out = make(reader, shape.ndims, shape.dims, in[1]->is_float);
+    struct xt_read_constant *out = make(f->reader, shape.ndims, shape.dims, f->in[1]->is_float);
     for (size_t i = 0; out && i < out->count; i++)
-        out->numbers[i] = element(in[element(in[0], out, i) != 0 ? 1 : 2], out, i);
+        out->numbers[i] = element(f->in[element(f->in[0], out, i) != 0 ? 1 : 2], out, i);
     return out;
 }
 
@@ -317,28 +302,28 @@ static struct xt_read_constant *copy_as(struct xt_reader *reader, const struct x
     return out;
 }
 
-static struct xt_read_constant *fold_clip(struct xt_reader *reader, const struct xt_read_node *node,
-                                          const struct xt_read_constant *in)
+static struct xt_read_constant *fold_clip(const struct fold *f)
 {
+    const struct xt_read_constant *in = f->in[0];
     double low;
     double high;
-    if (!xt_read_limits(reader, node, &low, &high))
+    if (!xt_read_limits(f->reader, f->node, &low, &high))
         return NULL;
-    struct xt_read_constant *out = copy_as(reader, in, in->ndims, in->dims);
+    struct xt_read_constant *out = copy_as(f->reader, in, in->ndims, in->dims);
     for (size_t i = 0; out && i < out->count; i++)
         out->numbers[i] = fmin(fmax(out->numbers[i], low), high);
     return out;
 }
 
-static struct xt_read_constant *fold_cast(struct xt_reader *reader, const struct xt_read_node *node,
-                                          const struct xt_read_constant *in, bool like_float)
+static struct xt_read_constant *fold_cast(const struct fold *f)
 {
-    int64_t to = xt_read_int(node, "to", 0);
-    struct xt_read_constant *out = copy_as(reader, in, in->ndims, in->dims);
+    const struct xt_read_constant *in = f->in[0];
+    int64_t to = xt_read_int(f->node, "to", 0);
+    struct xt_read_constant *out = copy_as(f->reader, in, in->ndims, in->dims);
     if (!out)
         return NULL;
-    out->is_float = xt_read_is(node, "CastLike")
-                        ? like_float
+    out->is_float = xt_read_is(f->node, "CastLike")
+                        ? (f->count < 2 || f->in[1]->is_float)
                         : to == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT ||
                               to == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE ||
                               to == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 ||
@@ -368,53 +353,50 @@ static void around(const struct xt_read_constant *in, int axis, size_t *outer, s
         *inner *= (size_t)in->dims[i];
 }
 
-static struct xt_read_constant *fold_gather(struct xt_reader *reader,
-                                            const struct xt_read_node *node,
-                                            struct xt_read_constant *const in[])
+static struct xt_read_constant *fold_gather(const struct fold *f)
 {
-    int axis = normal_axis(xt_read_int(node, "axis", 0), in[0]->ndims);
+    int axis = normal_axis(xt_read_int(f->node, "axis", 0), f->in[0]->ndims);
     int64_t dims[2 * XT_READ_DIMS_MAX];
     int ndims = 0;
     size_t outer = 0;
     size_t inner = 0;
-    if (axis < 0 || in[0]->ndims - 1 + in[1]->ndims > XT_READ_DIMS_MAX)
+    if (axis < 0 || f->in[0]->ndims - 1 + f->in[1]->ndims > XT_READ_DIMS_MAX)
         return NULL;
     for (int i = 0; i < axis; i++)
-        dims[ndims++] = in[0]->dims[i];
-    for (int i = 0; i < in[1]->ndims; i++)
-        dims[ndims++] = in[1]->dims[i];
-    for (int i = axis + 1; i < in[0]->ndims; i++)
-        dims[ndims++] = in[0]->dims[i];
-    around(in[0], axis, &outer, &inner);
-    struct xt_read_constant *out = make(reader, ndims, dims, in[0]->is_float);
+        dims[ndims++] = f->in[0]->dims[i];
+    for (int i = 0; i < f->in[1]->ndims; i++)
+        dims[ndims++] = f->in[1]->dims[i];
+    for (int i = axis + 1; i < f->in[0]->ndims; i++)
+        dims[ndims++] = f->in[0]->dims[i];
+    around(f->in[0], axis, &outer, &inner);
+    struct xt_read_constant *out = make(f->reader, ndims, dims, f->in[0]->is_float);
     for (size_t i = 0; out && i < out->count; i++) {
-        size_t which = i / inner % in[1]->count;
-        double wanted = in[1]->numbers[which];
-        double dim = (double)in[0]->dims[axis];
+        size_t which = i / inner % f->in[1]->count;
+        double wanted = f->in[1]->numbers[which];
+        double dim = (double)f->in[0]->dims[axis];
         wanted += wanted < 0 ? dim : 0;
         if (!(wanted >= 0 && wanted < dim))
             return NULL;
-        size_t row = i / inner / in[1]->count * (size_t)in[0]->dims[axis] + (size_t)wanted;
-        out->numbers[i] = in[0]->numbers[row * inner + i % inner];
+        size_t row = i / inner / f->in[1]->count * (size_t)f->in[0]->dims[axis] + (size_t)wanted;
+        out->numbers[i] = f->in[0]->numbers[row * inner + i % inner];
     }
     return out;
 }
 
 /* Of vectors, as shapes are. */
-static struct xt_read_constant *fold_concat(struct xt_reader *reader,
-                                            struct xt_read_constant *const in[], int count)
+static struct xt_read_constant *fold_concat(const struct fold *f)
 {
     int64_t all = 0;
-    for (int i = 0; i < count; i++) {
-        if (in[i]->ndims != 1)
+    for (int i = 0; i < f->count; i++) {
+        if (f->in[i]->ndims != 1)
             return NULL;
-        all += in[i]->dims[0];
+        all += f->in[i]->dims[0];
     }
-    struct xt_read_constant *out = make(reader, 1, &all, in[0]->is_float);
+    struct xt_read_constant *out = make(f->reader, 1, &all, f->in[0]->is_float);
     size_t at = 0;
-    for (int i = 0; out && i < count; i++) {
-        memcpy(out->numbers + at, in[i]->numbers, in[i]->count * sizeof *out->numbers);
-        at += in[i]->count;
+    for (int i = 0; out && i < f->count; i++) {
+        memcpy(out->numbers + at, f->in[i]->numbers, f->in[i]->count * sizeof *out->numbers);
+        at += f->in[i]->count;
     }
     return out;
 }
@@ -433,18 +415,17 @@ static int64_t slice_count(int64_t dim, int64_t end, int64_t step, int64_t *star
 }
 
 /* Along one axis. */
-static struct xt_read_constant *fold_slice(struct xt_reader *reader,
-                                           const struct xt_read_node *node,
-                                           const struct xt_read_constant *in)
+static struct xt_read_constant *fold_slice(const struct fold *f)
 {
+    const struct xt_read_constant *in = f->in[0];
     int64_t all[4][XT_READ_DIMS_MAX] = {{0}};
     int64_t dims[XT_READ_DIMS_MAX];
     size_t outer = 0;
     size_t inner = 0;
-    bool given = xt_read_ints(reader, node, "starts", 1, all[0]) == 1 &&
-                 xt_read_ints(reader, node, "ends", 2, all[1]) == 1;
-    int axes = xt_read_ints(reader, node, "axes", 3, all[2]);
-    int steps = xt_read_ints(reader, node, "steps", 4, all[3]);
+    bool given = xt_read_ints(f->reader, f->node, "starts", 1, all[0]) == 1 &&
+                 xt_read_ints(f->reader, f->node, "ends", 2, all[1]) == 1;
+    int axes = xt_read_ints(f->reader, f->node, "axes", 3, all[2]);
+    int steps = xt_read_ints(f->reader, f->node, "steps", 4, all[3]);
     int64_t step = steps == 1 ? all[3][0] : 1;
     int axis = axes == 1 || axes == -1 ? normal_axis(axes == 1 ? all[2][0] : 0, in->ndims) : -1;
     if (!given || axis < 0 || (steps != 1 && steps != -1) || step == 0 || step < -INT32_MAX)
@@ -453,7 +434,7 @@ static struct xt_read_constant *fold_slice(struct xt_reader *reader,
     int64_t start = all[0][0];
     dims[axis] = slice_count(in->dims[axis], all[1][0], step, &start);
     around(in, axis, &outer, &inner);
-    struct xt_read_constant *out = make(reader, in->ndims, dims, in->is_float);
+    struct xt_read_constant *out = make(f->reader, in->ndims, dims, in->is_float);
     size_t length = (size_t)dims[axis];
     for (size_t i = 0; out && length && i < out->count; i++) {
         size_t row = i / inner / length * (size_t)in->dims[axis];
@@ -464,28 +445,26 @@ static struct xt_read_constant *fold_slice(struct xt_reader *reader,
 }
 
 /* Of a matrix. */
-static struct xt_read_constant *fold_transpose(struct xt_reader *reader,
-                                               const struct xt_read_node *node,
-                                               const struct xt_read_constant *in)
+static struct xt_read_constant *fold_transpose(const struct fold *f)
 {
+    const struct xt_read_constant *in = f->in[0];
     int64_t perm[XT_READ_DIMS_MAX];
-    int given = xt_read_ints(reader, node, "perm", -1, perm);
+    int given = xt_read_ints(f->reader, f->node, "perm", -1, perm);
     if (in->ndims != 2 || (given == 2 && perm[0] == 0))
         return NULL;
     const int64_t dims[] = {in->dims[1], in->dims[0]};
-    struct xt_read_constant *out = make(reader, 2, dims, in->is_float);
+    struct xt_read_constant *out = make(f->reader, 2, dims, in->is_float);
     for (size_t i = 0; out && i < out->count; i++)
         out->numbers[i] = in->numbers[i % (size_t)dims[1] * (size_t)dims[0] + i / (size_t)dims[1]];
     return out;
 }
 
-static struct xt_read_constant *fold_squeeze(struct xt_reader *reader,
-                                             const struct xt_read_node *node,
-                                             const struct xt_read_constant *in)
+static struct xt_read_constant *fold_squeeze(const struct fold *f)
 {
+    const struct xt_read_constant *in = f->in[0];
     int64_t axes[XT_READ_DIMS_MAX];
     int64_t dims[XT_READ_DIMS_MAX];
-    int count = xt_read_ints(reader, node, "axes", 1, axes);
+    int count = xt_read_ints(f->reader, f->node, "axes", 1, axes);
     int ndims = 0;
     for (int i = 0; i < in->ndims; i++) {
         bool goes = count < 0 && in->dims[i] == 1;
@@ -494,16 +473,15 @@ static struct xt_read_constant *fold_squeeze(struct xt_reader *reader,
         if (!goes)
             dims[ndims++] = in->dims[i];
     }
-    return copy_as(reader, in, ndims, dims);
+    return copy_as(f->reader, in, ndims, dims);
 }
 
-static struct xt_read_constant *fold_unsqueeze(struct xt_reader *reader,
-                                               const struct xt_read_node *node,
-                                               const struct xt_read_constant *in)
+static struct xt_read_constant *fold_unsqueeze(const struct fold *f)
 {
+    const struct xt_read_constant *in = f->in[0];
     int64_t axes[XT_READ_DIMS_MAX];
     int64_t dims[XT_READ_DIMS_MAX];
-    int count = xt_read_ints(reader, node, "axes", 1, axes);
+    int count = xt_read_ints(f->reader, f->node, "axes", 1, axes);
     int ndims = in->ndims + count;
     if (count < 0 || ndims > XT_READ_DIMS_MAX)
         return NULL;
@@ -516,94 +494,90 @@ static struct xt_read_constant *fold_unsqueeze(struct xt_reader *reader,
             return NULL;
         dims[i] = is_new ? 1 : in->dims[own++];
     }
-    return copy_as(reader, in, ndims, dims);
+    return copy_as(f->reader, in, ndims, dims);
 }
 
-static struct xt_read_constant *fold_reshape(struct xt_reader *reader,
-                                             struct xt_read_constant *const in[])
+static struct xt_read_constant *fold_reshape(const struct fold *f)
 {
     int64_t dims[XT_READ_DIMS_MAX];
     int open = -1;
     int64_t product = 1;
-    if (in[1]->count > XT_READ_DIMS_MAX)
+    if (f->in[1]->count > XT_READ_DIMS_MAX)
         return NULL;
-    for (size_t i = 0; i < in[1]->count; i++) {
-        dims[i] = xt_read_whole(in[1]->numbers[i]);
-        if (dims[i] == 0 && (int)i < in[0]->ndims)
-            dims[i] = in[0]->dims[i];
+    for (size_t i = 0; i < f->in[1]->count; i++) {
+        dims[i] = xt_read_whole(f->in[1]->numbers[i]);
+        if (dims[i] == 0 && (int)i < f->in[0]->ndims)
+            dims[i] = f->in[0]->dims[i];
         if (dims[i] == -1)
             open = (int)i;
         else if (dims[i] < 0 || __builtin_mul_overflow(product, dims[i], &product))
             return NULL;
     }
     if (open >= 0)
-        dims[open] = product ? (int64_t)in[0]->count / product : 0;
-    return copy_as(reader, in[0], (int)in[1]->count, dims);
+        dims[open] = product ? (int64_t)f->in[0]->count / product : 0;
+    return copy_as(f->reader, f->in[0], (int)f->in[1]->count, dims);
 }
 
-static struct xt_read_constant *fold_filled(struct xt_reader *reader,
-                                            const struct xt_read_node *node,
-                                            const struct xt_read_constant *in)
+static struct xt_read_constant *fold_filled(const struct fold *f)
 {
+    const struct xt_read_constant *in = f->in[0];
     int64_t dims[XT_READ_DIMS_MAX];
-    const Onnx__AttributeProto *value = xt_read_attribute(node, "value");
-    struct xt_read_constant *fill = value && value->t ? from_tensor(reader, value->t, false) : NULL;
+    const Onnx__AttributeProto *value = xt_read_attribute(f->node, "value");
+    struct xt_read_constant *fill =
+        value && value->t ? from_tensor(f->reader, value->t, false) : NULL;
     if (in->count > XT_READ_DIMS_MAX)
         return NULL;
     for (size_t i = 0; i < in->count; i++)
         dims[i] = xt_read_whole(in->numbers[i]);
-    struct xt_read_constant *out = make(reader, (int)in->count, dims, !fill || fill->is_float);
+    struct xt_read_constant *out = make(f->reader, (int)in->count, dims, !fill || fill->is_float);
     for (size_t i = 0; out && i < out->count; i++)
         out->numbers[i] = fill && fill->count ? fill->numbers[0] : 0;
     return out;
 }
 
-static struct xt_read_constant *fold_expand(struct xt_reader *reader,
-                                            struct xt_read_constant *const in[])
+static struct xt_read_constant *fold_expand(const struct fold *f)
 {
-    struct xt_read_constant wanted = {.ndims = (int)in[1]->count};
+    struct xt_read_constant wanted = {.ndims = (int)f->in[1]->count};
     struct xt_read_constant shape;
-    struct xt_read_constant *const pair[] = {in[0], &wanted};
-    if (in[1]->count > XT_READ_DIMS_MAX)
+    struct xt_read_constant *const pair[] = {f->in[0], &wanted};
+    if (f->in[1]->count > XT_READ_DIMS_MAX)
         return NULL;
     for (int i = 0; i < wanted.ndims; i++)
-        wanted.dims[i] = xt_read_whole(in[1]->numbers[i]);
+        wanted.dims[i] = xt_read_whole(f->in[1]->numbers[i]);
     if (!broadcast(pair, 2, &shape))
         return NULL;
-    struct xt_read_constant *out = make(reader, shape.ndims, shape.dims, in[0]->is_float);
+    struct xt_read_constant *out = make(f->reader, shape.ndims, shape.dims, f->in[0]->is_float);
     for (size_t i = 0; out && i < out->count; i++)
-        out->numbers[i] = element(in[0], out, i);
+        out->numbers[i] = element(f->in[0], out, i);
     return out;
 }
 
-static struct xt_read_constant *fold_range(struct xt_reader *reader,
-                                           struct xt_read_constant *const in[])
+static struct xt_read_constant *fold_range(const struct fold *f)
 {
-    if (in[0]->count != 1 || in[1]->count != 1 || in[2]->count != 1)
+    if (f->in[0]->count != 1 || f->in[1]->count != 1 || f->in[2]->count != 1)
         return NULL;
-    double steps = ceil((in[1]->numbers[0] - in[0]->numbers[0]) / in[2]->numbers[0]);
+    double steps = ceil((f->in[1]->numbers[0] - f->in[0]->numbers[0]) / f->in[2]->numbers[0]);
     if (!(steps >= 0 && steps <= XT_READ_NUMBERS_MAX))
         return NULL;
     int64_t count = (int64_t)steps;
-    struct xt_read_constant *out = make(reader, 1, &count, in[0]->is_float);
+    struct xt_read_constant *out = make(f->reader, 1, &count, f->in[0]->is_float);
     for (int64_t i = 0; out && i < count; i++)
-        out->numbers[i] = in[0]->numbers[0] + (double)i * in[2]->numbers[0];
+        out->numbers[i] = f->in[0]->numbers[0] + (double)i * f->in[2]->numbers[0];
     return out;
 }
 
-static struct xt_read_constant *fold_reduce(struct xt_reader *reader,
-                                            const struct xt_read_node *node,
-                                            const struct xt_read_constant *in)
+static struct xt_read_constant *fold_reduce(const struct fold *f)
 {
+    const struct xt_read_constant *in = f->in[0];
     static const int64_t one[] = {1};
     int64_t axes[XT_READ_DIMS_MAX];
-    int keep = xt_read_int(node, "keepdims", 1) != 0;
-    if (in->ndims > 1 || xt_read_ints(reader, node, "axes", 1, axes) > 1)
+    int keep = xt_read_int(f->node, "keepdims", 1) != 0;
+    if (in->ndims > 1 || xt_read_ints(f->reader, f->node, "axes", 1, axes) > 1)
         return NULL;
-    struct xt_read_constant *out = make(reader, in->ndims && keep, one, in->is_float);
+    struct xt_read_constant *out = make(f->reader, in->ndims && keep, one, in->is_float);
     if (!out)
         return NULL;
-    bool is_product = xt_read_is(node, "ReduceProd");
+    bool is_product = xt_read_is(f->node, "ReduceProd");
     out->numbers[0] = is_product;
     for (size_t i = 0; i < in->count; i++)
         out->numbers[0] =
@@ -645,51 +619,38 @@ static struct xt_read_constant *hand_on(struct xt_reader *reader, const struct x
     return out;
 }
 
-static struct xt_read_constant *compute(struct xt_reader *reader, const struct xt_read_node *node,
-                                        struct xt_read_constant *const in[], int count)
+static struct xt_read_constant *compute(const struct fold *f)
 {
-    if (count == 0)
-        return NULL;
-    for (size_t i = 0; count == 2 && i < sizeof binaries / sizeof *binaries; i++)
-        if (xt_read_is(node, binaries[i].op))
-            return fold_binary(reader, &binaries[i], in);
-    for (size_t i = 0; count == 1 && i < sizeof unaries / sizeof *unaries; i++)
-        if (xt_read_is(node, unaries[i].op)) {
-            struct xt_read_constant *out = copy_as(reader, in[0], in[0]->ndims, in[0]->dims);
+    static const struct {
+        const char *op;
+        int count; /* of inputs that are known; 0: any */
+        struct xt_read_constant *(*fold)(const struct fold *f);
+    } folds[] = {
+        {"Cast", 0, fold_cast},         {"CastLike", 0, fold_cast},
+        {"Clip", 0, fold_clip},         {"Where", 3, fold_where},
+        {"Gather", 2, fold_gather},     {"Concat", 0, fold_concat},
+        {"Slice", 0, fold_slice},       {"Transpose", 0, fold_transpose},
+        {"Squeeze", 0, fold_squeeze},   {"Unsqueeze", 0, fold_unsqueeze},
+        {"Reshape", 2, fold_reshape},   {"ConstantOfShape", 0, fold_filled},
+        {"Expand", 2, fold_expand},     {"Range", 3, fold_range},
+        {"ReduceProd", 0, fold_reduce}, {"ReduceSum", 0, fold_reduce},
+    };
+    if (f->count == 0 || xt_read_is(f->node, "Identity"))
+        return f->count ? f->in[0] : NULL;
+    for (size_t i = 0; f->count == 2 && i < sizeof binaries / sizeof *binaries; i++)
+        if (xt_read_is(f->node, binaries[i].op))
+            return fold_binary(f, binaries[i].sign);
+    for (size_t i = 0; f->count == 1 && i < sizeof unaries / sizeof *unaries; i++)
+        if (xt_read_is(f->node, unaries[i].op)) {
+            struct xt_read_constant *out =
+                copy_as(f->reader, f->in[0], f->in[0]->ndims, f->in[0]->dims);
             for (size_t k = 0; out && k < out->count; k++)
                 out->numbers[k] = unaries[i].of(out->numbers[k]);
             return out;
         }
-    if (xt_read_is(node, "Identity"))
-        return in[0];
-    if (xt_read_is(node, "Cast") || xt_read_is(node, "CastLike"))
-        return fold_cast(reader, node, in[0], count < 2 || in[1]->is_float);
-    if (xt_read_is(node, "Clip"))
-        return fold_clip(reader, node, in[0]);
-    if (xt_read_is(node, "Where") && count == 3)
-        return fold_where(reader, in);
-    if (xt_read_is(node, "Gather") && count == 2)
-        return fold_gather(reader, node, in);
-    if (xt_read_is(node, "Concat"))
-        return fold_concat(reader, in, count);
-    if (xt_read_is(node, "Slice"))
-        return fold_slice(reader, node, in[0]);
-    if (xt_read_is(node, "Transpose"))
-        return fold_transpose(reader, node, in[0]);
-    if (xt_read_is(node, "Squeeze"))
-        return fold_squeeze(reader, node, in[0]);
-    if (xt_read_is(node, "Unsqueeze"))
-        return fold_unsqueeze(reader, node, in[0]);
-    if (xt_read_is(node, "Reshape") && count == 2)
-        return fold_reshape(reader, in);
-    if (xt_read_is(node, "ConstantOfShape"))
-        return fold_filled(reader, node, in[0]);
-    if (xt_read_is(node, "Expand") && count == 2)
-        return fold_expand(reader, in);
-    if (xt_read_is(node, "Range") && count == 3)
-        return fold_range(reader, in);
-    if (xt_read_is(node, "ReduceProd") || xt_read_is(node, "ReduceSum"))
-        return fold_reduce(reader, node, in[0]);
+    for (size_t i = 0; i < sizeof folds / sizeof *folds; i++)
+        if (xt_read_is(f->node, folds[i].op) && (!folds[i].count || folds[i].count == f->count))
+            return folds[i].fold(f);
     return NULL;
 }
 
@@ -761,6 +722,6 @@ bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node)
     for (int i = 0; i < count; i++)
         if (!xt_read_numbers(reader, in[i]))
             return false;
-    struct xt_read_constant *out = compute(reader, node, in, count);
+    struct xt_read_constant *out = compute(&(struct fold){reader, node, in, count});
     return give(node, count ? same_weight(node, in[0], out) : out);
 }

@@ -307,8 +307,7 @@ static bool give_pool(struct xt_reader *reader, struct xt_read_node *node,
 /* With its own window, or over the whole image. */
 bool xt_read_pool(struct xt_reader *reader, struct xt_read_node *node)
 {
-    struct xt_read_view *in = xt_read_data(reader, node, 0);
-    struct xt_read_view *view = in ? xt_read_copy(reader, in) : NULL;
+    struct xt_read_view *view = xt_read_data_copy(reader, node, 0);
     struct xt_net_pool spec = {.kernel = {1, 1}, .stride = {1, 1}};
     int dilation[2] = {1, 1};
     int sides[2] = {1, 1};
@@ -474,8 +473,7 @@ static struct xt_value *drop_channels(struct xt_reader *reader, struct xt_read_n
 
 bool xt_read_dropout(struct xt_reader *reader, struct xt_read_node *node)
 {
-    struct xt_read_view *in = xt_read_data(reader, node, 0);
-    struct xt_read_view *out = in ? xt_read_copy(reader, in) : NULL;
+    struct xt_read_view *out = xt_read_data_copy(reader, node, 0);
     enum dropped dropped = out ? dropped_by(reader, node, out) : OF_OTHERS;
     double p = dropped ? node->number : xt_read_float(node, "ratio", 0.5);
     if (!out)
@@ -562,8 +560,7 @@ bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node)
 
 bool xt_read_softmax(struct xt_reader *reader, struct xt_read_node *node)
 {
-    struct xt_read_view *in = xt_read_data(reader, node, 0);
-    struct xt_read_view *view = in ? xt_read_copy(reader, in) : NULL;
+    struct xt_read_view *view = xt_read_data_copy(reader, node, 0);
     int homes[XT_READ_DIMS_MAX] = {0};
     if (!view)
         return false;

@@ -61,31 +61,16 @@ enum xt_status xt_option_describe(const struct xt_option *option, struct xt_str 
     if (type == &xt_type_integer || type == &xt_type_int64)
         return describe_range(
             option, option->automatic ? "auto or a whole number" : "a whole number", out, err);
-    if (type == &xt_type_seed)
-        return xt_str_printf(out, err, "a whole number from 0 to %llu", (unsigned long long)-1);
     if (type == &xt_type_real)
         return describe_range(option, "a number", out, err);
-    if (type == &xt_type_duration)
-        return xt_str_printf(out, err, "a time such as 90s, 10m or 2h (a bare number: seconds)");
     if (type == &xt_type_gpu) {
         xt_str_printf(out, NULL, "a PCI device id such as 0xe20b, or ");
         return xt_option_list_choices(option->choices, out, err);
     }
     if (type == &xt_type_choice)
         return xt_option_list_choices(option->choices, out, err);
-    if (type == &xt_type_device)
-        return xt_str_printf(
-            out, err,
-            "cpu, xpu, xpu:N (the N-th, from 0; or its name, PCI address or UUID) or auto");
-    if (type == &xt_type_epochs)
-        return xt_str_printf(out, err,
-                             "ascending whole numbers separated by commas, such as 10,20");
-    if (type == &xt_type_flag)
-        return xt_str_printf(out, err, "true or false");
-    if (type == &xt_type_reject)
-        return xt_str_printf(out, err,
-                             "a number from 0 to 1, stored, none, or a rule such as auto:0.995 or "
-                             "keep:0.98");
+    if (type->takes)
+        return xt_str_printf(out, err, "%s", type->takes);
     return xt_str_printf(out, err, "%s", option->value ? option->value : type->placeholder);
 }
 
@@ -169,8 +154,7 @@ static enum xt_status spell_seed(const struct xt_option *option, const void *val
                                  struct xt_str *out, struct xt_err *err)
 {
     (void)option;
-    uint64_t number = 0;
-    memcpy(&number, value, sizeof number);
+    uint64_t number = *(const uint64_t *)value;
     return xt_str_printf(out, err, "%llu", (unsigned long long)number);
 }
 
@@ -234,8 +218,7 @@ static enum xt_status spell_real(const struct xt_option *option, const void *val
                                  struct xt_str *out, struct xt_err *err)
 {
     (void)option;
-    double number = 0;
-    memcpy(&number, value, sizeof number);
+    double number = *(const double *)value;
     return append_real(number, out, err);
 }
 
@@ -274,8 +257,7 @@ static enum xt_status spell_duration(const struct xt_option *option, const void 
                                      struct xt_str *out, struct xt_err *err)
 {
     (void)option;
-    double number = 0;
-    memcpy(&number, value, sizeof number);
+    double number = *(const double *)value;
     if (number == 0)
         return xt_str_printf(out, err, "0");
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
@@ -301,8 +283,7 @@ static enum xt_status spell_flag(const struct xt_option *option, const void *val
                                  struct xt_str *out, struct xt_err *err)
 {
     (void)option;
-    bool on = false;
-    memcpy(&on, value, sizeof on);
+    bool on = *(const bool *)value;
     return xt_str_printf(out, err, "%s", on ? "true" : "false");
 }
 
@@ -339,8 +320,7 @@ static enum xt_status parse_choice(const struct xt_option *option, const char *s
 static enum xt_status spell_choice(const struct xt_option *option, const void *value,
                                    struct xt_str *out, struct xt_err *err)
 {
-    unsigned index = 0;
-    memcpy(&index, value, sizeof index);
+    unsigned index = *(const unsigned *)value;
     return xt_str_printf(out, err, "%s", option->choices[index]);
 }
 
@@ -361,8 +341,7 @@ static enum xt_status spell_gpu(const struct xt_option *option, const void *valu
                                 struct xt_str *out, struct xt_err *err)
 {
     (void)option;
-    uint32_t device = 0;
-    memcpy(&device, value, sizeof device);
+    uint32_t device = *(const uint32_t *)value;
     return xt_str_printf(out, err, "%s", xt_capture_name(device).text);
 }
 
@@ -440,8 +419,7 @@ static enum xt_status spell_text(const struct xt_option *option, const void *val
                                  struct xt_str *out, struct xt_err *err)
 {
     (void)option;
-    const char *text = NULL;
-    memcpy(&text, value, sizeof text);
+    const char *text = *(const char *const *)value;
     return xt_str_printf(out, err, "%s", text ? text : "");
 }
 
@@ -449,9 +427,8 @@ static enum xt_status spell_text(const struct xt_option *option, const void *val
 static enum xt_status spell_source(const struct xt_option *option, const void *value,
                                    struct xt_str *out, struct xt_err *err)
 {
-    const char *text = NULL;
     (void)option;
-    memcpy(&text, value, sizeof text);
+    const char *text = *(const char *const *)value;
     for (; text && *text; text++)
         *text == *XT_SPEC_AND ? xt_str_append(out, ", ", 2, NULL)
                               : xt_str_append(out, text, 1, NULL);
@@ -519,9 +496,7 @@ static enum xt_status spell_reject(const struct xt_option *option, const void *v
                                    struct xt_str *out, struct xt_err *err)
 {
     (void)option;
-    struct xt_reject_rule rule;
-    memcpy(&rule, value, sizeof rule);
-    return xt_str_printf(out, err, "%s", xt_reject_spell(&rule).text);
+    return xt_str_printf(out, err, "%s", xt_reject_spell(value).text);
 }
 
 static enum xt_status parse_epochs(const struct xt_option *option, const char *subject,
@@ -583,60 +558,43 @@ enum xt_status xt_option_print(const struct xt_option *option, const void *value
 /* ---- the types ---- */
 
 const struct xt_option_type xt_type_flag = {
-    .size = sizeof(bool), .parse = parse_flag, .spell = spell_flag};
+    .size = sizeof(bool), .parse = parse_flag, .spell = spell_flag, .takes = "true or false"};
 
-/* Numbers: placeholder, C type, parser and printer. */
-#define NUMBER(word, type, read, write)                                                            \
+/* Placeholder, C type, parser, printer, further fields. */
+#define TYPE(word, type, read, write, ...)                                                         \
     {                                                                                              \
         .placeholder = word, .size = sizeof(type), .takes_value = true, .parse = read,             \
-        .spell = write                                                                             \
+        .spell = write, __VA_ARGS__                                                                \
     }
+#define QUOTED .may_be_quoted = true
+#define TEXT(word, read, write, ...) TYPE(word, const char *, read, write, QUOTED, __VA_ARGS__)
 
-const struct xt_option_type xt_type_integer = NUMBER("N", int, parse_whole, spell_whole);
-const struct xt_option_type xt_type_int64 = NUMBER("N", int64_t, parse_whole, spell_whole);
-const struct xt_option_type xt_type_seed = NUMBER("N", uint64_t, parse_seed, spell_seed);
-const struct xt_option_type xt_type_real = NUMBER("X", double, parse_real, spell_real);
+const struct xt_option_type xt_type_integer =
+    TYPE("N", int, parse_whole, spell_whole, .takes = NULL);
+const struct xt_option_type xt_type_int64 =
+    TYPE("N", int64_t, parse_whole, spell_whole, .takes = NULL);
+const struct xt_option_type xt_type_seed =
+    TYPE("N", uint64_t, parse_seed, spell_seed,
+         .takes = "a whole number from 0 to 18446744073709551615");
+const struct xt_option_type xt_type_real = TYPE("X", double, parse_real, spell_real, .takes = NULL);
 const struct xt_option_type xt_type_duration =
-    NUMBER("TIME", double, parse_duration, spell_duration);
-
-const struct xt_option_type xt_type_choice = {.placeholder = "NAME",
-                                              .size = sizeof(unsigned),
-                                              .takes_value = true,
-                                              .may_be_quoted = true,
-                                              .parse = parse_choice,
-                                              .spell = spell_choice};
-
-const struct xt_option_type xt_type_gpu = {.placeholder = "NAME",
-                                           .size = sizeof(uint32_t),
-                                           .takes_value = true,
-                                           .may_be_quoted = true,
-                                           .parse = parse_gpu,
-                                           .spell = spell_gpu};
-
-const struct xt_option_type xt_type_reject = {.placeholder = "P",
-                                              .size = sizeof(struct xt_reject_rule),
-                                              .takes_value = true,
-                                              .may_be_quoted = true,
-                                              .parse = parse_reject,
-                                              .spell = spell_reject};
-
-/* Texts: placeholder, parser, further fields. */
-#define TEXT(word, read, ...)                                                                      \
-    {                                                                                              \
-        .placeholder = word, .size = sizeof(const char *), .takes_value = true,                    \
-        .may_be_quoted = true, .parse = read, .spell = spell_text, __VA_ARGS__                     \
-    }
-
-const struct xt_option_type xt_type_text = TEXT("TEXT", parse_text, .is_free_text = true);
+    TYPE("TIME", double, parse_duration, spell_duration,
+         .takes = "a time such as 90s, 10m or 2h (a bare number: seconds)");
+const struct xt_option_type xt_type_choice =
+    TYPE("NAME", unsigned, parse_choice, spell_choice, QUOTED);
+const struct xt_option_type xt_type_gpu = TYPE("NAME", uint32_t, parse_gpu, spell_gpu, QUOTED);
+const struct xt_option_type xt_type_reject =
+    TYPE("P", struct xt_reject_rule, parse_reject, spell_reject, QUOTED,
+         .takes = "a number from 0 to 1, stored, none, or a rule such as auto:0.995 or keep:0.98");
+const struct xt_option_type xt_type_text =
+    TEXT("TEXT", parse_text, spell_text, .is_free_text = true);
 const struct xt_option_type xt_type_path =
-    TEXT("PATH", parse_text, .is_free_text = true, .absolute = xt_file_join);
-const struct xt_option_type xt_type_source = {.placeholder = "PATH",
-                                              .size = sizeof(const char *),
-                                              .takes_value = true,
-                                              .may_be_quoted = true,
-                                              .is_free_text = true,
-                                              .parse = parse_text,
-                                              .spell = spell_source,
-                                              .absolute = xt_source_spec_from};
-const struct xt_option_type xt_type_device = TEXT("DEVICE", parse_device, .is_free_text = false);
-const struct xt_option_type xt_type_epochs = TEXT("N,N,...", parse_epochs, .is_list = true);
+    TEXT("PATH", parse_text, spell_text, .is_free_text = true, .absolute = xt_file_join);
+const struct xt_option_type xt_type_source =
+    TEXT("PATH", parse_text, spell_source, .is_free_text = true, .absolute = xt_source_spec_from);
+const struct xt_option_type xt_type_device =
+    TEXT("DEVICE", parse_device, spell_text,
+         .takes = "cpu, xpu, xpu:N (the N-th, from 0; or its name, PCI address or UUID) or auto");
+const struct xt_option_type xt_type_epochs =
+    TEXT("N,N,...", parse_epochs, spell_text, .is_list = true,
+         .takes = "ascending whole numbers separated by commas, such as 10,20");

@@ -26,6 +26,7 @@ struct xt_option_type {
     bool is_free_text; /* any text is valid, so an unquoted number or boolean in a config file is
                           suspect */
     bool is_list;      /* a config file may write it as a sequence */
+    const char *takes; /* the valid values in words; NULL: the range or the choices say them */
     /* Text values are stored as pointers to `text` itself. */
     enum xt_status (*parse)(const struct xt_option *option, const char *subject, const char *text,
                             void *value, struct xt_err *err);

@@ -131,7 +131,7 @@ static bool give_scaled(struct xt_reader *reader, struct xt_read_node *node,
 
 static struct xt_read_view *image_of(struct xt_reader *reader, struct xt_read_node *node)
 {
-    struct xt_read_view *view = xt_read_data_copy(reader, node, 0);
+    struct xt_read_view *view = xt_read_data(reader, node, 0);
     if (view && (view->ndims < 3 || xt_read_dim(view, 0) != XT_READ_BATCH)) {
         xt_reader_refuse(reader, node, "reads something else than [n][channels] and more axes");
         return NULL;

@@ -181,7 +181,7 @@ static bool read_kernel(struct xt_reader *reader, const struct xt_read_node *nod
 
 bool xt_read_conv(struct xt_reader *reader, struct xt_read_node *node)
 {
-    struct xt_read_view *view = xt_read_data_copy(reader, node, 0);
+    struct xt_read_view *view = xt_read_data(reader, node, 0);
     int homes[XT_READ_DIMS_MAX] = {0};
     struct xt_read_constant *bias = NULL;
     struct names names;
@@ -233,7 +233,7 @@ static bool check_gemm(struct xt_reader *reader, const struct xt_read_node *node
 /* Gemm, MatMul by a weight, and (linear): one with a bias that is added. */
 bool xt_read_linear(struct xt_reader *reader, struct xt_read_node *node)
 {
-    struct xt_read_view *view = xt_read_data_copy(reader, node, 0);
+    struct xt_read_view *view = xt_read_data(reader, node, 0);
     struct xt_read_constant *weight = view ? weight_of(reader, node, 1, 2) : NULL;
     struct xt_read_constant *bias = NULL;
     struct names names;
@@ -273,7 +273,7 @@ bool xt_read_linear(struct xt_reader *reader, struct xt_read_node *node)
 bool xt_read_batch_norm(struct xt_reader *reader, struct xt_read_node *node)
 {
     static const int which[] = {XT_NODE_WEIGHT, XT_NODE_BIAS, XT_NODE_MEAN, XT_NODE_VAR};
-    struct xt_read_view *view = xt_read_data_copy(reader, node, 0);
+    struct xt_read_view *view = xt_read_data(reader, node, 0);
     struct xt_read_constant *params[4];
     struct names names;
     int homes[XT_READ_DIMS_MAX] = {0};
@@ -323,7 +323,7 @@ static bool unscaled_layer_norm(struct xt_reader *reader, struct xt_read_node *n
 
 bool xt_read_layer_norm(struct xt_reader *reader, struct xt_read_node *node)
 {
-    struct xt_read_view *view = xt_read_data_copy(reader, node, 0);
+    struct xt_read_view *view = xt_read_data(reader, node, 0);
     struct names names;
     int homes[XT_READ_DIMS_MAX] = {0};
     if (!view)

@@ -123,17 +123,16 @@ static bool with_number(struct xt_reader *reader, struct xt_read_node *node, int
         return xt_reader_refuse(reader, node, "divides by a parameter, or by 0");
     if (is_product) {
         double factor = xt_read_is(node, "Div") ? 1 / number : number;
-        struct xt_read_view *out = xt_read_copy(reader, in);
-        if (out && !scale_product(node, data, in, factor))
-            out->scale *= factor;
-        return xt_read_give(node, out);
+        if (!scale_product(node, data, in, factor))
+            in->scale *= factor;
+        return xt_read_give(node, in);
     }
     linear.beta = (float)number;
     if (xt_read_is(node, "Sub") && data == 0)
         linear.beta = (float)-number;
     if (xt_read_is(node, "Sub") && data == 1)
         linear.alpha = -1;
-    return number == 0 && linear.alpha == 1 ? xt_read_give(node, xt_read_copy(reader, in))
+    return number == 0 && linear.alpha == 1 ? xt_read_give(node, in)
                                             : apply(reader, node, in, linear);
 }
 
@@ -280,14 +279,13 @@ bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node)
             "divides by a value of the network, which is not supported; multiplication (Mul) is");
     struct xt_read_view *a = xt_read_data(reader, node, 0);
     struct xt_read_view *b = a ? xt_read_data(reader, node, 1) : NULL;
-    struct xt_read_view *second = b ? xt_read_copy(reader, b) : NULL;
-    if (!second)
+    if (!b)
         return false;
     if (is_normalisation(reader, a, b))
         return refuse_normalisation(reader, node);
     if (xt_read_is(node, "Sub"))
-        second->scale = -second->scale;
-    return xt_read_give(node, xt_read_combine(reader, node, a, second, xt_read_is(node, "Mul")));
+        b->scale = -b->scale;
+    return xt_read_give(node, xt_read_combine(reader, node, a, b, xt_read_is(node, "Mul")));
 }
 
 /* ---- pools ---- */
@@ -307,7 +305,7 @@ static bool give_pool(struct xt_reader *reader, struct xt_read_node *node,
 /* With its own window, or over the whole image. */
 bool xt_read_pool(struct xt_reader *reader, struct xt_read_node *node)
 {
-    struct xt_read_view *view = xt_read_data_copy(reader, node, 0);
+    struct xt_read_view *view = xt_read_data(reader, node, 0);
     struct xt_net_pool spec = {.kernel = {1, 1}, .stride = {1, 1}};
     int dilation[2] = {1, 1};
     int sides[2] = {1, 1};
@@ -405,7 +403,7 @@ static bool axes_to_reduce(struct xt_reader *reader, const struct xt_read_node *
 /* The mean, the sum or the largest: first over axes that are an image's sides, then over others. */
 bool xt_read_reduce(struct xt_reader *reader, struct xt_read_node *node)
 {
-    struct xt_read_view *in = xt_read_data(reader, node, 0);
+    const struct xt_read_view *in = xt_read_data(reader, node, 0);
     struct xt_read_view *view = in ? xt_read_copy(reader, in) : NULL;
     int homes[XT_READ_DIMS_MAX] = {0};
     bool goes[XT_READ_DIMS_MAX] = {false};
@@ -473,7 +471,7 @@ static struct xt_value *drop_channels(struct xt_reader *reader, struct xt_read_n
 
 bool xt_read_dropout(struct xt_reader *reader, struct xt_read_node *node)
 {
-    struct xt_read_view *out = xt_read_data_copy(reader, node, 0);
+    struct xt_read_view *out = xt_read_data(reader, node, 0);
     enum dropped dropped = out ? dropped_by(reader, node, out) : OF_OTHERS;
     double p = dropped ? node->number : xt_read_float(node, "ratio", 0.5);
     if (!out)
@@ -533,8 +531,6 @@ bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node)
     struct xt_net_matmul spec = {0};
     int homes[XT_READ_DIMS_MAX] = {0};
     int second_homes[XT_READ_DIMS_MAX] = {0};
-    a = b ? xt_read_copy(reader, a) : NULL;
-    b = a ? xt_read_copy(reader, b) : NULL;
     if (!b)
         return false;
     if (a->ndims != b->ndims || a->ndims < 3 ||
@@ -560,7 +556,7 @@ bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node)
 
 bool xt_read_softmax(struct xt_reader *reader, struct xt_read_node *node)
 {
-    struct xt_read_view *view = xt_read_data_copy(reader, node, 0);
+    struct xt_read_view *view = xt_read_data(reader, node, 0);
     int homes[XT_READ_DIMS_MAX] = {0};
     if (!view)
         return false;

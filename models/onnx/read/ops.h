@@ -6,7 +6,7 @@
 
 /* Gives the node's first output; false after a failure. */
 bool xt_read_give(struct xt_read_node *node, struct xt_read_view *view);
-/* The view of input i; refuses a node whose input is not there or depends on no image. */
+/* A copy of the view of input i; refuses a node whose input is not there or depends on no image. */
 struct xt_read_view *xt_read_data(struct xt_reader *reader, struct xt_read_node *node, int i);
 
 /* ---- layers.c: what has parameters ---- */

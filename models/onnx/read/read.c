@@ -200,10 +200,10 @@ struct xt_read_view *xt_read_view_of(struct xt_reader *reader, const struct xt_r
 struct xt_read_view *xt_read_data(struct xt_reader *reader, struct xt_read_node *node, int i)
 {
     struct xt_read_value *value = xt_read_input(node, i);
-    if (value)
-        return xt_read_view_of(reader, node, value);
-    xt_reader_refuse(reader, node, "has no input %d", i);
-    return NULL;
+    const struct xt_read_view *view = value ? xt_read_view_of(reader, node, value) : NULL;
+    if (!value)
+        xt_reader_refuse(reader, node, "has no input %d", i);
+    return view ? xt_read_copy(reader, view) : NULL;
 }
 
 /* ---- the net ---- */

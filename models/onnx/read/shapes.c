@@ -156,31 +156,31 @@ bool xt_read_flatten(struct xt_reader *reader, struct xt_read_node *node)
 
 bool xt_read_squeeze(struct xt_reader *reader, struct xt_read_node *node)
 {
-    struct xt_read_view *in = xt_read_data(reader, node, 0);
-    struct xt_read_view *out = in ? xt_read_copy(reader, in) : NULL;
+    struct xt_read_view *view = xt_read_data(reader, node, 0);
     int64_t axes[XT_READ_DIMS_MAX];
     bool goes[XT_READ_DIMS_MAX] = {false};
-    if (!out)
+    if (!view)
         return false;
     int count = xt_read_ints(reader, node, "axes", 1, axes);
     if (count < -1)
         return xt_reader_refuse(reader, node, "has axes that are not known while it is read");
-    for (int i = 0; i < in->ndims && count < 0; i++)
-        goes[i] = xt_read_dim(in, i) == 1;
+    for (int i = 0; i < view->ndims && count < 0; i++)
+        goes[i] = xt_read_dim(view, i) == 1;
     for (int i = 0; i < count; i++) {
-        int axis = xt_read_axis_of(reader, node, axes[i], in->ndims);
+        int axis = xt_read_axis_of(reader, node, axes[i], view->ndims);
         if (axis < 0)
             return false;
-        if (xt_read_dim(in, axis) != 1)
+        if (xt_read_dim(view, axis) != 1)
             return xt_reader_refuse(reader, node, "removes an axis of %lld elements",
-                                    (long long)xt_read_dim(in, axis));
+                                    (long long)xt_read_dim(view, axis));
         goes[axis] = true;
     }
-    out->ndims = 0;
-    for (int i = 0; i < in->ndims; i++)
+    int ndims = 0;
+    for (int i = 0; i < view->ndims; i++)
         if (!goes[i])
-            out->axes[out->ndims++] = in->axes[i];
-    return xt_read_give(node, out);
+            view->axes[ndims++] = view->axes[i];
+    view->ndims = ndims;
+    return xt_read_give(node, view);
 }
 
 bool xt_read_unsqueeze(struct xt_reader *reader, struct xt_read_node *node)
@@ -219,7 +219,7 @@ bool xt_read_same(struct xt_reader *reader, struct xt_read_node *node)
                     to == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16;
     if (view && !is_float)
         return xt_reader_refuse(reader, node, "converts values of the network to integers");
-    return xt_read_give(node, view ? xt_read_copy(reader, view) : NULL);
+    return xt_read_give(node, view);
 }
 
 /* Makes an axis of length 1 the batch, of a parameter, which is the same for all of it. */
@@ -320,7 +320,7 @@ bool xt_read_slice(struct xt_reader *reader, struct xt_read_node *node)
             return xt_reader_refuse(reader, node, "takes a part of the batch");
         view = xt_read_take(reader, node, view, axis, start, step, (end - start - 1) / step + 1);
     }
-    return xt_read_give(node, view && count == 0 ? xt_read_copy(reader, view) : view);
+    return xt_read_give(node, view);
 }
 
 /* How long each part is: said, or as many equal ones as there are outputs. */
@@ -389,7 +389,7 @@ bool xt_read_gather(struct xt_reader *reader, struct xt_read_node *node)
     struct xt_read_view *out = xt_read_take(reader, node, view, axis, start + (start < 0 ? dim : 0),
                                             step, (int64_t)which->count);
     if (!out || which->ndims == 1)
-        return xt_read_give(node, out == view ? xt_read_copy(reader, out) : out);
+        return xt_read_give(node, out);
     for (int i = axis; i + 1 < out->ndims; i++)
         out->axes[i] = out->axes[i + 1];
     out->ndims--;
@@ -456,7 +456,6 @@ bool xt_read_concat(struct xt_reader *reader, struct xt_read_node *node)
         return xt_reader_refuse(reader, node, "puts nothing together");
     for (int i = 0; i < count; i++) {
         views[i] = xt_read_data(reader, node, i);
-        views[i] = views[i] ? xt_read_copy(reader, views[i]) : NULL;
         if (!views[i])
             return false;
         if (views[i]->ndims != views[0]->ndims)
@@ -535,8 +534,7 @@ bool xt_read_pads(struct xt_reader *reader, const struct xt_read_node *node, con
 /* Zeros around an image, which wait for the convolution or average pool that reads them. */
 bool xt_read_pad(struct xt_reader *reader, struct xt_read_node *node)
 {
-    struct xt_read_view *in = xt_read_data(reader, node, 0);
-    struct xt_read_view *out = in ? xt_read_copy(reader, in) : NULL;
+    struct xt_read_view *out = xt_read_data(reader, node, 0);
     const struct xt_read_text mode = xt_read_string(node, "mode");
     int64_t pads[XT_READ_DIMS_MAX];
     double fill = xt_read_float(node, "value", 0);
@@ -545,11 +543,11 @@ bool xt_read_pad(struct xt_reader *reader, struct xt_read_node *node)
     int count = xt_read_ints(reader, node, "pads", 1, pads);
     if (xt_read_input(node, 2) && !xt_read_number(reader, xt_read_input(node, 2), &fill))
         fill = 1;
-    if (count != 2 * in->ndims || xt_read_input(node, 3))
+    if (count != 2 * out->ndims || xt_read_input(node, 3))
         return xt_reader_refuse(reader, node, "pads by amounts that are not constant");
     bool any = false;
     for (int i = 0; i < count; i++) {
-        bool is_image = in->ndims == 4 && i % 4 >= 2;
+        bool is_image = out->ndims == 4 && i % 4 >= 2;
         any = any || pads[i];
         if (pads[i] < 0 || pads[i] > 4096 || (pads[i] && !is_image))
             return xt_reader_refuse(reader, node, "pads something else than the sides of an image");

@@ -536,6 +536,16 @@ void xt_file_list_clear(struct xt_file_list *list)
     *list = (struct xt_file_list){0};
 }
 
+struct xt_path xt_file_path(const char *folder, const char *name)
+{
+    struct xt_path path;
+    size_t length = strlen(folder);
+    bool alone = name[0] == '/';
+    const char *slash = !alone && length && folder[length - 1] != '/' ? "/" : "";
+    snprintf(path.text, sizeof path.text, "%s%s%s", alone ? "" : folder, slash, name);
+    return path;
+}
+
 enum xt_status xt_file_join(char **out, const char *folder, const char *name, struct xt_err *err)
 {
     size_t length = strlen(folder);

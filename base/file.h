@@ -113,7 +113,14 @@ void xt_file_tree_clear(struct xt_file_tree *tree);
 /* Whether the folder at that path is still the same, with the same names. */
 bool xt_file_folder_is_same(const struct xt_file_folder *folder);
 
-/* "a/b" from "a" and "b" into *out (release with free); an absolute `name` is copied. */
+/* "a/b" from "a" and "b", or an absolute `name` as it is. What is longer than the system takes
+ * stays too long, so that opening it fails by that. */
+enum { XT_PATH_MAX = 4096 };
+struct xt_path {
+    char text[XT_PATH_MAX + 1];
+};
+struct xt_path xt_file_path(const char *folder, const char *name);
+/* The same of any length, into *out (release with free). */
 enum xt_status xt_file_join(char **out, const char *folder, const char *name, struct xt_err *err);
 /* `path` if it is a folder, else its parent; into *out (release with free). */
 enum xt_status xt_file_folder_of(char **out, const char *path, struct xt_err *err);

@@ -96,21 +96,18 @@ enum xt_status xt_signature_check(const char *path, const char *key, struct xt_e
 {
     struct xt_scratch scratch = {""};
     char *signature = NULL;
-    char *signers = NULL;
     if (asprintf(&signature, "%s.sig", path) < 0)
         return xt_err_no_memory(err, "a file name", strlen(path));
     enum xt_status status =
         xt_file_exists(signature)
             ? xt_scratch_make(&scratch, "a key", err)
             : xt_err_set(err, XT_ERR_DATA, "%s is not signed: there is no %s", path, signature);
+    const struct xt_path signers = xt_file_path(scratch.folder, "signers");
     if (!status)
-        status = xt_file_join(&signers, scratch.folder, "signers", err);
+        status = save_signers(key, signers.text, err);
     if (!status)
-        status = save_signers(key, signers, err);
-    if (!status)
-        status = check(path, signature, signers, err);
+        status = check(path, signature, signers.text, err);
     xt_scratch_remove(&scratch);
-    free(signers);
     free(signature);
     return status;
 }

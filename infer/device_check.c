@@ -122,7 +122,6 @@ enum xt_status xt_device_check(struct xt_graph *graph, const struct xt_device_ch
     const struct xt_device *device = graph->options.device;
     const struct xt_kernel_cache *cache = &device->cache;
     struct xt_str about = {0};
-    char *path = NULL;
     char name[64];
     if (!device->own_memory)
         return XT_OK;
@@ -130,16 +129,14 @@ enum xt_status xt_device_check(struct xt_graph *graph, const struct xt_device_ch
         return check(graph, checker, out, err);
     name_check(graph, checker ? checker->what : "", name, sizeof name);
     enum xt_status status = xt_device_about(device, &about, err);
-    if (!status)
-        status = xt_file_join(&path, cache->folder, name, err);
-    if (!status && !says_lately(path, &about, &out->when)) {
+    const struct xt_path path = xt_file_path(cache->folder, name);
+    if (!status && !says_lately(path.text, &about, &out->when)) {
         status = check(graph, checker, out, err);
         /* Without the file the next run only repeats the check. */
         struct xt_err own;
         if (!status && out->when && cache->writable)
-            xt_file_save(path, about.data, about.length, &own);
+            xt_file_save(path.text, about.data, about.length, &own);
     }
-    free(path);
     xt_str_clear(&about);
     return status;
 }

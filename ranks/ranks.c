@@ -53,14 +53,13 @@ static void *load_library(bool mpich, char *tried, size_t room)
     if (xt_file_program_folder(&folder, NULL))
         return NULL;
     for (size_t i = 0; i < count && !library; i++) {
-        char *path = NULL;
-        if (xt_file_join(&path, folder, places[i], NULL) == XT_OK && xt_file_exists(path)) {
-            /* RTLD_GLOBAL: MPI's own plug-ins need its symbols. */
-            library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-            if (!library)
-                xt_str_append_to(tried, room, ": %s", dlerror());
-        }
-        free(path);
+        const struct xt_path path = xt_file_path(folder, places[i]);
+        if (!xt_file_exists(path.text))
+            continue;
+        /* RTLD_GLOBAL: MPI's own plug-ins need its symbols. */
+        library = dlopen(path.text, RTLD_NOW | RTLD_GLOBAL);
+        if (!library)
+            xt_str_append_to(tried, room, ": %s", dlerror());
     }
     free(folder);
     return library;

@@ -72,11 +72,11 @@ static enum xt_status list_steps(const char *folder, int64_t **steps, size_t *co
     return status;
 }
 
-enum xt_status xt_checkpoint_path(const char *folder, int64_t step, char **out, struct xt_err *err)
+struct xt_path xt_checkpoint_path(const char *folder, int64_t step)
 {
     char name[NAME_ROOM];
     name_of(step, name);
-    return xt_file_join(out, folder, name, err);
+    return xt_file_path(folder, name);
 }
 
 static enum xt_status remove_old(const char *folder, int keep, struct xt_err *err)
@@ -89,13 +89,8 @@ static enum xt_status remove_old(const char *folder, int keep, struct xt_err *er
         status =
             xt_err_set(err, XT_ERR_RUN,
                        "cannot write %s/: the folder has gone, or cannot be read any more", folder);
-    for (size_t i = (size_t)keep; i < count && !status; i++) {
-        char *path = NULL;
-        status = xt_checkpoint_path(folder, steps[i], &path, err);
-        if (!status)
-            unlink(path);
-        free(path);
-    }
+    for (size_t i = (size_t)keep; i < count && !status; i++)
+        unlink(xt_checkpoint_path(folder, steps[i]).text);
     free(steps);
     return status;
 }
@@ -293,7 +288,6 @@ enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
     struct texts texts = {0};
     struct xt_str names = {0};
     struct xt_run_options options;
-    char *path = NULL;
     describe(&texts, checkpoint, extra, network);
     enum xt_status status = xt_run_options_init(&options, lister, network, err);
     for (size_t i = 0; i < options.count; i++)
@@ -307,13 +301,11 @@ enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
     if (!status)
         status = fill_contents(&contents, network, extra, err);
     if (!status)
-        status = xt_checkpoint_path(folder, checkpoint->step, &path, err);
-    if (!status)
-        status = xt_weight_file_write(path, contents.tensors, contents.count, texts.meta,
-                                      texts.count, err);
+        status =
+            xt_weight_file_write(xt_checkpoint_path(folder, checkpoint->step).text,
+                                 contents.tensors, contents.count, texts.meta, texts.count, err);
     if (!status)
         status = remove_old(folder, keep, err);
-    free(path);
     xt_str_clear(&names);
     xt_run_options_clear(&options);
     contents_clear(&contents);
@@ -639,13 +631,8 @@ enum xt_status xt_checkpoint_set_aside(const char *folder, int64_t step, struct 
     int64_t *steps = NULL;
     size_t count = 0;
     enum xt_status status = list_steps(folder, &steps, &count, err);
-    for (size_t i = 0; i < count && steps[i] > step && !status; i++) {
-        char *path = NULL;
-        status = xt_checkpoint_path(folder, steps[i], &path, err);
-        if (!status)
-            status = rename_aside(path, err);
-        free(path);
-    }
+    for (size_t i = 0; i < count && steps[i] > step && !status; i++)
+        status = rename_aside(xt_checkpoint_path(folder, steps[i]).text, err);
     free(steps);
     return status;
 }
@@ -669,7 +656,7 @@ enum xt_status xt_checkpoint_open_newest(struct xt_checkpoint_file *out, const c
     bool found = false;
     enum xt_status status = list_steps(folder, &steps, &count, err);
     for (size_t i = 0; i < count && !status && !found; i++) {
-        status = xt_checkpoint_path(folder, steps[i], &out->path, err);
+        status = xt_mem_strdup(&out->path, xt_checkpoint_path(folder, steps[i]).text, err);
         if (status)
             break;
         struct xt_err why = {0};

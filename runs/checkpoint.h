@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/file.h"
 #include "models/weights/weight_file.h"
 #include "infer/evaluate.h"
 #include "infer/network/network.h"
@@ -65,8 +65,8 @@ enum xt_status xt_checkpoint_save(const struct xt_checkpoint *checkpoint,
                                   const struct xt_run_lister *lister, struct xt_network *network,
                                   const char *folder, int keep, struct xt_err *err);
 
-/* The path for that step, whether it exists or not, into *out (release with free). */
-enum xt_status xt_checkpoint_path(const char *folder, int64_t step, char **out, struct xt_err *err);
+/* The path for that step, whether it exists or not. */
+struct xt_path xt_checkpoint_path(const char *folder, int64_t step);
 
 /* Reads the file once, for all functions below. A damaged one is XT_ERR_DATA, and the message
  * offers the checkpoint before it. Close it also after a failure. */

@@ -75,11 +75,9 @@ enum xt_status xt_proof_read(const char *folder, cJSON **out, enum xt_proof_seal
     uint8_t *data = NULL;
     size_t capacity = 0;
     size_t size = 0;
-    char *path = NULL;
     *out = NULL;
-    enum xt_status status = xt_file_join(&path, folder, XT_PROOF_FILE, err);
-    if (!status)
-        status = xt_file_read(path, PROOF_MAX, &data, &capacity, &size, err);
+    const struct xt_path path = xt_file_path(folder, XT_PROOF_FILE);
+    enum xt_status status = xt_file_read(path.text, PROOF_MAX, &data, &capacity, &size, err);
     if (!status) {
         cJSON *all = cJSON_ParseWithLength((const char *)data, size);
         if (xt_json_get(all, "format", 0) == FORMAT &&
@@ -90,11 +88,10 @@ enum xt_status xt_proof_read(const char *folder, cJSON **out, enum xt_proof_seal
         } else {
             cJSON_Delete(all);
             status = xt_err_set(err, XT_ERR_DATA,
-                                "%s is damaged, or of another version of this program", path);
+                                "%s is damaged, or of another version of this program", path.text);
         }
     }
     free(data);
-    free(path);
     return status;
 }
 
@@ -102,19 +99,21 @@ static enum xt_status save(const struct xt_proof *proof, struct xt_json *json, s
 {
     struct xt_str text = {0};
     struct xt_sha256_text seal = {""};
-    char *path = NULL;
     enum xt_status status = hash_of(json, "", proof->all, &seal, err);
     xt_json_text(json, proof->all, "seal", seal.text);
     if (!status)
         status = xt_json_print(json, proof->all, &text, err);
     cJSON_DeleteItemFromObjectCaseSensitive(proof->all, "seal");
+    const struct xt_path path = xt_run_folder_file(proof->folder, XT_PROOF_FILE);
     if (!status)
-        status = xt_run_folder_file(proof->folder, XT_PROOF_FILE, &path, err);
-    if (!status)
-        status = xt_file_save(path, text.data, text.length, err);
-    free(path);
+        status = xt_file_save(path.text, text.data, text.length, err);
     xt_str_clear(&text);
     return status;
+}
+
+static bool is_there(const struct xt_proof *proof, const char *name)
+{
+    return xt_file_exists(xt_run_folder_file(proof->folder, name).text);
 }
 
 /* What the chain cannot prove any more: said now, and by every xtrain verify. */
@@ -133,10 +132,8 @@ static enum xt_status begin(struct xt_proof *proof, struct xt_json *json, struct
 {
     struct xt_err why;
     enum xt_proof_seal seal = XT_SEAL_NONE;
-    char *path = NULL;
-    enum xt_status status = xt_run_folder_file(proof->folder, XT_PROOF_FILE, &path, err);
-    bool there = !status && xt_file_exists(path);
-    free(path);
+    enum xt_status status = XT_OK;
+    bool there = is_there(proof, XT_PROOF_FILE);
     if (there && !xt_proof_read(proof->folder->path, &proof->all, &seal, &why)) {
         if (seal == XT_SEAL_BROKEN)
             add_break(proof, json, "proof.json is not what was written");
@@ -215,14 +212,9 @@ enum xt_status xt_proof_open(struct xt_proof *proof, const struct xt_run_folder 
                              const struct xt_proof_start *start, struct xt_err *err)
 {
     struct xt_json json = {0};
-    char *signature = NULL;
     *proof = (struct xt_proof){.folder = folder};
-    enum xt_status status = xt_run_folder_file(folder, XT_PROOF_SIGNATURE, &signature, err);
-    if (!status)
-        unlink(signature);
-    free(signature);
-    if (!status)
-        status = begin(proof, &json, err);
+    unlink(xt_run_folder_file(folder, XT_PROOF_SIGNATURE).text);
+    enum xt_status status = begin(proof, &json, err);
     if (status)
         return status;
     record_start(&json, cJSON_GetObjectItemCaseSensitive(proof->all, "starts"), start);
@@ -393,14 +385,6 @@ enum xt_status xt_proof_before(struct xt_proof *proof, const char *name, struct 
     return save(proof, &json, err);
 }
 
-static bool is_there(const struct xt_proof *proof, const char *name)
-{
-    char *path = NULL;
-    bool there = xt_run_folder_file(proof->folder, name, &path, NULL) || xt_file_exists(path);
-    free(path);
-    return there;
-}
-
 /* --keep retains the newest checkpoints alone. */
 static void forget_old(const struct xt_proof *proof)
 {
@@ -419,13 +403,10 @@ enum xt_status xt_proof_after(struct xt_proof *proof, const char *name, int64_t 
     struct xt_json json = {0};
     struct xt_sha256_text hash;
     size_t bytes = 0;
-    char *path = NULL;
     if (!proof->all)
         return XT_OK;
-    enum xt_status status = xt_run_folder_file(proof->folder, name, &path, err);
-    if (!status)
-        status = xt_proof_hash(path, &hash, &bytes, err);
-    free(path);
+    const struct xt_path path = xt_run_folder_file(proof->folder, name);
+    enum xt_status status = xt_proof_hash(path.text, &hash, &bytes, err);
     if (status)
         return status;
     cJSON *file = file_anew(&json, proof, name);

@@ -233,10 +233,9 @@ void xt_run_folder_clear(struct xt_run_folder *folder)
     *folder = (struct xt_run_folder){.locks = {-1, -1}};
 }
 
-enum xt_status xt_run_folder_file(const struct xt_run_folder *folder, const char *name, char **out,
-                                  struct xt_err *err)
+struct xt_path xt_run_folder_file(const struct xt_run_folder *folder, const char *name)
 {
-    return xt_file_join(out, folder->path, name, err);
+    return xt_file_path(folder->path, name);
 }
 
 void xt_run_folder_append(const struct xt_run_folder *folder, struct xt_str *line, const char *name)
@@ -252,21 +251,14 @@ void xt_run_folder_append(const struct xt_run_folder *folder, struct xt_str *lin
 enum xt_status xt_run_folder_set_aside(const struct xt_run_folder *folder, const char *name,
                                        struct xt_err *err)
 {
-    char *from = NULL;
-    char *to = NULL;
-    enum xt_status status = xt_file_join(&from, folder->path, name, err);
-    if (!status && asprintf(&to, "%s.aside", from) < 0) {
-        to = NULL;
-        status = xt_err_no_memory(err, "a file name", strlen(from));
-    }
-    if (!status && xt_file_exists(from)) {
-        if (rename(from, to))
-            status = xt_err_set(err, XT_ERR_RUN, "cannot rename %s to %s: %s", from, to,
-                                strerror(errno));
-        else
-            xt_log_note("%s is of an earlier start; it is %s now", from, to);
-    }
-    free(from);
-    free(to);
-    return status;
+    const struct xt_path from = xt_run_folder_file(folder, name);
+    struct xt_path to = from;
+    xt_str_append_to(to.text, sizeof to.text, ".aside");
+    if (!xt_file_exists(from.text))
+        return XT_OK;
+    if (rename(from.text, to.text))
+        return xt_err_set(err, XT_ERR_RUN, "cannot rename %s to %s: %s", from.text, to.text,
+                          strerror(errno));
+    xt_log_note("%s is of an earlier start; it is %s now", from.text, to.text);
+    return XT_OK;
 }

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "base/err.h"
+#include "base/file.h"
 #include "base/str.h"
 
 struct xt_run_folder {
@@ -25,9 +25,8 @@ bool xt_run_folder_in_use(const char *path, bool *known);
 /* Releases the lock; the folder stays. */
 void xt_run_folder_clear(struct xt_run_folder *folder);
 
-/* The path of a file in the folder, into *out (release with free). */
-enum xt_status xt_run_folder_file(const struct xt_run_folder *folder, const char *name, char **out,
-                                  struct xt_err *err);
+/* The path of a file in the folder. */
+struct xt_path xt_run_folder_file(const struct xt_run_folder *folder, const char *name);
 
 /* Appends the folder, or with `name` ("/config.yaml") a file in it, as a word of a command line
  * that can be pasted. */

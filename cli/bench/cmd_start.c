@@ -75,20 +75,17 @@ static enum xt_status measure(const struct xt_train_settings *settings, struct x
 static enum xt_status measure_pair(const struct bench *bench, int index, struct xt_err *err)
 {
     struct xt_settings settings = bench->options->values;
-    char *cache = NULL;
     char name[16];
     snprintf(name, sizeof name, "%d", index);
     enum xt_status status = xt_options_pick(bench->options, "amp", index, &settings, err);
-    if (!status)
-        status = xt_file_join(&cache, bench->scratch.folder, name, err);
-    settings.device.cache_dir = cache;
+    const struct xt_path cache = xt_file_path(bench->scratch.folder, name);
+    settings.device.cache_dir = cache.text;
     settings.device.kernel_cache = true;
     const struct xt_train_settings training = xt_options_train(&settings);
     if (!status)
         status = measure(&training, &bench->pairs[index].cold, err);
     if (!status)
         status = measure(&training, &bench->pairs[index].warm, err);
-    free(cache);
     return status;
 }
 

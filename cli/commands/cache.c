@@ -139,13 +139,10 @@ static enum xt_status verify(const struct xt_cache_stores *stores, struct xt_err
 /* ---- prune, clear ---- */
 static enum xt_status remove_file(const char *folder, const char *name, struct xt_err *err)
 {
-    char *path = NULL;
     enum xt_status status = xt_stop_check(err, "before all selected kernels were removed");
-    if (!status)
-        status = xt_file_join(&path, folder, name, err);
-    if (!status && unlink(path))
-        status = xt_err_set(err, XT_ERR_RUN, "cannot remove %s", path);
-    free(path);
+    const struct xt_path path = xt_file_path(folder, name);
+    if (!status && unlink(path.text))
+        status = xt_err_set(err, XT_ERR_RUN, "cannot remove %s", path.text);
     return status;
 }
 

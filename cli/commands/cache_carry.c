@@ -65,20 +65,17 @@ static enum xt_status export_store(struct archive *archive, const struct xt_cach
         status = add_bytes(archive, name, xt_str_get(&index), index.length, to, err);
     for (size_t i = 0; i < store->files.count && !status; i++) {
         const struct xt_cache_file *file = &store->files.items[i];
-        char *path = NULL;
         if (!file->fine)
             continue;
         snprintf(name, sizeof name, "kernels/%.16s/%.159s", xt_file_name(store->folder),
                  file->name);
         status = xt_stop_check(err, "before all kernels were read; no archive was written");
+        const struct xt_path path = xt_file_path(store->folder, file->name);
         if (!status)
-            status = xt_file_join(&path, store->folder, file->name, err);
-        if (!status)
-            status = xt_file_read(path, XT_CACHE_FILE_MAX, &bytes, &capacity, &size, err);
+            status = xt_file_read(path.text, XT_CACHE_FILE_MAX, &bytes, &capacity, &size, err);
         if (!status)
             status = add_bytes(archive, name, bytes, size, to, err);
         *count += !status;
-        free(path);
     }
     xt_str_clear(&index);
     free(bytes);
@@ -190,29 +187,22 @@ static enum xt_status read_entry(struct importer *importer, struct archive *arch
     return status;
 }
 
-static enum xt_status folder_of(const struct importer *importer, char **out, struct xt_err *err)
+static struct xt_path folder_of(const struct importer *importer)
 {
-    char *kernels = NULL;
-    enum xt_status status = xt_file_join(&kernels, importer->base, "kernels", err);
-    if (!status)
-        status = xt_file_join(out, kernels, importer->key, err);
-    free(kernels);
-    return status;
+    return xt_file_path(xt_file_path(importer->base, "kernels").text, importer->key);
 }
 
 /* Finishes a folder: records the extracted files, and no other file in it. */
 static enum xt_status finish_folder(struct importer *importer, struct xt_err *err)
 {
-    char *folder = NULL;
+    enum xt_status status = XT_OK;
+    bool any = false;
     if (!*importer->key)
         return XT_OK;
-    enum xt_status status = folder_of(importer, &folder, err);
-    bool any = false;
     for (size_t i = 0; i < importer->index.count; i++)
         any |= importer->index.items[i].fine;
-    if (!status && any)
-        status = xt_cache_files_record_taken(folder, &importer->index, err);
-    free(folder);
+    if (any)
+        status = xt_cache_files_record_taken(folder_of(importer).text, &importer->index, err);
     xt_cache_files_clear(&importer->index);
     *importer->key = '\0';
     return status;
@@ -268,31 +258,25 @@ static enum xt_status take_kernel(struct importer *importer, const char *name, c
 {
     struct xt_cache_file *file = xt_cache_files_find(&importer->index, name);
     const char *why = why_refused(file, bytes, size);
-    char *folder = NULL;
-    char *path = NULL;
     if (!file || why) {
         xt_log_result(stdout, "refused: %s: %s", name, why);
         importer->refused++;
         return XT_OK;
     }
-    enum xt_status status = folder_of(importer, &folder, err);
-    if (!status)
-        status = make_folder(folder, err);
-    if (!status)
-        status = xt_file_join(&path, folder, name, err);
-    char *slash = !status && strchr(name, '/') ? strrchr(path, '/') : NULL;
+    const struct xt_path folder = folder_of(importer);
+    struct xt_path path = xt_file_path(folder.text, name);
+    enum xt_status status = make_folder(folder.text, err);
+    char *slash = !status && strchr(name, '/') ? strrchr(path.text, '/') : NULL;
     if (slash) {
         *slash = '\0';
-        status = make_folder(path, err);
+        status = make_folder(path.text, err);
         *slash = '/';
     }
     if (!status)
-        status = xt_file_save(path, bytes, size, err);
+        status = xt_file_save(path.text, bytes, size, err);
     file->bytes = size;
     file->fine = !status;
     importer->taken += !status;
-    free(path);
-    free(folder);
     return status;
 }
 

@@ -86,27 +86,25 @@ static enum xt_status our_folder(const char *base, char **out, struct xt_err *er
 enum xt_status xt_cache_stores_read(struct xt_cache_stores *stores, const char *given,
                                     struct xt_err *err)
 {
-    char *kernels = NULL;
     char *ours = NULL;
     struct dirent **entries = NULL;
     *stores = (struct xt_cache_stores){0};
     enum xt_status status = xt_kernel_cache_base(given, &stores->base, err);
-    if (!status)
-        status = xt_file_join(&kernels, stores->base, "kernels", err);
-    if (!status)
-        status = our_folder(stores->base, &ours, err);
+    if (status)
+        return status;
+    const struct xt_path kernels = xt_file_path(stores->base, "kernels");
+    status = our_folder(stores->base, &ours, err);
     if (!status)
         status = xt_kernel_cache_check_folder(stores->base, err);
     if (!status)
-        status = xt_kernel_cache_check_folder(kernels, err);
-    int count = status ? 0 : scandir(kernels, &entries, is_key_entry, by_name);
+        status = xt_kernel_cache_check_folder(kernels.text, err);
+    int count = status ? 0 : scandir(kernels.text, &entries, is_key_entry, by_name);
     for (int i = 0; i < count; i++) {
         if (!status)
-            status = add_store(stores, kernels, entries[i]->d_name, ours, err);
+            status = add_store(stores, kernels.text, entries[i]->d_name, ours, err);
         free(entries[i]);
     }
     free(entries);
     free(ours);
-    free(kernels);
     return status;
 }

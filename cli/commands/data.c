@@ -251,29 +251,23 @@ enum xt_status xt_cmd_data_check(struct xt_options *options, struct xt_err *err)
 static enum xt_status refuse_lists(const char *folder, struct xt_err *err)
 {
     static const char *const names[] = {"train.txt", "val.txt"};
-    enum xt_status status = XT_OK;
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && !status; i++) {
-        char *path = NULL;
-        status = xt_file_join(&path, folder, names[i], err);
-        if (!status && xt_file_exists(path))
-            status = xt_err_set(err, XT_ERR_RUN,
-                                "%s exists; images that a model was trained on could become "
-                                "evaluation images: give another --out, or rename train.txt and "
-                                "val.txt",
-                                path);
-        free(path);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const struct xt_path path = xt_file_path(folder, names[i]);
+        if (xt_file_exists(path.text))
+            return xt_err_set(err, XT_ERR_RUN,
+                              "%s exists; images that a model was trained on could become "
+                              "evaluation images: give another --out, or rename train.txt and "
+                              "val.txt",
+                              path.text);
     }
-    return status;
+    return XT_OK;
 }
 
 static enum xt_status save_list(const char *folder, const char *name, const struct xt_str *text,
                                 struct xt_err *err)
 {
-    char *path = NULL;
-    enum xt_status status = xt_file_join(&path, folder, name, err);
-    if (!status)
-        status = xt_file_save(path, xt_str_get(text), text->length, err);
-    free(path);
+    const struct xt_path path = xt_file_path(folder, name);
+    enum xt_status status = xt_file_save(path.text, xt_str_get(text), text->length, err);
     return status;
 }
 

@@ -11,12 +11,11 @@
 #include "runs/report/page.h"
 
 /* --page, else report.html: for one run in its folder. */
-static enum xt_status find_path(const struct xt_options *options, char **out, struct xt_err *err)
+static struct xt_path find_path(const struct xt_options *options)
 {
-    const char *name = options->values.page ? options->values.page : "report.html";
-    if (!options->values.page && options->argument_count == 1)
-        return xt_file_join(out, options->arguments[0], name, err);
-    return xt_mem_strdup(out, name, err);
+    const char *page = options->values.page;
+    bool is_one = options->argument_count == 1;
+    return xt_file_path(!page && is_one ? options->arguments[0] : "", page ? page : "report.html");
 }
 
 static enum xt_status tell(const char *path, size_t count, struct xt_err *err)
@@ -31,16 +30,13 @@ static enum xt_status tell(const char *path, size_t count, struct xt_err *err)
 enum xt_status xt_cmd_report(struct xt_options *options, struct xt_err *err)
 {
     struct xt_past_runs runs;
-    char *path = NULL;
+    const struct xt_path path = find_path(options);
     enum xt_status status = xt_past_runs_read(&runs, options, err);
     if (!status)
-        status = find_path(options, &path, err);
+        status = xt_page_write_runs(path.text, runs.items, runs.count,
+                                    options->values.record.pictures, err);
     if (!status)
-        status =
-            xt_page_write_runs(path, runs.items, runs.count, options->values.record.pictures, err);
-    if (!status)
-        status = tell(path, runs.count, err);
-    free(path);
+        status = tell(path.text, runs.count, err);
     xt_past_runs_clear(&runs);
     return status;
 }

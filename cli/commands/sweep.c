@@ -267,12 +267,9 @@ static enum xt_status save(const char *folder, const char *name, const char *end
                            const struct xt_str *text, struct xt_err *err)
 {
     char file[NAME_ROOM + 16];
-    char *path = NULL;
     snprintf(file, sizeof file, "%s%s", name, ending);
-    enum xt_status status = xt_file_join(&path, folder, file, err);
-    if (!status)
-        status = xt_file_save(path, text->data, text->length, err);
-    free(path);
+    const struct xt_path path = xt_file_path(folder, file);
+    enum xt_status status = xt_file_save(path.text, text->data, text->length, err);
     return status;
 }
 
@@ -282,14 +279,11 @@ static enum xt_status save_config(const struct sweep *sweep, int run, bool check
     const char *out = sweep->options->values.record.out;
     struct xt_str text = {0};
     char name[NAME_ROOM];
-    char *folder = NULL;
     name_of(sweep, run, name);
-    enum xt_status status = xt_file_join(&folder, out, name, err);
-    if (!status)
-        status = print_run(sweep, run, folder, &text, err);
+    const struct xt_path folder = xt_file_path(out, name);
+    enum xt_status status = print_run(sweep, run, folder.text, &text, err);
     if (!status && !check_only)
         status = save(out, name, ".yaml", &text, err);
-    free(folder);
     xt_str_clear(&text);
     return status;
 }
@@ -352,33 +346,25 @@ static const char script[] =
 static enum xt_status print_script(struct xt_str *text, struct xt_err *err)
 {
     char *folder = NULL;
-    char *program = NULL;
     enum xt_status status = xt_file_program_folder(&folder, err);
-    if (!status)
-        status = xt_file_join(&program, folder, program_invocation_short_name, err);
-    if (!status) {
-        xt_str_printf(text, NULL, "#!/bin/sh\nxtrain=${XTRAIN:-");
-        xt_str_append_word(text, program, NULL);
-        status = xt_str_printf(text, err, "}\n%s", script);
-    }
+    if (status)
+        return status;
+    xt_str_printf(text, NULL, "#!/bin/sh\nxtrain=${XTRAIN:-");
+    xt_str_append_word(text, xt_file_path(folder, program_invocation_short_name).text, NULL);
     free(folder);
-    free(program);
-    return status;
+    return xt_str_printf(text, err, "}\n%s", script);
 }
 
 static enum xt_status save_script(const struct sweep *sweep, struct xt_err *err)
 {
     const char *out = sweep->options->values.record.out;
     struct xt_str text = {0};
-    char *path = NULL;
     enum xt_status status = print_script(&text, err);
     if (!status)
         status = save(out, "run", ".sh", &text, err);
-    if (!status)
-        status = xt_file_join(&path, out, "run.sh", err);
-    if (!status && chmod(path, 0755))
-        status = xt_err_set(err, XT_ERR_RUN, "cannot make %s executable", path);
-    free(path);
+    const struct xt_path path = xt_file_path(out, "run.sh");
+    if (!status && chmod(path.text, 0755))
+        status = xt_err_set(err, XT_ERR_RUN, "cannot make %s executable", path.text);
     xt_str_clear(&text);
     return status;
 }

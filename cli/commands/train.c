@@ -222,29 +222,12 @@ static void add_evaluation(struct xt_report *to, const struct xt_run_summary *ru
 static void add_file(struct xt_report *to, const struct xt_run_summary *run, const char *key,
                      const char *name, const char *about)
 {
-    struct xt_err err;
-    char *path = NULL;
-    if (xt_run_folder_file(run->folder, name, &path, &err)) {
-        xt_report_fail(to);
-    } else if (xt_file_exists(path)) {
-        xt_report_add(to, key, NULL, "%s", path);
-        if (about)
-            xt_report_line(to, "  %s  %s", path, about);
-    }
-    free(path);
-}
-
-static void add_checkpoint(struct xt_report *to, const struct xt_run_summary *run)
-{
-    struct xt_err err;
-    char *path = NULL;
-    if (run->state.saved_step < 0)
+    const struct xt_path path = xt_run_folder_file(run->folder, name);
+    if (!xt_file_exists(path.text))
         return;
-    if (xt_checkpoint_path(run->folder->path, run->state.saved_step, &path, &err))
-        xt_report_fail(to);
-    else
-        xt_report_add(to, "checkpoint", NULL, "%s", path);
-    free(path);
+    xt_report_add(to, key, NULL, "%s", path.text);
+    if (about)
+        xt_report_line(to, "  %s  %s", path.text, about);
 }
 
 static void add_files(struct xt_report *report, const struct xt_run_summary *run)
@@ -261,7 +244,9 @@ static void add_files(struct xt_report *report, const struct xt_run_summary *run
     add_file(files, run, "best_weights", "best.safetensors", best);
     add_file(files, run, "last_weights", "last.safetensors", "the last weights");
     add_file(files, run, "ema_weights", "ema.safetensors", " their moving average");
-    add_checkpoint(files, run);
+    if (run->state.saved_step >= 0)
+        xt_report_add(files, "checkpoint", NULL, "%s",
+                      xt_checkpoint_path(run->folder->path, run->state.saved_step).text);
     add_file(files, run, "metrics", "metrics.jsonl", "   losses and evaluations");
     add_file(files, run, "report", "report.html", "     the report page, for a browser");
     add_file(files, run, "events", XT_EVENTS_FILE, NULL);
@@ -598,11 +583,8 @@ static enum xt_status sign(const char *key, const struct xt_run_summary *run, en
                            struct xt_err *err)
 {
     struct xt_err own;
-    char *path = NULL;
-    enum xt_status signing = xt_run_folder_file(run->folder, XT_PROOF_FILE, &path, &own);
-    if (!signing)
-        signing = xt_signature_make(path, key, &own);
-    free(path);
+    const struct xt_path path = xt_run_folder_file(run->folder, XT_PROOF_FILE);
+    enum xt_status signing = xt_signature_make(path.text, key, &own);
     if (signing && !status)
         return xt_err_set(err, signing, "%s", own.text);
     if (signing)

@@ -134,11 +134,8 @@ static void describe_start(const struct checks *checks, const cJSON *start, int 
 static void check_signature(struct checks *checks, const char *key)
 {
     struct xt_err why = {0};
-    char *path = NULL;
-    enum xt_status status = xt_file_join(&path, checks->record.folder, XT_PROOF_FILE, &why);
-    if (!status)
-        status = xt_signature_check(path, key, &why);
-    free(path);
+    const struct xt_path path = xt_file_path(checks->record.folder, XT_PROOF_FILE);
+    enum xt_status status = xt_signature_check(path.text, key, &why);
     checks->record.is_signed = !status;
     checks->record.wrong += status != XT_OK;
     xt_report_flag(checks->report, "signed", NULL, !status, "", "");
@@ -230,18 +227,15 @@ static enum xt_status read_run(const char *folder, cJSON **proof, enum xt_proof_
                                struct xt_report *report, struct xt_err *err)
 {
     struct xt_past_run run;
-    char *path = NULL;
     enum xt_status status = xt_past_run_read(&run, folder, err);
     bool running = !status && run.running;
     xt_past_run_clear(&run);
-    if (!status)
-        status = xt_file_join(&path, folder, XT_PROOF_FILE, err);
-    if (!status && !xt_file_exists(path))
+    const struct xt_path path = xt_file_path(folder, XT_PROOF_FILE);
+    if (!status && !xt_file_exists(path.text))
         status = xt_err_set(err, XT_ERR_DATA,
                             "%s has no %s: it was written by a version of xtrain without one, so "
                             "there is nothing to compare with; --resume creates one",
                             folder, XT_PROOF_FILE);
-    free(path);
     if (!status)
         status = xt_proof_read(folder, proof, seal, err);
     xt_report_flag(report, "running", NULL, running, "", "");

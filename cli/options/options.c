@@ -532,14 +532,11 @@ static enum xt_status find_installed(struct xt_options *options, struct xt_err *
     enum xt_status status = xt_file_program_folder(&folder, err);
     for (size_t i = 0; !status && !found && i < sizeof places / sizeof *places; i++) {
         struct xt_str name = {0};
-        char *path = NULL;
         status = xt_str_printf(&name, err, places[i], *config);
-        if (!status)
-            status = xt_file_join(&path, folder, xt_str_get(&name), err);
-        found = !status && xt_file_exists(path);
+        const struct xt_path path = xt_file_path(folder, xt_str_get(&name));
+        found = !status && xt_file_exists(path.text);
         if (found)
-            status = xt_options_keep(options, path, config, err);
-        free(path);
+            status = xt_options_keep(options, path.text, config, err);
         xt_str_clear(&name);
     }
     free(folder);
@@ -559,17 +556,16 @@ static enum xt_status find_config(struct xt_options *options, struct xt_err *err
         strcmp(values->record.resume, "auto") == 0)
         return XT_OK;
     char *folder = NULL;
-    char *path = NULL;
     enum xt_status status = xt_file_folder_of(&folder, values->record.resume, err);
-    if (!status)
-        status = xt_file_join(&path, folder, "config.yaml", err);
-    options->goes_on = !status && xt_file_exists(path);
-    if (options->goes_on)
-        status = xt_options_keep(options, path, &values->request.config, err);
-    if (options->goes_on && !status)
-        status = read_run_text(options, path, err);
+    if (status)
+        return status;
+    const struct xt_path path = xt_file_path(folder, "config.yaml");
     free(folder);
-    free(path);
+    options->goes_on = xt_file_exists(path.text);
+    if (options->goes_on)
+        status = xt_options_keep(options, path.text, &values->request.config, err);
+    if (options->goes_on && !status)
+        status = read_run_text(options, path.text, err);
     if (status || options->goes_on || values->network.model)
         return status;
     return xt_err_set(err, XT_ERR_DATA, "--resume %s: %s", values->record.resume,

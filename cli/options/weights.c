@@ -88,19 +88,17 @@ static bool is_of_run(const char *path)
 static enum xt_status take_run(struct xt_options *options, const char *weights, struct xt_err *err)
 {
     char *folder = NULL;
-    char *path = NULL;
     if (trains(options) || !is_of_run(weights))
         return XT_OK;
     enum xt_status status = xt_file_folder_of(&folder, weights, err);
-    if (!status)
-        status = xt_file_join(&path, folder, "config.yaml", err);
-    bool exists = !status && xt_file_exists(path);
-    if (exists)
-        status = xt_options_keep(options, path, &options->run_config, err);
+    if (status)
+        return status;
+    const struct xt_path path = xt_file_path(folder, "config.yaml");
     free(folder);
-    free(path);
-    return status || !exists ? status
-                             : xt_config_read(options->run_config, take_entry, options, err);
+    if (!xt_file_exists(path.text))
+        return XT_OK;
+    status = xt_options_keep(options, path.text, &options->run_config, err);
+    return status ? status : xt_config_read(options->run_config, take_entry, options, err);
 }
 
 /* ---- what the weights say ---- */

@@ -103,11 +103,8 @@ static enum xt_status check_chain(struct checking *at, struct xt_err *err)
     struct xt_record_check *check = at->check;
     const cJSON *chain = cJSON_GetObjectItemCaseSensitive(check->proof, "chain");
     cJSON *none = chain ? NULL : cJSON_Parse("{\"earlier\":true,\"head\":\"\"}");
-    char *path = NULL;
-    enum xt_status status = xt_file_join(&path, check->folder, metrics_name, err);
-    if (!status)
-        status = xt_chain_check(&at->chain, path, chain ? chain : none, err);
-    free(path);
+    const struct xt_path path = xt_file_path(check->folder, metrics_name);
+    enum xt_status status = xt_chain_check(&at->chain, path.text, chain ? chain : none, err);
     cJSON_Delete(none);
     check->is_chained = chain != NULL;
     check->lines = at->chain.lines;
@@ -224,22 +221,20 @@ static enum xt_status check_file(struct checking *at, const char *name, const cJ
                                  struct xt_err *err)
 {
     const char *want = xt_json_get_text(recorded, "sha256", NULL);
-    char *path = NULL;
     if (strchr(name, '/'))
         return xt_err_set(err, XT_ERR_DATA, "%s/%s is damaged: it names a file outside the folder",
                           at->check->folder, XT_PROOF_FILE);
-    enum xt_status status = xt_file_join(&path, at->check->folder, name, err);
-    if (!status && want) {
-        compare(at, path, name, want);
-    } else if (!status && recorded) {
+    const struct xt_path path = xt_file_path(at->check->folder, name);
+    if (want) {
+        compare(at, path.text, name, want);
+    } else if (recorded) {
         at->check->unproven++;
         add_row(at, name, "not recorded",
                 "the run was killed while it wrote this file; --resume rewrites it");
-    } else if (!status) {
-        compare_unlisted(at, path, name);
+    } else {
+        compare_unlisted(at, path.text, name);
     }
-    free(path);
-    return status;
+    return XT_OK;
 }
 
 /* Whether a run writes such a file, and lists it. */

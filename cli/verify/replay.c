@@ -110,12 +110,9 @@ static enum xt_status train(const struct replaying *at, const char *state, const
 static enum xt_status read_text(const char *folder, uint8_t **text, size_t *size,
                                 struct xt_err *err)
 {
-    char *path = NULL;
     size_t capacity = 0;
-    enum xt_status status = xt_file_join(&path, folder, "metrics.jsonl", err);
-    if (!status)
-        status = xt_file_read(path, record_limit, text, &capacity, size, err);
-    free(path);
+    const struct xt_path path = xt_file_path(folder, "metrics.jsonl");
+    enum xt_status status = xt_file_read(path.text, record_limit, text, &capacity, size, err);
     return status;
 }
 
@@ -202,19 +199,16 @@ static enum xt_status compare_states(struct replaying *at, const char *replayed,
                                      struct xt_err *err)
 {
     struct xt_checkpoint_file files[2] = {{0}, {0}};
-    char *paths[2] = {NULL, NULL};
-    enum xt_status status = xt_checkpoint_path(at->replay->folder, at->end, &paths[0], err);
-    if (!status)
-        status = xt_checkpoint_path(replayed, at->end, &paths[1], err);
-    *compared = !status && at->replay->same_machine && xt_file_exists(paths[0]);
+    const struct xt_path paths[] = {xt_checkpoint_path(at->replay->folder, at->end),
+                                    xt_checkpoint_path(replayed, at->end)};
+    enum xt_status status = XT_OK;
+    *compared = at->replay->same_machine && xt_file_exists(paths[0].text);
     for (int i = 0; i < 2 && !status && *compared; i++)
-        status = xt_checkpoint_open(&files[i], paths[i], err);
+        status = xt_checkpoint_open(&files[i], paths[i].text, err);
     if (!status && *compared)
         compare_tensors(at, &files[0].file, &files[1].file);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         xt_checkpoint_close(&files[i]);
-        free(paths[i]);
-    }
     return status;
 }
 
@@ -247,22 +241,18 @@ enum xt_status xt_replay(const struct xt_replay *replay, struct xt_report *repor
 {
     struct replaying at = {.replay = replay};
     struct xt_scratch scratch = {""};
-    char *state = NULL;
-    char *out = NULL;
     bool weights = false;
     enum xt_status status = choose(&at, err);
-    if (!status)
-        status = xt_checkpoint_path(replay->folder, at.from, &state, err);
+    const struct xt_path state = xt_checkpoint_path(replay->folder, at.from);
     if (!status)
         status = xt_scratch_make(&scratch, "the replay", err);
+    const struct xt_path out = xt_file_path(scratch.folder, "run");
     if (!status)
-        status = xt_file_join(&out, scratch.folder, "run", err);
+        status = train(&at, state.text, out.text, err);
     if (!status)
-        status = train(&at, state, out, err);
+        status = compare_records(&at, out.text, err);
     if (!status)
-        status = compare_records(&at, out, err);
-    if (!status)
-        status = compare_states(&at, out, &weights, err);
+        status = compare_states(&at, out.text, &weights, err);
     if (!status && !at.lines && !weights)
         status = xt_err_set(err, XT_ERR_DATA,
                             "--replay: %s has neither a line nor a checkpoint of steps %" PRId64
@@ -271,8 +261,6 @@ enum xt_status xt_replay(const struct xt_replay *replay, struct xt_report *repor
     if (!status)
         describe(&at, report, weights);
     xt_scratch_remove(&scratch);
-    free(state);
-    free(out);
     *differs = *at.other != '\0';
     return status;
 }

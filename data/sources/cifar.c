@@ -361,14 +361,11 @@ static enum xt_status read_folder(struct cifar *set, const char *folder, struct 
             status = add_file(set, kind, list.paths[i], test, err);
     }
     xt_file_list_clear(&list);
-    char *names = NULL;
-    if (!status && !set->kind)
-        status = refuse_empty(folder, err);
-    if (!status)
-        status = xt_file_join(&names, folder, set->kind->names, err);
-    if (!status && xt_file_exists(names))
-        status = read_names(set, names, err);
-    free(names);
+    if (status || !set->kind)
+        return status ? status : refuse_empty(folder, err);
+    const struct xt_path names = xt_file_path(folder, set->kind->names);
+    if (xt_file_exists(names.text))
+        status = read_names(set, names.text, err);
     return status;
 }
 

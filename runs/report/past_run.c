@@ -74,15 +74,13 @@ static enum xt_status take_setting(void *context, const struct xt_config_entry *
 static enum xt_status read_file(const struct xt_past_run *run, const char *name, size_t limit,
                                 char **text, size_t *size, struct xt_err *err)
 {
-    char *path = NULL;
+    const struct xt_path path = xt_file_path(run->folder, name);
     uint8_t *bytes = NULL;
     size_t capacity = 0;
-    enum xt_status status = xt_file_join(&path, run->folder, name, err);
-    *text = NULL;
+    enum xt_status status = XT_OK;
     *size = 0;
-    if (!status && xt_file_exists(path))
-        status = xt_file_read(path, limit, &bytes, &capacity, size, err);
-    free(path);
+    if (xt_file_exists(path.text))
+        status = xt_file_read(path.text, limit, &bytes, &capacity, size, err);
     *text = (char *)bytes;
     return status;
 }

@@ -24,14 +24,9 @@ void xt_run_report_open(struct xt_run_report *report, const struct xt_run_folder
 {
     struct xt_err err;
     struct xt_past_run before = {0};
-    char *path = NULL;
     *report = (struct xt_run_report){
         .folder = folder, .data = data, .shows_pictures = pictures, .events = {.fd = -1}};
-    if (xt_run_folder_file(folder, XT_EVENTS_FILE, &path, &err))
-        warn(report, err.text);
-    else
-        xt_events_open(&report->events, path, keep);
-    free(path);
+    xt_events_open(&report->events, xt_run_folder_file(folder, XT_EVENTS_FILE).text, keep);
     /* The last findings stay on the page until the next evaluation. */
     if (xt_past_run_read(&before, folder->path, &err) == XT_OK && before.facts)
         report->evaluation = cJSON_DetachItemFromObjectCaseSensitive(before.facts, "evaluation");
@@ -201,7 +196,6 @@ static enum xt_status write_json(const struct xt_run_report *report,
 {
     struct xt_json json = {0};
     struct xt_str text = {0};
-    char *path = NULL;
     cJSON *all = cJSON_CreateObject();
     json.failed = !all;
     put_facts(&json, all, facts);
@@ -209,11 +203,9 @@ static enum xt_status write_json(const struct xt_run_report *report,
         !cJSON_AddItemReferenceToObject(all, "evaluation", report->evaluation))
         json.failed = true;
     enum xt_status status = xt_json_print(&json, all, &text, err);
+    const struct xt_path path = xt_run_folder_file(report->folder, "report.json");
     if (!status)
-        status = xt_run_folder_file(report->folder, "report.json", &path, err);
-    if (!status)
-        status = xt_file_save(path, text.data, text.length, err);
-    free(path);
+        status = xt_file_save(path.text, text.data, text.length, err);
     cJSON_Delete(all);
     xt_str_clear(&text);
     return status;
@@ -222,13 +214,10 @@ static enum xt_status write_json(const struct xt_run_report *report,
 static enum xt_status write_page(const struct xt_run_report *report, struct xt_err *err)
 {
     struct xt_past_run run;
-    char *path = NULL;
     enum xt_status status = xt_past_run_read(&run, report->folder->path, err);
+    const struct xt_path path = xt_run_folder_file(report->folder, "report.html");
     if (!status)
-        status = xt_run_folder_file(report->folder, "report.html", &path, err);
-    if (!status)
-        status = xt_page_write_runs(path, &run, 1, report->shows_pictures, err);
-    free(path);
+        status = xt_page_write_runs(path.text, &run, 1, report->shows_pictures, err);
     xt_past_run_clear(&run);
     return status;
 }

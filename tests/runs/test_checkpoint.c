@@ -35,7 +35,6 @@ static void layers_called_as_arrays_are_come_back(void **state)
     struct xt_network network;
     struct xt_err err = {0};
     struct xt_checkpoint_file from;
-    char *path = NULL;
     const struct xt_run_lister nobody = {0};
     open_network(&network);
     size_t count = network.params.value_floats;
@@ -51,8 +50,8 @@ static void layers_called_as_arrays_are_come_back(void **state)
     assert_int_equal(xt_checkpoint_save(&saved, &extra, &nobody, &network, *state, 1, &err), XT_OK);
     for (size_t i = 0; i < count; i++)
         network.params.values[i] = square[i] = -1;
-    assert_int_equal(xt_checkpoint_path(*state, 3, &path, &err), XT_OK);
-    assert_int_equal(xt_checkpoint_open(&from, path, &err), XT_OK);
+    const struct xt_path path = xt_checkpoint_path(*state, 3);
+    assert_int_equal(xt_checkpoint_open(&from, path.text, &err), XT_OK);
     if (xt_checkpoint_load(&from, &nobody, &network, extra.arrays, 1, &err))
         fail_msg("%s", err.text);
     for (int i = 0; i < network.params.count; i++) {
@@ -63,7 +62,6 @@ static void layers_called_as_arrays_are_come_back(void **state)
         }
     }
     xt_checkpoint_close(&from);
-    free(path);
     free(square);
     xt_network_clear(&network);
 }

@@ -410,17 +410,15 @@ static void save_with(struct xt_trainer *trainer, const struct xt_train_state *s
     assert_int_equal(xt_train_state_save(trainer, state, &err), XT_OK);
     struct xt_checkpoint_file file;
     struct xt_train_state read;
-    char *path = NULL;
-    assert_int_equal(xt_checkpoint_path(trainer->folder.path, state->run.step, &path, &err), XT_OK);
-    enum xt_status status = xt_checkpoint_open(&file, path, &err);
+    const struct xt_path path = xt_checkpoint_path(trainer->folder.path, state->run.step);
+    enum xt_status status = xt_checkpoint_open(&file, path.text, &err);
     if (!status)
         status = xt_train_state_read(&file, &read, &err);
     if (refused)
         support_assert_error(&err, XT_ERR_DATA, refused);
     assert_int_equal(status, refused ? XT_ERR_DATA : XT_OK);
     xt_checkpoint_close(&file);
-    assert_int_equal(remove(path), 0);
-    free(path);
+    assert_int_equal(remove(path.text), 0);
 }
 
 static void counters_that_cannot_be_are_refused(void **state)
@@ -457,14 +455,12 @@ static void counters_that_cannot_be_are_refused(void **state)
     network->params.batches_tracked = INT64_MAX;
     struct xt_err err = {0};
     struct xt_checkpoint_file file = {.path = NULL};
-    char *path = NULL;
     assert_int_equal(xt_train_state_save(&trainer, &good, &err), XT_OK);
-    assert_int_equal(xt_checkpoint_path(trainer.folder.path, good.run.step, &path, &err), XT_OK);
-    assert_int_equal(xt_checkpoint_open(&file, path, &err), XT_OK);
+    const struct xt_path path = xt_checkpoint_path(trainer.folder.path, good.run.step);
+    assert_int_equal(xt_checkpoint_open(&file, path.text, &err), XT_OK);
     xt_checkpoint_load(&file, &settings.lister, network, NULL, 0, &err);
     support_assert_error(&err, XT_ERR_DATA, "num_batches_tracked is 9223372036854775807");
     xt_checkpoint_close(&file);
-    free(path);
     xt_trainer_clear(&trainer);
 }
 

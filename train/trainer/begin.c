@@ -20,26 +20,24 @@ enum xt_status xt_trainer_open_log(struct xt_trainer *trainer,
                                    const struct xt_log_rollback *repeated, struct xt_err *err)
 {
     static const struct xt_log_rollback none = {.step = -1};
-    char *path = NULL;
     struct xt_chain_survey survey = {.has_head = false};
     struct xt_sha256_text head = {""};
     const struct xt_log_keep keep = {.training = trainer->step - trainer->loss_steps,
                                      .evaluations = trainer->evaluated_step,
                                      .repeated = repeated ? *repeated : none};
-    enum xt_status status = xt_run_folder_file(&trainer->folder, "metrics.jsonl", &path, err);
-    if (!status)
-        status = xt_chain_survey(&survey, path, keep, xt_proof_head(trainer->proof.all), err);
+    const struct xt_path path = xt_run_folder_file(&trainer->folder, "metrics.jsonl");
+    enum xt_status status =
+        xt_chain_survey(&survey, path.text, keep, xt_proof_head(trainer->proof.all), err);
     /* Before lines are removed: a kill in between leaves a chain that holds. */
     if (!status)
         status = xt_proof_link(&trainer->proof, &survey, &head, err);
     xt_chain_survey_clear(&survey);
     if (!status)
-        status = xt_log_writer_open(&trainer->log, path, keep, err);
+        status = xt_log_writer_open(&trainer->log, path.text, keep, err);
     trainer->log.head = head;
     if (!status)
         xt_run_report_open(&trainer->report, &trainer->folder, &trainer->settings->data,
                            trainer->settings->record.pictures, keep);
-    free(path);
     return status;
 }
 
@@ -82,32 +80,28 @@ static enum xt_status open_proof(struct xt_trainer *trainer, struct xt_err *err)
 
 static enum xt_status open_record(struct xt_trainer *trainer, struct xt_err *err)
 {
-    char *bad = NULL;
     enum xt_status status = open_proof(trainer, err);
     if (!status)
         status = xt_trainer_open_log(trainer, NULL, err);
+    const struct xt_path bad = xt_run_folder_file(&trainer->folder, "bad_images.txt");
     if (!status)
-        status = xt_run_folder_file(&trainer->folder, "bad_images.txt", &bad, err);
-    if (!status)
-        status = xt_bad_images_open(&trainer->bad, bad, err);
-    free(bad);
+        status = xt_bad_images_open(&trainer->bad, bad.text, err);
     return status;
 }
 
 static enum xt_status open_cache(struct xt_trainer *trainer, struct xt_err *err)
 {
-    char *path = NULL;
+    const struct xt_path path = xt_run_folder_file(&trainer->folder, "cache.bin");
     struct xt_ranks *ranks = trainer->settings->ranks;
-    enum xt_status status = xt_run_folder_file(&trainer->folder, "cache.bin", &path, err);
+    enum xt_status status = XT_OK;
     /* Rank 0 creates the file that the ranks of its host share. */
-    if (!status && !xt_ranks_is_first(ranks))
+    if (!xt_ranks_is_first(ranks))
         status = xt_ranks_meet(ranks, "the cache", err);
     if (!status)
-        status = xt_feed_open_cache(&trainer->settings->data, path, trainer->source,
+        status = xt_feed_open_cache(&trainer->settings->data, path.text, trainer->source,
                                     &trainer->loader_config, &trainer->cache, err);
     if (!status && ranks && xt_ranks_is_first(ranks))
         status = xt_ranks_meet(ranks, "the cache", err);
-    free(path);
     return status;
 }
 

@@ -141,25 +141,22 @@ static enum xt_status store(struct xt_trainer *trainer, const char *path, struct
 enum xt_status xt_trainer_calibrate(struct xt_trainer *trainer, struct xt_err *err)
 {
     const struct xt_train_settings *s = trainer->settings;
-    char *path = NULL;
     double start = xt_thread_seconds();
     if (!trainer->val || trainer->best_step < 0 || s->run.overfit || !xt_ranks_is_first(s->ranks))
         return XT_OK;
     trainer->reliability = (struct xt_reliability_report){.rule = s->answer.reject};
     /* Measured as if for the first time, where a finished run is resumed. */
     trainer->network.confidence = (struct xt_confidence){0};
-    enum xt_status status = xt_run_folder_file(&trainer->folder, best, &path, err);
+    const struct xt_path path = xt_run_folder_file(&trainer->folder, best);
     /* Resumed into a new folder without a new best: the best weights are in the old one. */
-    bool is_here = !status && xt_file_exists(path);
-    if (is_here)
-        status = load_best(trainer, path, err);
+    bool is_here = xt_file_exists(path.text);
+    enum xt_status status = is_here ? load_best(trainer, path.text, err) : XT_OK;
     if (is_here && !status)
         status = measure(trainer, err);
     if (!status && trainer->reliability.after.images)
-        status = store(trainer, path, err);
+        status = store(trainer, path.text, err);
     if (!status && trainer->reliability.after.images)
         status = measure_negatives(trainer, err);
-    free(path);
     trainer->costs.evaluation += xt_thread_seconds() - start;
     return status;
 }

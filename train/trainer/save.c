@@ -37,10 +37,8 @@ static void mark_run(struct xt_trainer *trainer)
 enum xt_status xt_trainer_save_weights(struct xt_trainer *trainer, const char *name,
                                        struct xt_err *err)
 {
-    char *path = NULL;
-    enum xt_status status = xt_run_folder_file(&trainer->folder, name, &path, err);
-    if (!status)
-        status = xt_trainer_check_weights(trainer, err);
+    const struct xt_path path = xt_run_folder_file(&trainer->folder, name);
+    enum xt_status status = xt_trainer_check_weights(trainer, err);
     /* In case of a power failure: lines are on the disk before anything carries their hash. */
     if (!status)
         status = xt_log_writer_sync(&trainer->log, err);
@@ -48,10 +46,9 @@ enum xt_status xt_trainer_save_weights(struct xt_trainer *trainer, const char *n
         status = xt_proof_before(&trainer->proof, name, err);
     mark_run(trainer);
     if (!status)
-        status = xt_network_save(&trainer->network, path, err);
+        status = xt_network_save(&trainer->network, path.text, err);
     if (!status)
         status = xt_proof_after(&trainer->proof, name, trainer->step, trainer->log.head.text, err);
-    free(path);
     return status;
 }
 
@@ -59,15 +56,12 @@ enum xt_status xt_trainer_save_settings(struct xt_trainer *trainer, const char *
                                         struct xt_err *err)
 {
     static const char name[] = "config.yaml";
-    char *path = NULL;
-    enum xt_status status = xt_run_folder_file(&trainer->folder, name, &path, err);
+    const struct xt_path path = xt_run_folder_file(&trainer->folder, name);
+    enum xt_status status = xt_proof_before(&trainer->proof, name, err);
     if (!status)
-        status = xt_proof_before(&trainer->proof, name, err);
-    if (!status)
-        status = xt_file_save(path, text, length, err);
+        status = xt_file_save(path.text, text, length, err);
     if (!status)
         status = xt_proof_after(&trainer->proof, name, trainer->step, NULL, err);
-    free(path);
     return status;
 }
 
@@ -75,17 +69,14 @@ enum xt_status xt_trainer_save_settings(struct xt_trainer *trainer, const char *
 static enum xt_status save_state(struct xt_trainer *trainer, const struct xt_train_state *state,
                                  struct xt_err *err)
 {
-    char *path = NULL;
-    enum xt_status status = xt_checkpoint_path(trainer->folder.path, trainer->step, &path, err);
-    const char *name = status ? "" : xt_file_name(path);
-    if (!status)
-        status = xt_proof_before(&trainer->proof, name, err);
+    const struct xt_path path = xt_checkpoint_path(trainer->folder.path, trainer->step);
+    const char *name = xt_file_name(path.text);
+    enum xt_status status = xt_proof_before(&trainer->proof, name, err);
     mark_run(trainer);
     if (!status)
         status = xt_train_state_save(trainer, state, err);
     if (!status)
         status = xt_proof_after(&trainer->proof, name, trainer->step, trainer->log.head.text, err);
-    free(path);
     return status;
 }
 

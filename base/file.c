@@ -498,16 +498,6 @@ bool xt_file_folder_is_same(const struct xt_file_folder *folder)
            now.modified == folder->modified && now.changed == folder->changed;
 }
 
-enum xt_status xt_file_list_tree(struct xt_file_list *list, const char *folder, struct xt_err *err)
-{
-    struct xt_file_tree tree = {0};
-    enum xt_status status = xt_file_walk(&tree, folder, err);
-    *list = tree.files;
-    tree.files = (struct xt_file_list){0};
-    xt_file_tree_clear(&tree);
-    return status;
-}
-
 enum xt_status xt_file_list_folder(struct xt_file_list *list, const char *folder,
                                    struct xt_err *err)
 {
@@ -544,6 +534,13 @@ struct xt_path xt_file_path(const char *folder, const char *name)
     const char *slash = !alone && length && folder[length - 1] != '/' ? "/" : "";
     snprintf(path.text, sizeof path.text, "%s%s%s", alone ? "" : folder, slash, name);
     return path;
+}
+
+struct xt_path xt_file_beside(const char *path, const char *ending)
+{
+    struct xt_path beside;
+    snprintf(beside.text, sizeof beside.text, "%s%s", path, ending);
+    return beside;
 }
 
 enum xt_status xt_file_join(char **out, const char *folder, const char *name, struct xt_err *err)

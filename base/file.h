@@ -72,10 +72,6 @@ struct xt_file_list {
     size_t count;
     size_t capacity;
 };
-/* All regular files under `folder`, without hidden names, following symbolic links, sorted by path
- * bytes. Each folder is entered once, by its path without a link, else by the first path. Clear the
- * list also after a failure. */
-enum xt_status xt_file_list_tree(struct xt_file_list *list, const char *folder, struct xt_err *err);
 /* The files and folders directly in `folder`, without hidden names, sorted by path bytes. Clear the
  * list also after a failure. */
 enum xt_status xt_file_list_folder(struct xt_file_list *list, const char *folder,
@@ -96,8 +92,9 @@ struct xt_file_repeat {
     char *path;
     const char *entered_as; /* the folder's path */
 };
-/* A tree's files as in xt_file_list_tree, its folders including the root, and their aliases, each
- * sorted by path bytes. */
+/* All regular files of a tree, without hidden names, following symbolic links; its folders
+ * including the root, each entered once, by its path without a link, else by the first path; and
+ * their aliases. All are sorted by path bytes. */
 struct xt_file_tree {
     struct xt_file_list files;
     struct xt_file_folder *folders;
@@ -120,6 +117,8 @@ struct xt_path {
     char text[XT_PATH_MAX + 1];
 };
 struct xt_path xt_file_path(const char *folder, const char *name);
+/* `path` with more letters behind it: a file beside it. */
+struct xt_path xt_file_beside(const char *path, const char *ending);
 /* The same of any length, into *out (release with free). */
 enum xt_status xt_file_join(char **out, const char *folder, const char *name, struct xt_err *err);
 /* `path` if it is a folder, else its parent; into *out (release with free). */

@@ -38,18 +38,15 @@ static enum xt_status run(const char *const *argv, const void *input, size_t byt
 enum xt_status xt_signature_make(const char *path, const char *key, struct xt_err *err)
 {
     const char *const argv[] = {"ssh-keygen", "-Y", "sign", "-f", key, "-n", space, path, NULL};
-    char *signature = NULL;
+    const struct xt_path signature = xt_file_beside(path, ".sig");
     char what[512];
-    if (asprintf(&signature, "%s.sig", path) < 0)
-        return xt_err_no_memory(err, "a file name", strlen(path));
-    unlink(signature);
+    unlink(signature.text);
     snprintf(what, sizeof what, "%s cannot be signed with %s", path, key);
     enum xt_status status = run(argv, "", 0, what, XT_ERR_RUN, err);
-    if (!status && !xt_file_exists(signature))
-        status = xt_err_set(err, XT_ERR_RUN, "%s: ssh-keygen wrote no %s", what, signature);
+    if (!status && !xt_file_exists(signature.text))
+        status = xt_err_set(err, XT_ERR_RUN, "%s: ssh-keygen wrote no %s", what, signature.text);
     if (!status)
-        xt_log_note("signed: %s", signature);
-    free(signature);
+        xt_log_note("signed: %s", signature.text);
     return status;
 }
 
@@ -95,19 +92,16 @@ static enum xt_status check(const char *path, const char *signature, const char 
 enum xt_status xt_signature_check(const char *path, const char *key, struct xt_err *err)
 {
     struct xt_scratch scratch = {""};
-    char *signature = NULL;
-    if (asprintf(&signature, "%s.sig", path) < 0)
-        return xt_err_no_memory(err, "a file name", strlen(path));
-    enum xt_status status =
-        xt_file_exists(signature)
-            ? xt_scratch_make(&scratch, "a key", err)
-            : xt_err_set(err, XT_ERR_DATA, "%s is not signed: there is no %s", path, signature);
+    const struct xt_path signature = xt_file_beside(path, ".sig");
+    enum xt_status status = xt_file_exists(signature.text)
+                                ? xt_scratch_make(&scratch, "a key", err)
+                                : xt_err_set(err, XT_ERR_DATA, "%s is not signed: there is no %s",
+                                             path, signature.text);
     const struct xt_path signers = xt_file_path(scratch.folder, "signers");
     if (!status)
         status = save_signers(key, signers.text, err);
     if (!status)
-        status = check(path, signature, signers.text, err);
+        status = check(path, signature.text, signers.text, err);
     xt_scratch_remove(&scratch);
-    free(signature);
     return status;
 }

@@ -613,17 +613,12 @@ void xt_checkpoint_close(struct xt_checkpoint_file *file)
 
 static enum xt_status rename_aside(const char *path, struct xt_err *err)
 {
-    char *aside = NULL;
-    if (asprintf(&aside, "%s.aside", path) < 0)
-        return xt_err_no_memory(err, "a file name", strlen(path));
-    enum xt_status status = XT_OK;
-    if (rename(path, aside))
-        status =
-            xt_err_set(err, XT_ERR_RUN, "cannot rename %s to %s: %s", path, aside, strerror(errno));
-    else
-        xt_log_note("%s lies after the step that the run resumes from; it is %s now", path, aside);
-    free(aside);
-    return status;
+    const struct xt_path aside = xt_file_beside(path, ".aside");
+    if (rename(path, aside.text))
+        return xt_err_set(err, XT_ERR_RUN, "cannot rename %s to %s: %s", path, aside.text,
+                          strerror(errno));
+    xt_log_note("%s lies after the step that the run resumes from; it is %s now", path, aside.text);
+    return XT_OK;
 }
 
 enum xt_status xt_checkpoint_set_aside(const char *folder, int64_t step, struct xt_err *err)

@@ -117,14 +117,10 @@ static bool is_local(int fd)
 
 static int open_lock(const char *path, enum lock_of what, bool create)
 {
-    char *file = NULL;
     if (what == LOCK_FOLDER)
         return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (asprintf(&file, "%s/%s", path, lock_name) < 0)
-        return -1;
-    int fd = open(file, O_RDWR | O_NOFOLLOW | O_CLOEXEC | (create ? O_CREAT : 0), 0666);
-    free(file);
-    return fd;
+    return open(xt_file_path(path, lock_name).text,
+                O_RDWR | O_NOFOLLOW | O_CLOEXEC | (create ? O_CREAT : 0), 0666);
 }
 
 /* Locks of the open file description, not of the process: they work between threads and end with a
@@ -252,8 +248,7 @@ enum xt_status xt_run_folder_set_aside(const struct xt_run_folder *folder, const
                                        struct xt_err *err)
 {
     const struct xt_path from = xt_run_folder_file(folder, name);
-    struct xt_path to = from;
-    xt_str_append_to(to.text, sizeof to.text, ".aside");
+    const struct xt_path to = xt_file_beside(from.text, ".aside");
     if (!xt_file_exists(from.text))
         return XT_OK;
     if (rename(from.text, to.text))

@@ -45,8 +45,8 @@ struct get {
     struct archive archive;
     const char *folder;
     struct xt_str url;
-    char *path;
-    char *part; /* the unfinished file, which another start continues */
+    struct xt_path path;
+    struct xt_path part; /* the unfinished file, which another start continues */
     bool mirrored;
     bool fetched;
 };
@@ -86,7 +86,7 @@ static enum xt_status by_hand(const struct get *get, const char *why, const char
     return xt_err_set(err, XT_ERR_RUN,
                       "%s%s%s; the same command continues, or fetch %s on a machine with a "
                       "network, put it at %s and give this command, which checks it",
-                      why, *said ? ": " : "", said, get->url.data, get->path);
+                      why, *said ? ": " : "", said, get->url.data, get->path.text);
 }
 
 static uint64_t size_of(const char *path)
@@ -99,9 +99,10 @@ static uint64_t size_of(const char *path)
 static enum xt_status begin_part(const struct get *get, bool anew, struct xt_err *err)
 {
     int fd = -1;
-    enum xt_status status = xt_file_open_own(get->part, O_WRONLY, &fd, err);
+    enum xt_status status = xt_file_open_own(get->part.text, O_WRONLY, &fd, err);
     if (!status && anew && ftruncate(fd, 0))
-        status = xt_err_set(err, XT_ERR_RUN, "cannot write %s: %s", get->part, strerror(errno));
+        status =
+            xt_err_set(err, XT_ERR_RUN, "cannot write %s: %s", get->part.text, strerror(errno));
     if (fd >= 0)
         close(fd);
     return status;
@@ -136,7 +137,7 @@ static enum xt_status run_curl(const struct get *get, int *code, struct xt_proce
                                 "--continue-at",
                                 "-",
                                 "--output",
-                                get->part,
+                                get->part.text,
                                 "--url",
                                 get->url.data,
                                 NULL};
@@ -147,7 +148,7 @@ static enum xt_status run_curl(const struct get *get, int *code, struct xt_proce
     xt_str_clear(&output);
     return status ? status
                   : xt_stop_check(err, "after %" PRIu64 " bytes; the same command continues there",
-                                  size_of(get->part));
+                                  size_of(get->part.text));
 }
 
 /* Goes on after a connection that was cut off, as long as there is more each time. */
@@ -158,13 +159,13 @@ static enum xt_status fetch(struct get *get, struct xt_err *err)
     int code = 0;
     bool anew = false;
     for (int i = 0; i < MOST; i++) {
-        uint64_t before = size_of(get->part);
+        uint64_t before = size_of(get->part.text);
         enum xt_status status = begin_part(get, anew, err);
         if (!status && before < get->archive.bytes)
             status = run_curl(get, &code, &end, err);
         if (status)
             return status;
-        bool more = size_of(get->part) > before;
+        bool more = size_of(get->part.text) > before;
         if (!code && !end.signal)
             return XT_OK;
         if (code == NOT_FOUND)
@@ -173,13 +174,13 @@ static enum xt_status fetch(struct get *get, struct xt_err *err)
             return xt_err_set(err, XT_ERR_RUN,
                               "cannot write %s, is the disk full? Make room and give the same "
                               "command again, which continues: %s",
-                              get->part, end.said);
+                              get->part.text, end.said);
         anew = code == CURL_NO_RANGES && before;
         if (!anew && !(more && code == CURL_PARTIAL))
             break;
         xt_log_note("%s after %" PRIu64 " bytes; %s",
                     anew ? "the server cannot continue" : "the connection was cut off",
-                    size_of(get->part), anew ? "from the beginning" : "continuing");
+                    size_of(get->part.text), anew ? "from the beginning" : "continuing");
     }
     return by_hand(get, "the fetch failed", end.signal ? strsignal(end.signal) : end.said, err);
 }
@@ -220,22 +221,18 @@ static enum xt_status sync_path(const char *path, int flags, struct xt_err *err)
 static enum xt_status finish(const struct get *get, struct xt_err *err)
 {
     char why[160];
-    char *aside = NULL;
-    enum xt_status status = check(get, get->part, why, err);
+    enum xt_status status = check(get, get->part.text, why, err);
     if (!status && *why) {
-        if (asprintf(&aside, "%s.wrong", get->path) < 0)
-            return xt_err_no_memory(err, "a file name", strlen(get->path));
-        bool moved = !rename(get->part, aside);
-        xt_err_set(err, XT_ERR_DATA, "what %s sent %s; it is kept as %s", get->url.data, why,
-                   moved ? aside : get->part);
-        free(aside);
-        return XT_ERR_DATA;
+        const struct xt_path aside = xt_file_beside(get->path.text, ".wrong");
+        bool moved = !rename(get->part.text, aside.text);
+        return xt_err_set(err, XT_ERR_DATA, "what %s sent %s; it is kept as %s", get->url.data, why,
+                          moved ? aside.text : get->part.text);
     }
     if (!status)
-        status = sync_path(get->part, O_RDONLY, err);
-    if (!status && rename(get->part, get->path))
-        status = xt_err_set(err, XT_ERR_RUN, "cannot rename %s to %s: %s", get->part, get->path,
-                            strerror(errno));
+        status = sync_path(get->part.text, O_RDONLY, err);
+    if (!status && rename(get->part.text, get->path.text))
+        status = xt_err_set(err, XT_ERR_RUN, "cannot rename %s to %s: %s", get->part.text,
+                            get->path.text, strerror(errno));
     return status ? status : sync_path(get->folder, O_RDONLY | O_DIRECTORY, err);
 }
 
@@ -243,12 +240,12 @@ static enum xt_status obtain(struct get *get, struct xt_err *err)
 {
     char why[160];
     enum xt_status status = XT_OK;
-    if (xt_file_exists(get->path)) {
-        status = check(get, get->path, why, err);
+    if (xt_file_exists(get->path.text)) {
+        status = check(get, get->path.text, why, err);
         return status || !*why
                    ? status
                    : xt_err_set(err, XT_ERR_DATA, "%s %s; rename it, or name another folder",
-                                get->path, why);
+                                get->path.text, why);
     }
     xt_log_note("fetching %s (%" PRIu64 " MB)", get->url.data, get->archive.bytes / 1000000);
     get->fetched = true;
@@ -263,10 +260,10 @@ static enum xt_status tell(const struct get *get, struct xt_err *err)
     xt_str_append_word(&next, program_invocation_name, NULL);
     xt_str_printf(&next, NULL, " --model resnet50 --image-size 32 --data ");
     enum xt_status status = xt_str_append_word(&next, get->folder, err);
-    xt_report_line(report, "%s %s, with the size and SHA-256 that it is known by", get->path,
+    xt_report_line(report, "%s %s, with the size and SHA-256 that it is known by", get->path.text,
                    get->fetched ? "is fetched" : "was there");
-    xt_report_values(report, "path=%s bytes=%zu sha256=%s", get->path, (size_t)get->archive.bytes,
-                     get->archive.sha256);
+    xt_report_values(report, "path=%s bytes=%zu sha256=%s", get->path.text,
+                     (size_t)get->archive.bytes, get->archive.sha256);
     xt_report_flag(report, "fetched", NULL, get->fetched, "", "");
     xt_report_line(report, "next: %s", xt_str_get(&next));
     xt_result_next(xt_str_get(&next));
@@ -290,17 +287,15 @@ enum xt_status xt_cmd_data_get(struct xt_options *options, struct xt_err *err)
         status = choose_address(&get, sha256, err);
     if (!status)
         status = xt_file_make_folder(get.folder, err);
-    if (!status)
-        status = xt_file_join(&get.path, get.folder, get.archive.name, err);
-    snprintf(name, sizeof name, ".%s.part", get.archive.name ? get.archive.name : "");
-    if (!status)
-        status = xt_file_join(&get.part, get.folder, name, err);
+    if (!status) {
+        snprintf(name, sizeof name, ".%s.part", get.archive.name);
+        get.path = xt_file_path(get.folder, get.archive.name);
+        get.part = xt_file_path(get.folder, name);
+    }
     if (!status)
         status = obtain(&get, err);
     if (!status)
         status = tell(&get, err);
     xt_str_clear(&get.url);
-    free(get.path);
-    free(get.part);
     return status;
 }

@@ -401,12 +401,6 @@ static const struct xt_json_name names[] = {
     {"json_schema", TABLE, "a JSON Schema"},
 };
 
-const struct xt_json_name *xt_json_names(size_t *count)
-{
-    *count = sizeof names / sizeof *names;
-    return names;
-}
-
 bool xt_json_name_may_be_null(const struct xt_json_name *name)
 {
     return strstr(name->meaning, "null: ") != NULL;

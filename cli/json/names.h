@@ -22,7 +22,6 @@ struct xt_json_name {
     const char *meaning; /* "; null: ..." where the value may be null */
 };
 
-const struct xt_json_name *xt_json_names(size_t *count);
 bool xt_json_name_may_be_null(const struct xt_json_name *name);
 /* NULL: there is no such name. */
 const struct xt_json_name *xt_json_name_find(const char *name, size_t length);

@@ -124,8 +124,6 @@ static void bash_values(struct xt_help_writer *writer, const struct xt_option *o
 
 static void bash_script(struct xt_help_writer *writer)
 {
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
     xt_help_put(writer,
                 "# bash completion of xtrain; load it with: source <(xtrain completion bash)\n"
                 "_xtrain()\n{\n"
@@ -144,9 +142,9 @@ static void bash_script(struct xt_help_writer *writer)
                 "_xtrain_words()\n{\n"
                 "    local options\n"
                 "    case $before in\n");
-    for (size_t i = 0; i < count; i++)
-        if (table[i].type->takes_value)
-            bash_values(writer, &table[i]);
+    for (size_t i = 0; i < xt_option_count; i++)
+        if (xt_option_table[i].type->takes_value)
+            bash_values(writer, &xt_option_table[i]);
     xt_help_put(writer, "    esac\n"
                         "    if ((COMP_CWORD == 2)) && [[ $current != -* ]]; then\n"
                         "        case $before in\n");

@@ -27,17 +27,16 @@ const char *const *xt_help_words(const struct xt_help_writer *writer,
 void xt_help_for_options(struct xt_help_writer *writer, enum xt_command_id command,
                          xt_help_heading *heading, xt_help_option *each)
 {
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
     for (int group = 0; group < XT_GROUP_COUNT; group++) {
         bool has_heading = !heading;
-        for (size_t i = 0; i < count; i++) {
-            if ((int)table[i].group != group || !xt_option_is_listed(&table[i], command))
+        for (size_t i = 0; i < xt_option_count; i++) {
+            if ((int)xt_option_table[i].group != group ||
+                !xt_option_is_listed(&xt_option_table[i], command))
                 continue;
             if (!has_heading)
-                heading(writer, xt_option_group_title(table[i].group));
+                heading(writer, xt_option_group_title(xt_option_table[i].group));
             has_heading = true;
-            each(writer, &table[i], command);
+            each(writer, &xt_option_table[i], command);
         }
     }
 }

@@ -19,12 +19,11 @@
 
 static enum xt_status set_defaults(struct xt_options *options, struct xt_err *err)
 {
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
     enum xt_status status = XT_OK;
-    for (size_t i = 0; i < count && !status; i++)
-        if (table[i].fallback)
-            status = xt_options_set(options, &table[i], table[i].name, table[i].fallback,
+    for (size_t i = 0; i < xt_option_count && !status; i++)
+        if (xt_option_table[i].fallback)
+            status = xt_options_set(options, &xt_option_table[i], xt_option_table[i].name,
+                                    xt_option_table[i].fallback,
                                     (struct xt_origin){.source = XT_SOURCE_DEFAULT}, err);
     return status;
 }
@@ -253,11 +252,9 @@ static enum xt_status take_long(struct cursor *cursor, struct xt_err *err)
 /* The flag with this short form, or NULL. */
 static const struct xt_option *find_short(const char *arg)
 {
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
-    for (size_t i = 0; i < count; i++)
-        if (table[i].letter && arg[1] == table[i].letter && !arg[2])
-            return &table[i];
+    for (size_t i = 0; i < xt_option_count; i++)
+        if (xt_option_table[i].letter && arg[1] == xt_option_table[i].letter && !arg[2])
+            return &xt_option_table[i];
     return NULL;
 }
 
@@ -649,16 +646,14 @@ static enum xt_status check_needed(const struct xt_options *options,
     if (options->argument_count < command->least_arguments - has_data)
         return xt_err_set(err, XT_ERR_USAGE, "xtrain %s needs %s; `xtrain %s --help` tells more",
                           command->name, command->arguments, command->name);
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < xt_option_count; i++) {
         const char *value = NULL;
-        if (!(table[i].needed >> options->command & 1))
+        if (!(xt_option_table[i].needed >> options->command & 1))
             continue;
-        memcpy(&value, xt_options_value(options, &table[i]), sizeof value);
+        memcpy(&value, xt_options_value(options, &xt_option_table[i]), sizeof value);
         if (value)
             continue;
-        bool is_model = table[i].offset == offsetof(struct xt_settings, network.model);
+        bool is_model = xt_option_table[i].offset == offsetof(struct xt_settings, network.model);
         if (is_model && options->values.network.init)
             continue; /* the weights say it; nothing reads them with --parse-only */
         if (command->takes_weights && !is_model)
@@ -667,11 +662,11 @@ static enum xt_status check_needed(const struct xt_options *options,
                 "xtrain %s needs WEIGHTS, a file or a run's folder; `xtrain %s --help` tells more",
                 command->name, command->name);
         const char *example =
-            is_model && models && models->names[0] ? models->names[0] : table[i].value;
+            is_model && models && models->names[0] ? models->names[0] : xt_option_table[i].value;
         return xt_err_set(err, XT_ERR_USAGE,
                           "xtrain %s needs --%s %s (%s); `xtrain %s --help` tells more",
-                          command->name, table[i].name, example,
-                          xt_option_meaning(&table[i], options->command), command->name);
+                          command->name, xt_option_table[i].name, example,
+                          xt_option_meaning(&xt_option_table[i], options->command), command->name);
     }
     return XT_OK;
 }

@@ -33,12 +33,10 @@ static enum xt_status say_from(struct said *said, const struct xt_option *option
 enum xt_status xt_options_list_run(const struct xt_settings *settings, struct xt_run_options *out,
                                    struct xt_err *err)
 {
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
     char *folder = NULL;
     enum xt_status status = xt_file_working_folder(&folder, err);
-    for (size_t i = 0; i < count && !status; i++) {
-        const struct xt_option *option = &table[i];
+    for (size_t i = 0; i < xt_option_count && !status; i++) {
+        const struct xt_option *option = &xt_option_table[i];
         if (option->resume == XT_RESUME_TAKES)
             continue;
         assert(out->count < XT_RUN_OPTIONS_MAX);
@@ -82,16 +80,15 @@ static enum xt_status spell_for_ranks(const struct xt_options *options,
 enum xt_status xt_options_list_for_ranks(const struct xt_options *options, struct xt_str *facts,
                                          struct xt_err *err)
 {
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
     enum xt_status status = XT_OK;
-    for (size_t i = 0; i < count && !status; i++) {
+    for (size_t i = 0; i < xt_option_count && !status; i++) {
         struct xt_str value = {0};
         char name[XT_OPTION_SPELT];
-        if (!xt_option_binds_ranks(&table[i]) || !xt_option_is_for(&table[i], options->command))
+        if (!xt_option_binds_ranks(&xt_option_table[i]) ||
+            !xt_option_is_for(&xt_option_table[i], options->command))
             continue;
-        xt_option_spell(name, table[i].name, false);
-        status = spell_for_ranks(options, &table[i], &value, err);
+        xt_option_spell(name, xt_option_table[i].name, false);
+        status = spell_for_ranks(options, &xt_option_table[i], &value, err);
         if (!status)
             status = xt_ranks_add_fact(facts, err, name, "%s", xt_str_get(&value));
         xt_str_clear(&value);
@@ -125,11 +122,9 @@ static enum xt_value_source source_of(const struct xt_origin *origin)
 static enum xt_status print_set_by(const struct xt_options *options, enum xt_value_source source,
                                    struct xt_str *out, struct xt_err *err)
 {
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
     enum xt_status status = XT_OK;
-    for (size_t i = 0; i < count && !status; i++) {
-        const struct xt_option *option = &table[i];
+    for (size_t i = 0; i < xt_option_count && !status; i++) {
+        const struct xt_option *option = &xt_option_table[i];
         const void *value = xt_options_value(options, option);
         bool is_flag = !option->type->takes_value;
         if (!option->by_model || source_of(&options->origins[i]) != source ||
@@ -229,20 +224,18 @@ static bool is_printed(const struct xt_options *options, const struct xt_option 
 static enum xt_status print_all(const struct xt_options *options, const char *folder,
                                 struct xt_str *out, struct xt_err *err)
 {
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
     enum xt_status status = XT_OK;
     int group = -1;
     xt_str_printf(out, NULL, "# Settings of xtrain %s; use them with --config FILE.\n",
                   xt_command_get(options->command)->name);
-    for (size_t i = 0; i < count && !status; i++) {
-        if (!is_printed(options, &table[i]))
+    for (size_t i = 0; i < xt_option_count && !status; i++) {
+        if (!is_printed(options, &xt_option_table[i]))
             continue;
-        if ((int)table[i].group != group) {
-            group = (int)table[i].group;
-            xt_str_printf(out, NULL, "\n# %s\n", xt_option_group_title(table[i].group));
+        if ((int)xt_option_table[i].group != group) {
+            group = (int)xt_option_table[i].group;
+            xt_str_printf(out, NULL, "\n# %s\n", xt_option_group_title(xt_option_table[i].group));
         }
-        status = print_option(options, &table[i], folder, out, err);
+        status = print_option(options, &xt_option_table[i], folder, out, err);
     }
     return status;
 }

@@ -75,13 +75,12 @@ void xt_option_spell(char out[XT_OPTION_SPELT], const char *name, bool in_file)
 /* The nearest option name of the command, or of its config file; NULL: none is near. */
 static const char *nearest(const char *name, bool in_file, enum xt_command_id command)
 {
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
     const char *names[XT_OPTIONS_MAX];
     size_t own = 0;
-    for (size_t i = 0; i < count; i++)
-        if (xt_option_is_listed(&table[i], command) && !(in_file && table[i].not_in_config))
-            names[own++] = xt_option_spelling(&table[i]);
+    for (size_t i = 0; i < xt_option_count; i++)
+        if (xt_option_is_listed(&xt_option_table[i], command) &&
+            !(in_file && xt_option_table[i].not_in_config))
+            names[own++] = xt_option_spelling(&xt_option_table[i]);
     return xt_str_nearest(name, names, own);
 }
 

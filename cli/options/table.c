@@ -82,7 +82,7 @@ static const char *const group_titles[XT_GROUP_COUNT] = {
     [XT_GROUP_OUTPUT] = "Output",
 };
 
-static const struct xt_option table[] = {
+const struct xt_option xt_option_table[] = {
     {"model", "the network, by name or as an ONNX file", XT_GROUP_DATA,
      TRY | NETWORK | EXPORT | DIFF | BENCH | LOADER | CHECK | SPLIT | SELFTEST | PACK | INFER |
          WARM | HELP | SCALE,
@@ -615,14 +615,10 @@ static const struct xt_option table[] = {
      .not_in_config = true},
 };
 
-enum { TABLE_COUNT = sizeof table / sizeof *table };
+enum { TABLE_COUNT = sizeof xt_option_table / sizeof *xt_option_table };
 _Static_assert(TABLE_COUNT <= (int)XT_OPTIONS_MAX, "raise XT_OPTIONS_MAX");
 
-const struct xt_option *xt_option_table(size_t *count)
-{
-    *count = TABLE_COUNT;
-    return table;
-}
+const size_t xt_option_count = TABLE_COUNT;
 
 const char *xt_option_group_title(enum xt_option_group group)
 {
@@ -637,17 +633,18 @@ static bool is_old(const struct xt_option *option, const char *name)
 const struct xt_option *xt_option_find(const char *name)
 {
     for (size_t i = 0; i < TABLE_COUNT; i++)
-        if (strcmp(table[i].name, name) == 0 || is_old(&table[i], name))
-            return &table[i];
+        if (strcmp(xt_option_table[i].name, name) == 0 || is_old(&xt_option_table[i], name))
+            return &xt_option_table[i];
     return NULL;
 }
 
 const struct xt_option *xt_option_find_for(const char *name, enum xt_command_id command)
 {
     for (size_t i = 0; i < TABLE_COUNT; i++)
-        if ((strcmp(xt_option_spelling(&table[i]), name) == 0 || is_old(&table[i], name)) &&
-            xt_option_is_for(&table[i], command))
-            return &table[i];
+        if ((strcmp(xt_option_spelling(&xt_option_table[i]), name) == 0 ||
+             is_old(&xt_option_table[i], name)) &&
+            xt_option_is_for(&xt_option_table[i], command))
+            return &xt_option_table[i];
     return xt_option_find(name);
 }
 
@@ -658,7 +655,7 @@ const char *xt_option_spelling(const struct xt_option *option)
 
 size_t xt_option_index(const struct xt_option *option)
 {
-    return (size_t)(option - table);
+    return (size_t)(option - xt_option_table);
 }
 
 bool xt_option_is_for(const struct xt_option *option, enum xt_command_id command)

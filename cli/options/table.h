@@ -11,7 +11,8 @@
 enum { XT_OPTIONS_MAX = 160 };
 
 /* In the order of help. */
-const struct xt_option *xt_option_table(size_t *count);
+extern const struct xt_option xt_option_table[];
+extern const size_t xt_option_count;
 const char *xt_option_group_title(enum xt_option_group group);
 /* The option called `name` (without "--", dashes), or NULL. */
 const struct xt_option *xt_option_find(const char *name);

@@ -28,18 +28,18 @@ void xt_line_add(struct xt_line *line, const char *format, ...)
 void xt_line_add_given(struct xt_line *line, const struct xt_options *given)
 {
     static const char last_stage[] = " val-part negatives reject ";
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < xt_option_count; i++) {
         char word[64];
         const char *value = given->origins[i].given;
-        snprintf(word, sizeof word, " %s ", table[i].name);
-        if (!value || !xt_option_is_for(&table[i], XT_COMMAND_TRAIN) || strstr(last_stage, word))
+        snprintf(word, sizeof word, " %s ", xt_option_table[i].name);
+        if (!value || !xt_option_is_for(&xt_option_table[i], XT_COMMAND_TRAIN) ||
+            strstr(last_stage, word))
             continue;
-        if (table[i].type->takes_value)
-            xt_line_add(line, "--%s=%s", table[i].name, value);
+        if (xt_option_table[i].type->takes_value)
+            xt_line_add(line, "--%s=%s", xt_option_table[i].name, value);
         else
-            xt_line_add(line, "--%s%s", strcmp(value, "false") == 0 ? "no-" : "", table[i].name);
+            xt_line_add(line, "--%s%s", strcmp(value, "false") == 0 ? "no-" : "",
+                        xt_option_table[i].name);
     }
 }
 

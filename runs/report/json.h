@@ -23,8 +23,8 @@ void xt_json_text(struct xt_json *json, cJSON *at, const char *key, const char *
 /* A non-finite value becomes null. */
 void xt_json_number(struct xt_json *json, cJSON *at, const char *key, double value);
 
-/* Several of them: "label=%s count=%zu loss=%f" are keys and the conversions of their values (%s, %d,
- * %ld, %lld, %zu, %f). */
+/* Several of them: "label=%s count=%zu loss=%f" are keys and the conversions of their values (%s,
+ * %d, %ld, %lld, %zu, %f). */
 void xt_json_put(struct xt_json *json, cJSON *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Reads such a format: the next key and its value, a text or a number; false at the end. */

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -292,14 +293,14 @@ static void a_tree_is_listed_in_order_without_hidden_names(void **state)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         support_write_file(support_path(root, names[i]), "", 0);
 
-    struct xt_file_list list = {0};
-    assert_int_equal(xt_file_list_tree(&list, root, &err), XT_OK);
+    struct xt_file_tree tree = {0};
+    assert_int_equal(xt_file_walk(&tree, root, &err), XT_OK);
     const char *expected[] = {"Z.png", "a/1.jpg", "a/2.jpg", "b.jpg"};
-    assert_int_equal(list.count, 4);
-    for (size_t i = 0; i < list.count; i++)
-        assert_string_equal(list.paths[i], support_path(root, expected[i]));
-    xt_file_list_clear(&list);
-    assert_int_equal(list.count, 0);
+    assert_int_equal(tree.files.count, 4);
+    for (size_t i = 0; i < tree.files.count; i++)
+        assert_string_equal(tree.files.paths[i], support_path(root, expected[i]));
+    xt_file_tree_clear(&tree);
+    assert_int_equal(tree.files.count, 0);
 }
 
 static void a_folder_is_listed_without_what_lies_deeper(void **state)
@@ -328,13 +329,13 @@ static void a_loop_of_links_ends(void **state)
     assert_int_equal(symlink("../..", support_path(root, "a/b/up")), 0);
     assert_int_equal(symlink("self", support_path(root, "self")), 0);
 
-    struct xt_file_list list = {0};
-    assert_int_equal(xt_file_list_tree(&list, root, &err), XT_OK);
+    struct xt_file_tree tree = {0};
+    assert_int_equal(xt_file_walk(&tree, root, &err), XT_OK);
     /* The link to itself stays: reading it says what is wrong with it. */
-    assert_int_equal(list.count, 2);
-    assert_string_equal(list.paths[0], support_path(root, "a/x"));
-    assert_string_equal(list.paths[1], support_path(root, "self"));
-    xt_file_list_clear(&list);
+    assert_int_equal(tree.files.count, 2);
+    assert_string_equal(tree.files.paths[0], support_path(root, "a/x"));
+    assert_string_equal(tree.files.paths[1], support_path(root, "self"));
+    xt_file_tree_clear(&tree);
 }
 
 static void a_folder_that_links_lead_to_is_entered_once(void **state)
@@ -428,11 +429,11 @@ static void the_cache_lies_where_the_environment_says(void **state)
 static void a_tree_that_is_not_there_is_an_error(void **state)
 {
     struct xt_err err = {0};
-    struct xt_file_list list = {0};
-    assert_int_equal(xt_file_list_tree(&list, support_path(folder_of(state), "none"), &err),
+    struct xt_file_tree tree = {0};
+    assert_int_equal(xt_file_walk(&tree, support_path(folder_of(state), "none"), &err),
                      XT_ERR_DATA);
     support_assert_error(&err, XT_ERR_DATA, "none");
-    xt_file_list_clear(&list);
+    xt_file_tree_clear(&tree);
 }
 
 static void names_are_joined(void **state)
@@ -451,7 +452,15 @@ static void names_are_joined(void **state)
         assert_int_equal(xt_file_join(&joined, cases[i].folder, cases[i].name, &err), XT_OK);
         assert_string_equal(joined, cases[i].joined);
         free(joined);
+        assert_string_equal(xt_file_path(cases[i].folder, cases[i].name).text, cases[i].joined);
     }
+    char name[2 * XT_PATH_MAX];
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    const struct xt_path longest = xt_file_path("a", name);
+    assert_false(xt_file_exists(longest.text));
+    assert_int_equal(errno, ENAMETOOLONG);
+    assert_string_equal(xt_file_beside("a/b", ".sig").text, "a/b.sig");
     assert_string_equal(xt_file_name("a/b.jpg"), "b.jpg");
     assert_string_equal(xt_file_name("b.jpg"), "b.jpg");
     assert_string_equal(xt_file_name("a/"), "");

@@ -45,17 +45,16 @@ static bool is_listed(const char *spelling, enum xt_command_id id)
 static void each_command_shows_its_options_and_no_other(void **state)
 {
     (void)state;
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
     for (int id = 0; id < XT_COMMAND_COUNT; id++) {
         struct xt_str text = {0};
         struct xt_err err = {0};
         assert_int_equal(xt_help_command((enum xt_command_id)id, &models, NULL, true, &text, &err),
                          XT_OK);
         assert_lines_fit(text.data);
-        for (size_t i = 0; i < count; i++)
-            assert_int_equal(shows(text.data, &table[i]),
-                             is_listed(xt_option_spelling(&table[i]), (enum xt_command_id)id));
+        for (size_t i = 0; i < xt_option_count; i++)
+            assert_int_equal(
+                shows(text.data, &xt_option_table[i]),
+                is_listed(xt_option_spelling(&xt_option_table[i]), (enum xt_command_id)id));
         xt_str_clear(&text);
     }
 }
@@ -92,17 +91,15 @@ static void every_meaning_is_of_an_option_that_the_command_has(void **state)
 static void old_names_are_understood_and_not_listed(void **state)
 {
     (void)state;
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
     struct xt_str text = {0};
     struct xt_err err = {0};
     assert_int_equal(xt_help_command(XT_COMMAND_TRAIN, NULL, NULL, true, &text, &err), XT_OK);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < xt_option_count; i++) {
         char listed[64];
-        if (!table[i].was)
+        if (!xt_option_table[i].was)
             continue;
-        assert_ptr_equal(xt_option_find(table[i].was), &table[i]);
-        snprintf(listed, sizeof listed, "--%s ", table[i].was);
+        assert_ptr_equal(xt_option_find(xt_option_table[i].was), &xt_option_table[i]);
+        snprintf(listed, sizeof listed, "--%s ", xt_option_table[i].was);
         assert_null(strstr(text.data, listed));
     }
     assert_ptr_equal(xt_option_find("cache"), xt_option_find("image-cache"));
@@ -206,18 +203,16 @@ static void help_begins_with_what_is_used(void **state)
 static void the_manual_page_names_every_option(void **state)
 {
     (void)state;
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
     struct xt_str text = {0};
     struct xt_err err = {0};
     assert_int_equal(xt_help_man(&models, &text, &err), XT_OK);
-    for (size_t i = 0; i < count; i++) {
-        if (table[i].unlisted)
+    for (size_t i = 0; i < xt_option_count; i++) {
+        if (xt_option_table[i].unlisted)
             continue;
         char head[80];
         int used = snprintf(head, sizeof head, ".B \\-\\-%s",
-                            xt_option_has_negation(&table[i]) ? "[no\\-]" : "");
-        for (const char *p = xt_option_spelling(&table[i]); *p; p++)
+                            xt_option_has_negation(&xt_option_table[i]) ? "[no\\-]" : "");
+        for (const char *p = xt_option_spelling(&xt_option_table[i]); *p; p++)
             used += snprintf(head + used, sizeof head - (size_t)used, "%s%c", *p == '-' ? "\\" : "",
                              *p);
         if (!strstr(text.data, head))
@@ -230,17 +225,15 @@ static void completion_knows_every_option_and_choice(void **state)
 {
     (void)state;
     static const char *const shells[] = {"bash", "zsh", "fish"};
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
     for (size_t s = 0; s < 3; s++) {
         struct xt_str text = {0};
         struct xt_err err = {0};
         assert_int_equal(xt_help_completion(shells[s], &models, &text, &err), XT_OK);
-        for (size_t i = 0; i < count; i++) {
+        for (size_t i = 0; i < xt_option_count; i++) {
             char name[64];
             snprintf(name, sizeof name, "%s%s", s == 2 ? "-l " : "--",
-                     xt_option_spelling(&table[i]));
-            if (!table[i].unlisted)
+                     xt_option_spelling(&xt_option_table[i]));
+            if (!xt_option_table[i].unlisted)
                 assert_non_null(strstr(text.data, name));
         }
         assert_non_null(strstr(text.data, "sgd adam adamw rmsprop"));

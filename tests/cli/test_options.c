@@ -539,10 +539,8 @@ static void bytes_that_are_not_utf8_are_refused_and_shown_safely(void **state)
 static void every_entry_of_the_table_is_whole(void **state)
 {
     (void)state;
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
-    for (size_t i = 0; i < count; i++) {
-        const struct xt_option *option = &table[i];
+    for (size_t i = 0; i < xt_option_count; i++) {
+        const struct xt_option *option = &xt_option_table[i];
         assert_ptr_equal(xt_option_find(option->name), option);
         assert_non_null(option->help);
         assert_true(option->commands != 0);
@@ -550,7 +548,7 @@ static void every_entry_of_the_table_is_whole(void **state)
         assert_true((option->type == &xt_type_choice || option->type == &xt_type_gpu) ==
                     (option->choices != NULL));
         for (size_t j = 0; j < i; j++)
-            assert_true(table[j].offset != option->offset);
+            assert_true(xt_option_table[j].offset != option->offset);
     }
 }
 
@@ -622,18 +620,17 @@ static const struct {
 static void an_option_of_training_is_recorded_or_has_a_reason(void **state)
 {
     (void)state;
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
     size_t reasons = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < xt_option_count; i++) {
         const char *reason = NULL;
         for (size_t k = 0; k < sizeof unrecorded / sizeof *unrecorded; k++)
-            if (strcmp(unrecorded[k].name, table[i].name) == 0)
+            if (strcmp(unrecorded[k].name, xt_option_table[i].name) == 0)
                 reason = unrecorded[k].reason;
-        bool recorded = table[i].resume != XT_RESUME_TAKES;
+        bool recorded = xt_option_table[i].resume != XT_RESUME_TAKES;
         reasons += reason != NULL;
-        if (xt_option_is_for(&table[i], XT_COMMAND_TRAIN) && recorded == (reason != NULL))
-            fail_msg("--%s is %s", table[i].name, reason ? reason : "not recorded, for no reason");
+        if (xt_option_is_for(&xt_option_table[i], XT_COMMAND_TRAIN) && recorded == (reason != NULL))
+            fail_msg("--%s is %s", xt_option_table[i].name,
+                     reason ? reason : "not recorded, for no reason");
     }
     assert_int_equal(reasons, sizeof unrecorded / sizeof *unrecorded);
 }
@@ -652,14 +649,13 @@ static void what_a_rank_may_have_for_itself_is_listed(void **state)
         "json jsonl "
         "quiet verbose log-time parse-only version help ";
     (void)state;
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < xt_option_count; i++) {
         char word[64];
-        snprintf(word, sizeof word, " %s ", table[i].name);
-        if (xt_option_is_for(&table[i], XT_COMMAND_TRAIN) &&
-            xt_option_binds_ranks(&table[i]) == (strstr(own, word) != NULL))
-            fail_msg("whether ranks need the same --%s is not said, or twice", table[i].name);
+        snprintf(word, sizeof word, " %s ", xt_option_table[i].name);
+        if (xt_option_is_for(&xt_option_table[i], XT_COMMAND_TRAIN) &&
+            xt_option_binds_ranks(&xt_option_table[i]) == (strstr(own, word) != NULL))
+            fail_msg("whether ranks need the same --%s is not said, or twice",
+                     xt_option_table[i].name);
     }
 }
 

@@ -33,10 +33,8 @@ static enum xt_status take(void *context, const struct xt_config_entry *entry, s
     (void)context;
     (void)err;
     assert(entry->line > 0 && entry->key && entry->text);
-    size_t count = 0;
-    const struct xt_option *table = xt_option_table(&count);
-    for (size_t i = 0; i < count; i++)
-        check_value(&table[i], entry->text);
+    for (size_t i = 0; i < xt_option_count; i++)
+        check_value(&xt_option_table[i], entry->text);
     return XT_OK;
 }
 

@@ -54,8 +54,8 @@ struct xt_backend {
     bool any_pass;      /* a pass may differ from the options */
     bool by_slices;     /* passes may run by slices */
     bool master_format; /* trained weights have the format of their gradient's primitive */
-    /* Weights of convolutions without groups are H, W, I, O, and cast all at once; kernels take
-     * them so. */
+    /* Where no kernel of the program's own copies weights (ops/layout_kernel.h): those of
+     * convolutions without groups are H, W, I, O, and cast all at once; kernels take them so. */
     bool hwio;
     bool adds_in_norm; /* a norm's primitive may add the residual */
     /* The operand of a sum post-op must have the result's type, whatever type oneDNN is given

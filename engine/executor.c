@@ -12,6 +12,7 @@
 #include "engine/ranges.h"
 #include "engine/recompute.h"
 #include "engine/slices.h"
+#include "engine/ops/layout_kernel.h"
 
 enum xt_status xt_graph_create(struct xt_graph **out, const struct xt_graph_options *options,
                                struct xt_err *err)
@@ -44,6 +45,7 @@ void xt_graph_destroy(struct xt_graph *graph)
     }
     xt_program_clear(&graph->transfer);
     xt_program_clear(&graph->statistics);
+    xt_layout_kernel_clear(graph);
     struct xt_device_memory *own[] = {
         &graph->staging, &graph->scales,      &graph->batch_stats,     &graph->part,
         &graph->gain,    &graph->host_logits, &graph->host_logits_grad};
@@ -173,6 +175,7 @@ static void describe_casts(struct xt_graph *graph)
     to.dtype = xt_dtype_dnnl(graph->options.dtype);
     if (graph->casts)
         xt_program_reorder(&graph->transfer, XT_BEFORE, &from, &to);
+    xt_layout_kernel_describe(graph);
 }
 
 /* running = running + part * (gain * the batch's - running), over the whole arena. */
@@ -480,6 +483,8 @@ enum xt_status xt_graph_build(struct xt_graph *graph, struct xt_tensor *logits, 
         status = allocate_statistics(graph, err);
     if (!status)
         status = write_scales(graph, err);
+    if (!status)
+        status = xt_layout_kernel_write(graph, err);
     return status ? status : bind(graph, err);
 }
 

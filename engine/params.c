@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "engine/form.h"
 #include "engine/loops/loops.h"
 
 bool xt_param_is_statistic(const struct xt_param *param)
@@ -103,10 +104,13 @@ static uint64_t format_of(const struct xt_param *param, uint64_t hash)
     static const dnnl_query_t of_dims[] = {dnnl_query_padded_dims, dnnl_query_strides};
     static const dnnl_query_t of_blocks[] = {dnnl_query_inner_blks, dnnl_query_inner_idxs};
     const dnnl_dims_t *numbers = NULL;
+    int ndims = 0;
     int blocks = 0;
+    if (xt_dnnl.memory_desc_query(param->md, dnnl_query_ndims_s32, &ndims) != dnnl_success)
+        return hash;
     for (size_t i = 0; i < 2; i++)
         if (xt_dnnl.memory_desc_query(param->md, of_dims[i], &numbers) == dnnl_success)
-            hash = mix(hash, *numbers, param->ndims);
+            hash = mix(hash, *numbers, ndims);
     if (xt_dnnl.memory_desc_query(param->md, dnnl_query_inner_nblks_s32, &blocks) != dnnl_success)
         return hash;
     for (size_t i = 0; i < 2; i++)
@@ -298,30 +302,36 @@ static float *view_data(const struct xt_param *param, const struct xt_params_vie
     return (xt_param_is_statistic(param) ? view->stats : view->values) + param->offset;
 }
 
-/* Between O, I, H, W and H, W, I, O. */
-static void turn(const struct xt_param *param, const float *from, float *to, bool to_arena)
+/* Between O, I, H, W and the form. */
+static void turn(const struct xt_param *param, const struct xt_form *form, const float *from,
+                 float *to, bool to_arena)
 {
-    size_t out = (size_t)param->dims[0];
-    size_t in = (size_t)param->dims[1];
-    size_t taps = product(param->dims, param->ndims) / (out * in);
-    for (size_t o = 0; o < out; o++)
-        for (size_t i = 0; i < in; i++)
-            for (size_t t = 0; t < taps; t++) {
-                size_t plain = (o * in + i) * taps + t;
-                size_t turned = (t * in + i) * out + o;
-                to[to_arena ? turned : plain] = from[to_arena ? plain : turned];
-            }
+    uint32_t width = (uint32_t)param->dims[3];
+    uint32_t taps = (uint32_t)param->dims[2] * width;
+    uint32_t row = (uint32_t)param->dims[1] * taps;
+    for (uint32_t o = 0; o < (uint32_t)param->dims[0]; o++)
+        for (uint32_t i = 0; i < row; i++) {
+            const uint32_t at[] = {o / form->dims[1], o % form->dims[1], i / taps, i % taps / width,
+                                   i % width};
+            size_t plain = (size_t)o * row + i;
+            size_t turned = xt_form_place(form, at);
+            to[to_arena ? turned : plain] = from[to_arena ? plain : turned];
+        }
 }
 
 /* Converts the part between row-major and the arena's format. */
 static enum xt_status reformat(const struct xt_param *param, struct xt_device *device,
                                const float *from, float *to, bool to_arena, struct xt_err *err)
 {
+    struct xt_form form;
+    bool turns = param->hwio || (device->own_memory && xt_form_of(param->md, &form));
     if (param->hwio)
-        turn(param, from, to, to_arena);
+        form = xt_form_hwio(param->dims);
+    if (turns)
+        turn(param, &form, from, to, to_arena);
     else if (!param->md)
         memcpy(to, from, product(param->dims, param->ndims) * sizeof(float));
-    if (!param->md)
+    if (turns || !param->md)
         return XT_OK;
     dnnl_memory_desc_t md = NULL;
     enum xt_status status = dense_md(param, &md, err);

@@ -13,7 +13,9 @@
 
 #include "base/mem.h"
 #include "engine/backend.h"
+#include "engine/form.h"
 #include "engine/ranges.h"
+#include "engine/ops/layout_kernel.h"
 #include "engine/ops/reference.h"
 
 static const char what_forward[] = "the convolution";
@@ -37,6 +39,12 @@ static bool has_own_weights(const struct xt_conv_op *conv)
 static bool has_hwio(const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
     return graph->options.params->items[conv->weight].hwio && !has_own_weights(conv);
+}
+
+/* One kernel writes the copies of all weights, so those may have any format. */
+static bool copies_at_once(const struct xt_conv_op *conv, const struct xt_graph *graph)
+{
+    return !has_own_weights(conv) && !has_hwio(conv, graph) && xt_layout_kernel_is(graph);
 }
 
 static bool has_bias(const struct xt_conv_op *conv)
@@ -177,13 +185,25 @@ static bool by_primitive(const struct xt_conv_op *conv, bool backward, bool slic
            !(backward && conv->read_grad);
 }
 
+static bool is_format(const struct description *m, const_dnnl_memory_desc_t md,
+                      dnnl_data_type_t dtype, dnnl_format_tag_t tag)
+{
+    dnnl_dims_t dims;
+    int ndims = xt_conv_weight_dims(m->conv, dims);
+    const_dnnl_memory_desc_t is = xt_program_layout_as(m->program, dtype, ndims, dims, tag);
+    return is && xt_dnnl.memory_desc_equal(md, is);
+}
+
 /* A 1x1's input gradient is a matrix product with the weights in the order in which they are, where
  * a convolution would transpose them first. Only with kernels that take that order without a copy:
  * on other GPUs the product's kernel takes operands as surfaces (xt_program_matmul). */
 static bool is_product(const struct description *m)
 {
     const struct xt_conv_op *conv = m->conv;
-    bool is = has_hwio(conv, m->graph) &&
+    bool in_any_format = copies_at_once(conv, m->graph) && conv->groups == 1;
+    bool is = m->forward && (has_hwio(conv, m->graph) || in_any_format) &&
+              is_format(m, xt_layout_of(m->forward, dnnl_query_weights_md, 0),
+                        xt_dtype_dnnl(xt_op_in(&conv->op, 0)->dtype), dnnl_hwio) &&
               xt_op_in(&conv->op, 0)->dtype == xt_op_out(&conv->op, 0)->dtype &&
               !xt_layout_bytes(xt_layout_of(m->forward, dnnl_query_scratchpad_md, 0));
     for (int i = 0; i < 2; i++)
@@ -192,38 +212,52 @@ static bool is_product(const struct description *m)
     return is;
 }
 
+static void create_forward(struct description *m)
+{
+    const struct xt_conv_op *c = m->conv;
+    struct xt_program *p = m->program;
+    dnnl_prop_kind_t kind =
+        m->graph->options.training ? dnnl_forward_training : dnnl_forward_inference;
+    if (!xt_program_fails(p))
+        xt_program_check(p,
+                         xt_dnnl.convolution_forward_primitive_desc_create(
+                             &m->forward, p->device->engine, kind, dnnl_convolution_direct, m->in,
+                             m->weights, m->bias, m->out, c->strides, c->dilates, c->pads,
+                             c->pads_after, m->post_attr),
+                         what_forward);
+}
+
+static void create_backward_weights(struct description *m)
+{
+    const struct xt_conv_op *c = m->conv;
+    struct xt_program *p = m->program;
+    if (!xt_program_fails(p))
+        xt_program_check(p,
+                         xt_dnnl.convolution_backward_weights_primitive_desc_create(
+                             &m->backward_weights, p->device->engine, dnnl_convolution_direct,
+                             m->in, m->weights_grad, m->bias, m->out, c->strides, c->dilates,
+                             c->pads, c->pads_after, m->forward, m->attr),
+                         what_weights);
+}
+
 static void make_primitives(struct description *m)
 {
     struct xt_conv_op *c = m->conv;
     struct xt_program *p = m->program;
-    dnnl_engine_t engine = p->device->engine;
-    dnnl_prop_kind_t kind =
-        m->graph->options.training ? dnnl_forward_training : dnnl_forward_inference;
     bool learns = xt_op_learns(&c->op, m->graph);
     bool lower_bound = m->graph->options.lower_bound && !m->slice;
     bool weights = learns && !m->slice && (!c->own_weight_grad || lower_bound);
     bool data = learns && xt_op_in(&c->op, 0)->wants_grad &&
                 (by_primitive(c, true, m->slice) || lower_bound);
-    if (!xt_program_fails(p))
-        xt_program_check(p,
-                         xt_dnnl.convolution_forward_primitive_desc_create(
-                             &m->forward, engine, kind, dnnl_convolution_direct, m->in, m->weights,
-                             m->bias, m->out, c->strides, c->dilates, c->pads, c->pads_after,
-                             m->post_attr),
-                         what_forward);
-    if (!xt_program_fails(p) && weights)
-        xt_program_check(p,
-                         xt_dnnl.convolution_backward_weights_primitive_desc_create(
-                             &m->backward_weights, engine, dnnl_convolution_direct, m->in,
-                             m->weights_grad, m->bias, m->out, c->strides, c->dilates, c->pads,
-                             c->pads_after, m->forward, m->attr),
-                         what_weights);
+    create_forward(m);
+    if (weights)
+        create_backward_weights(m);
     if (!xt_program_fails(p) && data && !is_product(m))
         xt_program_check(p,
                          xt_dnnl.convolution_backward_data_primitive_desc_create(
-                             &m->backward_data, engine, dnnl_convolution_direct, m->in, m->weights,
-                             m->out, c->strides, c->dilates, c->pads, c->pads_after, m->forward,
-                             m->attr),
+                             &m->backward_data, p->device->engine, dnnl_convolution_direct, m->in,
+                             m->weights, m->out, c->strides, c->dilates, c->pads, c->pads_after,
+                             m->forward, m->attr),
                          what_data);
 }
 
@@ -260,15 +294,6 @@ static void find_masters(struct description *m)
     if (reads_int8(conv))
         m->scales_at = xt_op_follow_host(&conv->op, m->graph, "steps of int8 weights", channels,
                                          &conv->host_scales);
-}
-
-static bool is_format(const struct description *m, const_dnnl_memory_desc_t md,
-                      dnnl_data_type_t dtype, dnnl_format_tag_t tag)
-{
-    dnnl_dims_t dims;
-    int ndims = xt_conv_weight_dims(m->conv, dims);
-    const_dnnl_memory_desc_t is = xt_program_layout_as(m->program, dtype, ndims, dims, tag);
-    return is && xt_dnnl.memory_desc_equal(md, is);
 }
 
 /* Whether the back end's loop writes the copy: from blocks of 16 by 16 to AMX formats without
@@ -360,9 +385,13 @@ static struct xt_location working(struct description *m, const_dnnl_primitive_de
     for (int i = 0; i < copies->count; i++)
         if (xt_dnnl.memory_desc_equal(md, copies->md[i]))
             return copies->at[i];
-    struct xt_location copy = xt_in_buffer(
-        xt_graph_permanent(m->graph, m->conv->op.name, XT_WORKING_WEIGHTS, xt_layout_bytes(md)));
-    add_copy(m, md, copy);
+    struct xt_location copy;
+    if (!copies_at_once(m->conv, m->graph) ||
+        !xt_layout_kernel_copy(m->graph, m->conv->weight, m->master_md, md, &copy)) {
+        copy = xt_in_buffer(xt_graph_permanent(m->graph, m->conv->op.name, XT_WORKING_WEIGHTS,
+                                               xt_layout_bytes(md)));
+        add_copy(m, md, copy);
+    }
     copies->md[copies->count] = md;
     copies->at[copies->count++] = copy;
     return copy;
@@ -495,7 +524,7 @@ static void add_data_gradient(struct description *m)
                whole_gradient(m, m->conv, true));
 }
 
-static void add_product(const struct description *m)
+static void add_product(struct description *m)
 {
     const struct xt_tensor *in = xt_op_in(&m->conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&m->conv->op, 0);
@@ -506,8 +535,8 @@ static void add_product(const struct description *m)
                                                  dtype, pixels, columns[1]);
     struct xt_operand before = xt_operand_matrix(xt_in_buffer(whole_gradient(m, m->conv, true)),
                                                  dtype, pixels, columns[0]);
-    struct xt_operand weights =
-        xt_operand_transposed(xt_operand_matrix(hwio_weights(m), dtype, columns[0], columns[1]));
+    struct xt_operand weights = xt_operand_transposed(
+        xt_operand_matrix(working(m, m->forward, false), dtype, columns[0], columns[1]));
     struct xt_step *step =
         xt_program_matmul(m->program, XT_BACKWARD, &behind, &weights, &before, NULL);
     xt_step_name(step, what_data);
@@ -1052,7 +1081,33 @@ static void choose_order(const struct xt_graph *graph, const struct xt_conv_op *
 {
     struct xt_params *params = graph->options.params;
     if (!params->values && conv->weight >= 0)
-        params->items[conv->weight].hwio = graph->backend->hwio && conv->groups == 1;
+        params->items[conv->weight].hwio =
+            graph->backend->hwio && conv->groups == 1 && !xt_layout_kernel_is(graph);
+}
+
+/* Where the copies that kernels read are written at once, weights lie as their gradient is
+ * computed, so that the update needs no reorder. */
+static void choose_format(struct xt_graph *graph, struct xt_conv_op *conv)
+{
+    struct xt_params *params = graph->options.params;
+    struct xt_program program;
+    struct xt_form form;
+    if (xt_graph_fails(graph) || params->values || params->items[conv->weight].md ||
+        !xt_op_learns(&conv->op, graph) || !copies_at_once(conv, graph))
+        return;
+    xt_program_init(&program, graph->options.device, conv->op.name, &graph->err);
+    struct description m = {.conv = conv, .graph = graph, .program = &program};
+    const struct xt_post_ops post_ops = post_ops_of(&m, &(struct xt_location){0});
+    creation_init(&m, &post_ops);
+    create_forward(&m);
+    create_backward_weights(&m);
+    const_dnnl_memory_desc_t grad = grad_layout(&m);
+    if (grad && xt_form_of(grad, &form))
+        xt_program_check(&program, xt_dnnl.memory_desc_clone(&params->items[conv->weight].md, grad),
+                         what_weights);
+    xt_program_keep(&program, m.forward);
+    xt_program_keep(&program, m.backward_weights);
+    xt_program_clear(&program);
 }
 
 static void add_params(struct xt_graph *graph, struct xt_conv_op *conv,
@@ -1222,6 +1277,7 @@ struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
     out->one_reader = !spec->relu; /* two gradients are summed before the ReLU's */
     out->ranged = true;
     conv->op.why_f32 = spec->why_f32;
+    choose_format(graph, conv);
     if (!spec->why_f32 && reads_int8(conv))
         write_int8(graph, conv);
     conv->op.flops = 2.0 * in->n * h * w * spec->channels * (double)row_of(conv);

@@ -2,8 +2,11 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
+#include "engine/form.h"
 #include "engine/params.h"
 #include "infer/network/param_files.h"
 
@@ -277,6 +280,47 @@ static void weights_may_be_h_w_i_o(void **state)
     close_fixture(&f);
 }
 
+/* Each element of a weight of 20x12x3x2 is where oneDNN's reorder puts it. */
+static void forms_are_onednns_formats(void **state)
+{
+    enum { OUT = 20, IN = 12, H = 3, W = 2, COUNT = OUT * IN * H * W };
+    static const dnnl_format_tag_t tags[] = {dnnl_oihw, dnnl_hwio, dnnl_OIhw8i8o, dnnl_OIhw16i16o,
+                                             dnnl_Oihw16o};
+    static const dnnl_dims_t dims = {OUT, IN, H, W};
+    (void)state;
+    struct fixture f = {0};
+    ok(&f, xt_device_open(&f.device, "cpu", 1, &f.err));
+    float plain[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        plain[i] = (float)(i + 1);
+    dnnl_memory_desc_t dense = NULL;
+    assert_int_equal(xt_dnnl.memory_desc_create_with_tag(&dense, 4, dims, dnnl_f32, dnnl_oihw),
+                     dnnl_success);
+    for (size_t k = 0; k < sizeof tags / sizeof *tags; k++) {
+        dnnl_memory_desc_t md = NULL;
+        struct xt_form form;
+        float *there = NULL;
+        assert_int_equal(xt_dnnl.memory_desc_create_with_tag(&md, 4, dims, dnnl_f32, tags[k]),
+                         dnnl_success);
+        assert_true(xt_form_of(md, &form));
+        size_t count = xt_dnnl.memory_desc_get_size(md) / sizeof(float);
+        assert_int_equal(xt_form_count(&form), count);
+        ok(&f, xt_mem_aligned(&there, count, sizeof *there, "a weight", &f.err));
+        ok(&f, xt_device_reorder(&f.device, dense, plain, md, there, &f.err));
+        for (uint32_t i = 0; i < COUNT; i++) {
+            const uint32_t at[] = {0, i / (IN * H * W), i / (H * W) % IN, i / W % H, i % W};
+            assert_true(there[xt_form_place(&form, at)] == plain[i]);
+        }
+        free(there);
+        xt_dnnl.memory_desc_destroy(md);
+    }
+    xt_dnnl.memory_desc_destroy(dense);
+    const struct xt_form hwio = xt_form_hwio((int[]){OUT, IN, H, W});
+    assert_int_equal(xt_form_place(&hwio, (uint32_t[]){0, 3, 5, 1, 1}),
+                     ((1 * W + 1) * IN + 5) * OUT + 3);
+    close_fixture(&f);
+}
+
 static void tensors_stand_on_cache_lines_and_do_not_overlap(void **state)
 {
     (void)state;
@@ -547,6 +591,7 @@ int main(void)
         cmocka_unit_test(exporting_a_part_leaves_other_rows_alone),
         cmocka_unit_test(padding_of_blocks_is_zero),
         cmocka_unit_test(weights_may_be_h_w_i_o),
+        cmocka_unit_test(forms_are_onednns_formats),
         cmocka_unit_test(tensors_stand_on_cache_lines_and_do_not_overlap),
         cmocka_unit_test(gradients_have_no_statistics),
         cmocka_unit_test(a_file_that_does_not_fit_is_refused_and_changes_nothing),

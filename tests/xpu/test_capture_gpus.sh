@@ -2,7 +2,7 @@
 # Whole training steps as six GPUs that are not here, on Intel's current OpenCL driver in capture mode: LPRNet and ResNet-50
 # in bf16, batch 2. Kernels, launches, copies, waits and bytes are real, and are held against launches.txt; numbers are
 # never made. The first time kernels are compiled into build/capture-cache. XTRAIN_TEST_ALL=1: in each type, the shapes of
-# the kernels' self-test, and inference in int8; GPUS="b580 ..." takes other GPUs.
+# the kernels' self-test, and inference in int8; GPUS="b580 ..." takes other GPUs, TYPES="off ..." other types.
 #
 #   UPDATE=1 tests/xpu/test_capture_gpus.sh     writes the limits anew
 . tests/xpu/common.sh
@@ -57,7 +57,7 @@ copies() {
 for XT_CAPTURE_GPU in ${GPUS:-b580 a770 mtl lnl ptl pvc}; do
   export XT_CAPTURE_GPU
   case $XT_CAPTURE_GPU in b580 | a770) copies ;; esac
-  for type in bf16 ${XTRAIN_TEST_ALL:+off fp16}; do
+  for type in ${TYPES:-bf16} ${XTRAIN_TEST_ALL:+off fp16}; do
     for net in lprnet resnet50 ${XTRAIN_TEST_ALL:+resnet18 mobilenet_v3_small}; do
       count $net $type
       hold $net $type

@@ -27,16 +27,15 @@ static size_t scratch_of(enum xt_winograd_form form, int in_c, size_t weights)
 size_t xt_winograd_scratch(enum xt_winograd_form form, int in_c)
 {
     int weights = xt_winograd_wide(form) + xt_winograd_taps(form);
-    return scratch_of(form, in_c, form == XT_WINOGRAD_LARGE ? (size_t)(weights * in_c) : 0);
+    return scratch_of(form, in_c, form == XT_WINOGRAD_LARGE ? (size_t)weights * (size_t)in_c : 0);
 }
 
 size_t xt_winograd_grad_scratch(enum xt_winograd_form form, int in_c)
 {
-    return scratch_of(form, in_c, (size_t)(xt_winograd_places(form) * XT_WINOGRAD_DEEP));
+    return scratch_of(form, in_c, (size_t)xt_winograd_places(form) * XT_WINOGRAD_DEEP);
 }
 
-/* Whether twice as many shares of `panels` leave at most an eighth of the threads idle.
- */
+/* Whether twice as many shares of `panels` leave at most an eighth of the threads idle. */
 static bool can_share(int threads, int shares, int panels)
 {
     return panels % (2 * shares) == 0 && 8 * (threads % (2 * shares)) <= threads &&

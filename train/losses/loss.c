@@ -82,7 +82,7 @@ enum xt_status xt_loss_place(struct xt_loss *loss, struct xt_graph *graph, struc
 
 bool xt_loss_is_on_device(const struct xt_loss *loss)
 {
-    return loss->device != NULL;
+    return loss && loss->device;
 }
 
 static int32_t bits_of(double number)

@@ -28,7 +28,7 @@ double xt_loss_mean(struct xt_loss *loss, const struct xt_batch *batch, const fl
 /* In training, computed by the device of this graph, which outlives the loss: by kernels of the
  * program's own, where it has them; else, and for xt_loss_mean, the host still computes it. */
 enum xt_status xt_loss_place(struct xt_loss *loss, struct xt_graph *graph, struct xt_err *err);
-bool xt_loss_is_on_device(const struct xt_loss *loss);
+bool xt_loss_is_on_device(const struct xt_loss *loss); /* NULL is allowed */
 /* Starts it behind a forward pass that keeps its logits; their gradient is written times `scale`.
  * Then, for the same batch, waits for the mean: not for what was launched in between. */
 enum xt_status xt_loss_begin(struct xt_loss *loss, const struct xt_batch *batch, float scale,

@@ -74,8 +74,9 @@ static void a_step_of_two_batches_is_as_long_as_one_of_a_large_batch(void **stat
     settings.network.batch = 2;
     settings.recipe.accumulate = 2;
     trainer_run(&parts, &settings);
+    /* Biases move by about 1. Winograd's convolutions, which round more, run from 4 images on. */
     assert_true(largest_difference(&large, &parts, true) < 1e-6);
-    assert_true(largest_difference(&large, &parts, false) < 1e-6);
+    assert_true(largest_difference(&large, &parts, false) < 4e-6);
     settings.record.out = support_path(*state, "half");
     settings.recipe.accumulate = 1;
     xt_trainer_clear(&parts);

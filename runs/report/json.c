@@ -67,9 +67,10 @@ double xt_json_read_number(const char *conversion, va_list *args)
 bool xt_json_next(const char **format, va_list *args, struct xt_json_value *out)
 {
     const char *at = *format + strspn(*format, " ");
-    const char *conversion = strchr(at, '%');
-    if (!conversion++)
+    const char *percent = strchr(at, '%');
+    if (!percent)
         return false;
+    const char *conversion = percent + 1;
     *out = (struct xt_json_value){.is_text = *conversion == 's'};
     snprintf(out->key, sizeof out->key, "%.*s", (int)strcspn(at, "="), at);
     if (out->is_text)

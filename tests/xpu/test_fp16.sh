@@ -10,7 +10,7 @@ train() { # name, options
 }
 train f32 --device cpu --quiet
 train fp16 --xpu --amp fp16 --verbose
-grep -Eq '^scaler +loss scale +cpu +f32 ' "$work/said" || fail 'where the scaler runs'
+grep -Eq '^scaler +loss scale +xpu:0 +f32 ' "$work/said" || fail 'where the scaler runs'
 join <(losses "$work/f32" | sort) <(losses "$work/fp16" | sort) >"$work/both"
 [ "$(wc -l <"$work/both")" = 20 ] || fail 'there are not 20 losses'
 

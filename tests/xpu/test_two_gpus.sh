@@ -10,7 +10,8 @@ for broken in 1 2; do
   "$xtrain" devices >"$work/said" 2>&1 || fail 'devices'
   grep -A1 "^xpu:$is  *a GPU that cannot be opened" "$work/said" | grep -q '^  why .*the start of its engine' ||
     fail "xpu:$is is not named with its reason"
-  grep -q "^xpu:$works .*Intel" "$work/said" || fail "xpu:$works is hidden"
+  # The double has the name of this CPU.
+  grep "^xpu:$works " "$work/said" | grep -qv 'cannot be opened' || fail "xpu:$works is hidden"
 done
 "$xtrain" doctor >"$work/said" 2>&1 || true # where there is no node of a GPU it ends with 4
 grep -q "^fact  *engine's log  *urContextCreate -> UR_RESULT_ERROR_DEVICE_NOT_AVAILABLE" "$work/said" ||
@@ -20,7 +21,7 @@ grep -q '^passed  *known answers' "$work/said" || fail 'doctor does not try the 
 grep -q '^--device xpu: xpu:0: .*the only one that can be opened' "$work/said" || fail 'which was taken, and why'
 code=0
 "$xtrain" --model lprnet --batch 1 --device xpu:1 --dry-run >"$work/said" 2>&1 || code=$?
-[ "$code" = 4 ] && grep -q 'error: --device xpu:1: this XPU cannot be opened; here xpu:0 is Intel' "$work/said" ||
+[ "$code" = 4 ] && grep -q 'error: --device xpu:1: this XPU cannot be opened; here xpu:0 is [A-Z]' "$work/said" ||
   fail 'one that cannot be opened'
 
 # None at all: a selector that SYCL does not take, and a driver that crashes when it is opened.

@@ -27,8 +27,7 @@ if [ -n "$gpu" ]; then
   # The table of --for-gpu has what the driver wants to know.
   read -r product config id < <(sed -nE "s/^ *X\(\"$gpu\", [^,]*, \"([^\"]*)\", \"([^\"]*)\", (0x[0-9a-f]*),.*/\1 \2 \3/p" device/gpu/capture.c)
   by=("$root/ld-linux-x86-64.so.2" --library-path "$root")
-  # Memory that is never written holds zeros, so that no loss is NaN.
-  export MALLOC_PERTURB_=255 OCL_ICD_VENDORS=$PWD/deps/driver AUBDumpCaptureFileName=/dev/null UseAubStream=0 \
+  export OCL_ICD_VENDORS=$PWD/deps/driver AUBDumpCaptureFileName=/dev/null UseAubStream=0 \
     EnableTimestampWaitForEvents=0 EnableTimestampWaitForQueues=0
 else
   read -r product config id <<<'dg2 8x4x16 0x56a0'
@@ -45,6 +44,8 @@ fi
 export OCL_ICD_FILENAMES=$driver ONEAPI_DEVICE_SELECTOR=opencl:gpu XTRAIN_DNNL_XPU=$lib/libdnnl.so.3
 export NEOReadDebugKeys=1 ProductFamilyOverride=$product HardwareInfoOverride=$config ForceDeviceId=$id \
   SetCommandStreamReceiver=1
+# Memory that is never written holds zeros: what comes back from a step that nothing computes is finite.
+export MALLOC_PERTURB_=255
 unset OPENCL_LAYERS
 layers=
 # Newer compilers for DG2 and Xe-LPG give most pointers no place, also those of a kernel that has no others.

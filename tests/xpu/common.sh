@@ -38,10 +38,6 @@ capture() {
   [ "$code" -le 128 ] || fail "ended by signal $((code - 128)): $*"
 }
 
-# Whether what was captured went through. Nothing is computed there: what comes back is whatever lay in that memory, and
-# the loss, the gradients or an evaluation's logits may be the first to be NaN.
-went_through() { [ "$code" = 0 ] || grep -Eq 'error: (the loss|a gradient|the network.s output) .* is (not finite|infinite or NaN)|is infinite or NaN by step' "$work/said"; }
-
 # The losses of a run, "step loss" a line.
 losses() { sed -n 's/^{"step":\([0-9]*\),.*"loss":\([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl"; }
 

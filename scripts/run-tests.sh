@@ -98,9 +98,12 @@ run_once() {
   timeout --kill-after=10 "$limit" "$@" </dev/null >"$log" 2>&1 || code=$?
 }
 run() { # command...: its output into $log, its exit code into $code
-  run_once "$@"
-  # The leak checker's own failure, where a thread ends while it looks: no leak, and no answer.
-  ! grep -qa 'LeakSanitizer has encountered a fatal error' "$log" || run_once "$@"
+  local attempt
+  for attempt in 1 2 3; do
+    run_once "$@"
+    # The leak checker's own failure, where a thread ends while it looks: no leak, and no answer.
+    grep -qa 'LeakSanitizer has encountered a fatal error' "$log" || break
+  done
 }
 
 run_cmocka() {

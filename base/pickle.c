@@ -11,6 +11,16 @@ enum {
     VALUES_MAX = 1 << 20, /* a ResNet-50 with optimizer state takes about twenty thousand, CIFAR-100
                              a hundred and fifty thousand */
     STACK_MAX = 1 << 20,
+    MARKED = -1,
+};
+
+struct machine;
+/* What the byte of an opcode means; `number` is the width of its operand in bytes, how many values
+ * it takes from the stack (MARKED: those above the last mark), or the value itself. */
+struct opcode {
+    enum xt_status (*run)(struct machine *m);
+    enum xt_pickle_kind kind;
+    int number;
 };
 
 struct xt_pickle_block {
@@ -27,6 +37,7 @@ struct machine {
     size_t size;
     size_t at;
     size_t opcode_at;
+    struct opcode opcode;
     size_t values;
     size_t left;
     struct xt_pickle_value **stack;
@@ -64,10 +75,11 @@ static enum xt_status take(struct machine *m, uint64_t count, const uint8_t **ou
     return XT_OK;
 }
 
-/* A little-endian number of `width` bytes. */
-static enum xt_status take_number(struct machine *m, size_t width, uint64_t *out)
+/* The opcode's little-endian operand. */
+static enum xt_status take_number(struct machine *m, uint64_t *out)
 {
     const uint8_t *from = NULL;
+    const size_t width = (size_t)m->opcode.number;
     enum xt_status status = take(m, width, &from);
     *out = 0;
     for (size_t i = 0; !status && i < width; i++)
@@ -138,16 +150,31 @@ static struct xt_pickle_value *top(struct machine *m)
     return m->stack[m->depth - 1];
 }
 
-/* Pops the values above the last mark (they stay valid until the next push). */
-static enum xt_status pop_mark(struct machine *m, struct xt_pickle_value ***items, size_t *count)
+static enum xt_status pop_mark(struct machine *m, size_t *count)
 {
     if (m->mark_count == 0)
         return damaged(m, "a mark is missing on its stack");
     m->mark_count--;
     *count = m->depth - m->marks[m->mark_count];
     m->depth = m->marks[m->mark_count];
-    *items = m->stack ? m->stack + m->depth : NULL;
     return XT_OK;
+}
+
+/* Pops the values that the opcode takes; they stay at `popped` until the next push. */
+static enum xt_status pop_values(struct machine *m, size_t *count)
+{
+    if (m->opcode.number == MARKED)
+        return pop_mark(m, count);
+    *count = (size_t)m->opcode.number;
+    enum xt_status status = need(m, *count);
+    if (!status)
+        m->depth -= *count;
+    return status;
+}
+
+static struct xt_pickle_value **popped(const struct machine *m)
+{
+    return m->stack ? m->stack + m->depth : NULL;
 }
 
 static enum xt_status append(struct machine *m, struct xt_pickle_value *to,
@@ -167,65 +194,35 @@ static enum xt_status append(struct machine *m, struct xt_pickle_value *to,
     return XT_OK;
 }
 
-/* Pops `count` values and pushes a container of them. */
-static enum xt_status collect(struct machine *m, enum xt_pickle_kind kind,
-                              struct xt_pickle_value **items, size_t count)
+/* Pops values and pushes a container of them. */
+static enum xt_status collect(struct machine *m)
 {
+    size_t count = 0;
     struct xt_pickle_value *made = NULL;
-    enum xt_status status = make(m, kind, &made);
-    if (!status && kind == XT_PICKLE_DICT && count % 2)
+    enum xt_status status = pop_values(m, &count);
+    if (!status)
+        status = make(m, m->opcode.kind, &made);
+    if (!status && made->kind == XT_PICKLE_DICT && count % 2)
         status = damaged(m, "a dictionary's key has no value");
     if (!status)
-        status = append(m, made, items, count);
+        status = append(m, made, popped(m), count);
     return status ? status : push(m, made);
 }
 
-static enum xt_status collect_marked(struct machine *m, enum xt_pickle_kind kind)
-{
-    struct xt_pickle_value **items = NULL;
-    size_t count = 0;
-    enum xt_status status = pop_mark(m, &items, &count);
-    return status ? status : collect(m, kind, items, count);
-}
-
-static enum xt_status collect_top(struct machine *m, enum xt_pickle_kind kind, size_t count)
-{
-    enum xt_status status = need(m, count);
-    if (status)
-        return status;
-    m->depth -= count;
-    return collect(m, kind, m->stack ? m->stack + m->depth : NULL, count);
-}
-
 /* Adds values to the container that lies below them on the stack. */
-static enum xt_status extend(struct machine *m, enum xt_pickle_kind kind,
-                             struct xt_pickle_value **items, size_t count)
+static enum xt_status extend(struct machine *m)
 {
-    enum xt_status status = need(m, 1);
-    if (status)
-        return status;
-    if (top(m)->kind != kind)
-        return damaged(m, "items are added to an object that is not a container");
-    if (kind == XT_PICKLE_DICT && count % 2)
-        return damaged(m, "a dictionary's key has no value");
-    return append(m, top(m), items, count);
-}
-
-static enum xt_status extend_marked(struct machine *m, enum xt_pickle_kind kind)
-{
-    struct xt_pickle_value **items = NULL;
     size_t count = 0;
-    enum xt_status status = pop_mark(m, &items, &count);
-    return status ? status : extend(m, kind, items, count);
-}
-
-static enum xt_status extend_top(struct machine *m, enum xt_pickle_kind kind, size_t count)
-{
-    enum xt_status status = need(m, count);
+    enum xt_status status = pop_values(m, &count);
+    if (!status)
+        status = need(m, 1);
     if (status)
         return status;
-    m->depth -= count;
-    return extend(m, kind, m->stack + m->depth, count);
+    if (top(m)->kind != m->opcode.kind)
+        return damaged(m, "items are added to an object that is not a container");
+    if (top(m)->kind == XT_PICKLE_DICT && count % 2)
+        return damaged(m, "a dictionary's key has no value");
+    return append(m, top(m), popped(m), count);
 }
 
 static enum xt_status push_int(struct machine *m, enum xt_pickle_kind kind, int64_t integer)
@@ -237,26 +234,31 @@ static enum xt_status push_int(struct machine *m, enum xt_pickle_kind kind, int6
     return status;
 }
 
-static enum xt_status read_int(struct machine *m, size_t width)
+static enum xt_status push_constant(struct machine *m)
+{
+    return push_int(m, m->opcode.kind, m->opcode.number);
+}
+
+static enum xt_status read_int(struct machine *m)
 {
     uint64_t bits = 0;
-    enum xt_status status = take_number(m, width, &bits);
+    enum xt_status status = take_number(m, &bits);
     /* The one- and two-byte forms are unsigned, the four-byte form is not. */
-    int64_t value = width == 4 ? (int32_t)(uint32_t)bits : (int64_t)bits;
+    int64_t value = m->opcode.number == 4 ? (int32_t)(uint32_t)bits : (int64_t)bits;
     return status ? status : push_int(m, XT_PICKLE_INT, value);
 }
 
-/* Texts, byte strings and wide integers: a length of `width` bytes, then the content. */
-static enum xt_status read_text(struct machine *m, enum xt_pickle_kind kind, size_t width)
+/* Texts, byte strings and wide integers: a length, then the content. */
+static enum xt_status read_text(struct machine *m)
 {
     uint64_t length = 0;
     const uint8_t *bytes = NULL;
     struct xt_pickle_value *value = NULL;
-    enum xt_status status = take_number(m, width, &length);
+    enum xt_status status = take_number(m, &length);
     if (!status)
         status = take(m, length, &bytes);
     if (!status)
-        status = push_new(m, kind, &value);
+        status = push_new(m, m->opcode.kind, &value);
     if (status)
         return status;
     value->text.bytes = bytes;
@@ -264,9 +266,9 @@ static enum xt_status read_text(struct machine *m, enum xt_pickle_kind kind, siz
     return XT_OK;
 }
 
-static enum xt_status read_long(struct machine *m, size_t width)
+static enum xt_status read_long(struct machine *m)
 {
-    enum xt_status status = read_text(m, XT_PICKLE_LONG, width);
+    enum xt_status status = read_text(m);
     if (status || top(m)->text.length > 8)
         return status;
     struct xt_pickle_value *value = top(m);
@@ -316,17 +318,22 @@ static enum xt_status put_memo(struct machine *m, uint64_t index)
     return XT_OK;
 }
 
-static enum xt_status read_memo_put(struct machine *m, size_t width)
+static enum xt_status read_memo_put(struct machine *m)
 {
     uint64_t index = 0;
-    enum xt_status status = take_number(m, width, &index);
+    enum xt_status status = take_number(m, &index);
     return status ? status : put_memo(m, index);
 }
 
-static enum xt_status read_memo_get(struct machine *m, size_t width)
+static enum xt_status memoize(struct machine *m)
+{
+    return put_memo(m, m->memo_count);
+}
+
+static enum xt_status read_memo_get(struct machine *m)
 {
     uint64_t index = 0;
-    enum xt_status status = take_number(m, width, &index);
+    enum xt_status status = take_number(m, &index);
     if (status)
         return status;
     if (index >= m->memo_capacity || !m->memo[index])
@@ -502,9 +509,8 @@ static enum xt_status pop(struct machine *m)
 
 static enum xt_status drop_marked(struct machine *m)
 {
-    struct xt_pickle_value **items = NULL;
     size_t count = 0;
-    return pop_mark(m, &items, &count);
+    return pop_mark(m, &count);
 }
 
 static enum xt_status duplicate(struct machine *m)
@@ -516,7 +522,7 @@ static enum xt_status duplicate(struct machine *m)
 static enum xt_status read_protocol(struct machine *m)
 {
     uint64_t version = 0;
-    enum xt_status status = take_number(m, 1, &version);
+    enum xt_status status = take_number(m, &version);
     if (!status && (version < 2 || version > 5))
         status = damaged(m, "its protocol is not one of 2 to 5");
     return status;
@@ -527,7 +533,7 @@ static enum xt_status read_frame(struct machine *m)
 {
     uint64_t length = 0;
     const uint8_t *frame = NULL;
-    enum xt_status status = take_number(m, 8, &length);
+    enum xt_status status = take_number(m, &length);
     if (!status)
         status = take(m, length, &frame);
     if (!status)
@@ -541,121 +547,68 @@ static enum xt_status stop(struct machine *m)
     return need(m, 1);
 }
 
-static enum xt_status unknown(struct machine *m, uint8_t opcode)
+static enum xt_status unknown(struct machine *m)
 {
-    return xt_err_set(m->err, XT_ERR_DATA,
-                      "its pickle uses opcode 0x%02x at byte %zu, which %s do not need; %s", opcode,
-                      m->opcode_at, m->pickle->rules->content, m->pickle->rules->remedy);
+    return xt_err_set(
+        m->err, XT_ERR_DATA, "its pickle uses opcode 0x%02x at byte %zu, which %s do not need; %s",
+        m->bytes[m->opcode_at], m->opcode_at, m->pickle->rules->content, m->pickle->rules->remedy);
 }
 
-static enum xt_status step(struct machine *m, uint8_t opcode)
-{
-    struct xt_pickle_value *none = NULL;
-    switch (opcode) {
-    case 0x80:
-        return read_protocol(m);
-    case 0x95:
-        return read_frame(m);
-    case '.':
-        return stop(m);
-    case '(':
-        return mark(m);
-    case '0':
-        return pop(m);
-    case '1':
-        return drop_marked(m);
-    case '2':
-        return duplicate(m);
-    case 'N':
-        return push_new(m, XT_PICKLE_NONE, &none);
-    case 0x88:
-        return push_int(m, XT_PICKLE_BOOL, 1);
-    case 0x89:
-        return push_int(m, XT_PICKLE_BOOL, 0);
-    case 'K':
-        return read_int(m, 1);
-    case 'M':
-        return read_int(m, 2);
-    case 'J':
-        return read_int(m, 4);
-    case 0x8a:
-        return read_long(m, 1);
-    case 0x8b:
-        return read_long(m, 4);
-    case 'G':
-        return read_float(m);
-    case 'U': /* a Python 2 str, which holds names as often as bytes */
-    case 0x8c:
-        return read_text(m, XT_PICKLE_TEXT, 1);
-    case 'T':
-    case 'X':
-        return read_text(m, XT_PICKLE_TEXT, 4);
-    case 0x8d:
-        return read_text(m, XT_PICKLE_TEXT, 8);
-    case 'C':
-        return read_text(m, XT_PICKLE_BYTES, 1);
-    case 'B':
-        return read_text(m, XT_PICKLE_BYTES, 4);
-    case 0x8e:
-        return read_text(m, XT_PICKLE_BYTES, 8);
-    case ']':
-        return collect_top(m, XT_PICKLE_LIST, 0);
-    case 'l':
-        return collect_marked(m, XT_PICKLE_LIST);
-    case 'a':
-        return extend_top(m, XT_PICKLE_LIST, 1);
-    case 'e':
-        return extend_marked(m, XT_PICKLE_LIST);
-    case ')':
-        return collect_top(m, XT_PICKLE_TUPLE, 0);
-    case 't':
-        return collect_marked(m, XT_PICKLE_TUPLE);
-    case 0x85:
-        return collect_top(m, XT_PICKLE_TUPLE, 1);
-    case 0x86:
-        return collect_top(m, XT_PICKLE_TUPLE, 2);
-    case 0x87:
-        return collect_top(m, XT_PICKLE_TUPLE, 3);
-    case '}':
-        return collect_top(m, XT_PICKLE_DICT, 0);
-    case 'd':
-        return collect_marked(m, XT_PICKLE_DICT);
-    case 's':
-        return extend_top(m, XT_PICKLE_DICT, 2);
-    case 'u':
-        return extend_marked(m, XT_PICKLE_DICT);
-    case 0x8f:
-        return collect_top(m, XT_PICKLE_SET, 0);
-    case 0x90:
-        return extend_marked(m, XT_PICKLE_SET);
-    case 0x91:
-        return collect_marked(m, XT_PICKLE_SET);
-    case 'q':
-        return read_memo_put(m, 1);
-    case 'r':
-        return read_memo_put(m, 4);
-    case 0x94:
-        return put_memo(m, m->memo_count);
-    case 'h':
-        return read_memo_get(m, 1);
-    case 'j':
-        return read_memo_get(m, 4);
-    case 'c':
-        return read_global(m);
-    case 'i':
-        return read_inst(m);
-    case 0x93:
-        return stack_global(m);
-    case 'R':
-        return reduce(m);
-    case 'b':
-        return build(m);
-    case 'Q':
-        return persistent(m);
-    default:
-        return unknown(m, opcode);
-    }
-}
+/* By the opcode's byte; what is not here is unknown. 'U' is a Python 2 str, which holds names as
+ * often as bytes. */
+static const struct opcode opcodes[256] = {
+    [0x80] = {read_protocol, .number = 1},
+    [0x95] = {read_frame, .number = 8},
+    ['.'] = {stop},
+    ['('] = {mark},
+    ['0'] = {pop},
+    ['1'] = {drop_marked},
+    ['2'] = {duplicate},
+    ['N'] = {push_constant, XT_PICKLE_NONE, 0},
+    [0x88] = {push_constant, XT_PICKLE_BOOL, 1},
+    [0x89] = {push_constant, XT_PICKLE_BOOL, 0},
+    ['K'] = {read_int, XT_PICKLE_INT, 1},
+    ['M'] = {read_int, XT_PICKLE_INT, 2},
+    ['J'] = {read_int, XT_PICKLE_INT, 4},
+    [0x8a] = {read_long, XT_PICKLE_LONG, 1},
+    [0x8b] = {read_long, XT_PICKLE_LONG, 4},
+    ['G'] = {read_float},
+    ['U'] = {read_text, XT_PICKLE_TEXT, 1},
+    [0x8c] = {read_text, XT_PICKLE_TEXT, 1},
+    ['T'] = {read_text, XT_PICKLE_TEXT, 4},
+    ['X'] = {read_text, XT_PICKLE_TEXT, 4},
+    [0x8d] = {read_text, XT_PICKLE_TEXT, 8},
+    ['C'] = {read_text, XT_PICKLE_BYTES, 1},
+    ['B'] = {read_text, XT_PICKLE_BYTES, 4},
+    [0x8e] = {read_text, XT_PICKLE_BYTES, 8},
+    [']'] = {collect, XT_PICKLE_LIST, 0},
+    ['l'] = {collect, XT_PICKLE_LIST, MARKED},
+    ['a'] = {extend, XT_PICKLE_LIST, 1},
+    ['e'] = {extend, XT_PICKLE_LIST, MARKED},
+    [')'] = {collect, XT_PICKLE_TUPLE, 0},
+    ['t'] = {collect, XT_PICKLE_TUPLE, MARKED},
+    [0x85] = {collect, XT_PICKLE_TUPLE, 1},
+    [0x86] = {collect, XT_PICKLE_TUPLE, 2},
+    [0x87] = {collect, XT_PICKLE_TUPLE, 3},
+    ['}'] = {collect, XT_PICKLE_DICT, 0},
+    ['d'] = {collect, XT_PICKLE_DICT, MARKED},
+    ['s'] = {extend, XT_PICKLE_DICT, 2},
+    ['u'] = {extend, XT_PICKLE_DICT, MARKED},
+    [0x8f] = {collect, XT_PICKLE_SET, 0},
+    [0x90] = {extend, XT_PICKLE_SET, MARKED},
+    [0x91] = {collect, XT_PICKLE_SET, MARKED},
+    ['q'] = {read_memo_put, .number = 1},
+    ['r'] = {read_memo_put, .number = 4},
+    [0x94] = {memoize},
+    ['h'] = {read_memo_get, .number = 1},
+    ['j'] = {read_memo_get, .number = 4},
+    ['c'] = {read_global},
+    ['i'] = {read_inst},
+    [0x93] = {stack_global},
+    ['R'] = {reduce},
+    ['b'] = {build},
+    ['Q'] = {persistent},
+};
 
 enum xt_status xt_pickle_read(struct xt_pickle *pickle, const uint8_t *bytes, size_t size,
                               size_t *at, const struct xt_pickle_value **root, struct xt_err *err)
@@ -667,8 +620,10 @@ enum xt_status xt_pickle_read(struct xt_pickle *pickle, const uint8_t *bytes, si
         const uint8_t *opcode = NULL;
         m.opcode_at = m.at;
         status = take(&m, 1, &opcode);
-        if (!status)
-            status = step(&m, *opcode);
+        if (status)
+            break;
+        m.opcode = opcodes[*opcode];
+        status = m.opcode.run ? m.opcode.run(&m) : unknown(&m);
     }
     if (!status) {
         *root = top(&m);
@@ -682,16 +637,8 @@ enum xt_status xt_pickle_read(struct xt_pickle *pickle, const uint8_t *bytes, si
 
 static void free_items(struct xt_pickle_value *value)
 {
-    switch (value->kind) {
-    case XT_PICKLE_LIST:
-    case XT_PICKLE_TUPLE:
-    case XT_PICKLE_SET:
-    case XT_PICKLE_DICT:
+    if (value->kind >= XT_PICKLE_LIST && value->kind <= XT_PICKLE_DICT)
         free(value->list.items);
-        break;
-    default:
-        break;
-    }
 }
 
 void xt_pickle_clear(struct xt_pickle *pickle)
@@ -714,28 +661,13 @@ bool xt_pickle_is_text(const struct xt_pickle_value *value, const char *text)
 
 const char *xt_pickle_kind_name(enum xt_pickle_kind kind)
 {
-    switch (kind) {
-    case XT_PICKLE_NONE:
-        return "None";
-    case XT_PICKLE_BOOL:
-        return "a truth value";
-    case XT_PICKLE_INT:
-    case XT_PICKLE_LONG:
-    case XT_PICKLE_FLOAT:
-        return "a number";
-    case XT_PICKLE_TEXT:
-        return "a text";
-    case XT_PICKLE_BYTES:
-        return "a byte string";
-    case XT_PICKLE_LIST:
-        return "a list";
-    case XT_PICKLE_TUPLE:
-        return "a tuple";
-    case XT_PICKLE_SET:
-        return "a set";
-    case XT_PICKLE_DICT:
-        return "a dictionary";
-    default:
-        return "a single object";
-    }
+    static const char *const names[] = {
+        [XT_PICKLE_NONE] = "None",           [XT_PICKLE_BOOL] = "a truth value",
+        [XT_PICKLE_INT] = "a number",        [XT_PICKLE_LONG] = "a number",
+        [XT_PICKLE_FLOAT] = "a number",      [XT_PICKLE_TEXT] = "a text",
+        [XT_PICKLE_BYTES] = "a byte string", [XT_PICKLE_LIST] = "a list",
+        [XT_PICKLE_TUPLE] = "a tuple",       [XT_PICKLE_SET] = "a set",
+        [XT_PICKLE_DICT] = "a dictionary",
+    };
+    return kind <= XT_PICKLE_DICT ? names[kind] : "a single object";
 }

@@ -16,7 +16,6 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "device/device.h"
 #include "engine/graph.h"
 
 /* What checks of a run's graphs found. */

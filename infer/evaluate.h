@@ -9,7 +9,6 @@
 #include "data/sources/source.h"
 #include "infer/answer/decode.h"
 #include "infer/latency.h"
-#include "infer/answer/metrics.h"
 #include "infer/network/network.h"
 #include "infer/answer/predictor.h"
 #include "infer/settings.h"

@@ -8,7 +8,6 @@
 
 #include "base/dtype.h"
 #include "data/alphabet.h"
-#include "device/gpu/capture.h"
 #include "engine/graph.h"
 
 enum xt_bn_mode { XT_BN_AUTO, XT_BN_BATCH, XT_BN_FROZEN };

@@ -1,7 +1,6 @@
 #include "models/loaded.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "base/log.h"

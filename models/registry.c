@@ -1,7 +1,5 @@
 #include "models/registry.h"
 
-#include <string.h>
-
 #include "base/str.h"
 #include "engine/net/fuse.h"
 

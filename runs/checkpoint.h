@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 #include "base/file.h"
-#include "models/weights/weight_file.h"
 #include "infer/evaluate.h"
 #include "infer/network/network.h"
 #include "runs/checkpoint_numbers.h"

@@ -7,8 +7,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-
 #include "base/err.h"
 #include "infer/network/network.h"
 #include "runs/checkpoint.h"

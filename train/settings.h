@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
 #include "infer/settings.h"
 #include "runs/run_options.h"
 #include "runs/settings.h"

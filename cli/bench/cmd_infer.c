@@ -1,7 +1,6 @@
 /* xtrain bench infer: the time of an inference pass in each type, compared with its lower bound,
  * the network's convolutions. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/mem.h"

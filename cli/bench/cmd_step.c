@@ -5,7 +5,6 @@
  * runs each get their own process, so that peak memory and first step are not shared.
  */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/mem.h"

@@ -9,8 +9,6 @@
 
 #include "base/err.h"
 #include "cli/bench/step.h"
-#include "infer/network/network.h"
-#include "cli/settings.h"
 
 /* Time of one op in a pass. */
 struct xt_bench_infer_op {

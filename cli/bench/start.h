@@ -7,7 +7,6 @@
 
 #include "base/err.h"
 #include "base/span.h"
-#include "cli/settings.h"
 #include "train/trainer.h"
 
 struct xt_start {

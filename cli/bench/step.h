@@ -10,7 +10,6 @@
 #pragma once
 
 #include "base/err.h"
-#include "device/device.h"
 #include "cli/settings.h"
 #include "train/watch/slow.h"
 

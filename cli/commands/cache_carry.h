@@ -4,7 +4,6 @@
 
 #include "base/err.h"
 #include "cli/commands/cache_stores.h"
-#include "cli/report.h"
 
 /* Writes the kernels that match their record to the file `to`. */
 enum xt_status xt_cache_export(const struct xt_cache_stores *stores, const char *to,

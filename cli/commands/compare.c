@@ -1,6 +1,5 @@
 /* xtrain compare: several runs in one table. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/str.h"

@@ -1,12 +1,10 @@
 /* xtrain data check, data split and data pack: checks a set of images before training, splits it in
  * two, packs it into few files. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/rng.h"
 #include "base/system/stop.h"
 #include "base/system/thread.h"
 #include "cli/commands.h"
@@ -17,11 +15,8 @@
 #include "data/pack.h"
 #include "data/sheet.h"
 #include "data/sources/part.h"
-#include "data/sources/registry.h"
 #include "data/survey.h"
-#include "models/loaded.h"
 #include "infer/feed.h"
-#include "infer/network/network.h"
 
 enum { SHEET_SAMPLES = 32, RARE = 5 };
 

@@ -13,7 +13,6 @@
 #include "base/mem.h"
 #include "base/system/thread.h"
 #include "cli/commands.h"
-#include "cli/options/options.h"
 #include "cli/json/result.h"
 #include "cli/report.h"
 #include "device/device.h"

@@ -1,5 +1,4 @@
 /* xtrain diff: compares two weight files tensor by tensor; with --data their predictions. */
-#include <stdio.h>
 
 #include "cli/commands.h"
 #include "cli/diff/answers.h"

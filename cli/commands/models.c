@@ -1,6 +1,5 @@
 /* xtrain models: the networks that there are by name. */
 #include "cli/commands.h"
-#include "cli/options/options.h"
 #include "cli/json/result.h"
 #include "cli/report.h"
 #include "models/registry.h"

@@ -1,12 +1,9 @@
 /* xtrain report: writes the report page of runs from their folders. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/json/result.h"
-#include "cli/options/options.h"
 #include "cli/past_runs.h"
 #include "runs/report/page.h"
 

@@ -15,7 +15,6 @@
 #include "cli/commands.h"
 #include "cli/doctor/backends.h"
 #include "cli/doctor/merge.h"
-#include "cli/options/options.h"
 #include "cli/json/result.h"
 #include "cli/report.h"
 #include "device/gpu/figures.h"

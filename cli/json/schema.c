@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/str.h"
 #include "cli/json/names.h"
 
 /* A shape lists the names of an object, separated by single spaces; `!` marks those that it always

@@ -3,7 +3,6 @@
 
 #include <stdbool.h>
 
-#include "base/err.h"
 #include "base/str.h"
 #include "cli/options/values.h"
 

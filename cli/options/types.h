@@ -14,7 +14,6 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "runs/run_options.h"
-#include "cli/settings.h"
 
 struct xt_option;
 

@@ -5,7 +5,6 @@
 #include "cli/options/options.h"
 #include "cli/report.h"
 #include "infer/session/xtrain.h"
-#include "cli/settings.h"
 
 /* Refuses output options that this network does not support. */
 enum xt_status xt_answer_check(const struct xtrain *network, const struct xt_options *options,

@@ -1,7 +1,6 @@
 #include "cli/serve/ordered.h"
 
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>

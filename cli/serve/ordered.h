@@ -7,7 +7,6 @@
 
 #include "base/err.h"
 #include "infer/session/xtrain.h"
-#include "cli/settings.h"
 
 struct xt_ordered_item;
 

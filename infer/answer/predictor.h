@@ -12,7 +12,6 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "data/loader.h"
 #include "infer/answer/decode.h"
 #include "infer/answer/metrics.h"
 #include "infer/answer/selection_metric.h"

@@ -15,7 +15,6 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "data/alphabet.h"
 #include "data/sources/source.h"
 #include "device/device.h"
 #include "device/upload.h"
@@ -24,7 +23,6 @@
 #include "models/normalise.h"
 #include "models/loaded.h"
 #include "models/registry.h"
-#include "models/weights/weight_file.h"
 #include "infer/answer/confidence.h"
 #include "infer/network/class_names.h"
 #include "infer/network/run_mark.h"

@@ -4,8 +4,6 @@
  */
 #pragma once
 
-#include <stdint.h>
-
 #include "base/sha256.h"
 #include "models/weights/weight_store.h"
 

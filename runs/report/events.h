@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
 #include "runs/log_writer.h"
 
 #define XT_EVENTS_FILE "events.out.tfevents.xtrain"

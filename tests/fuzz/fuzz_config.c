@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/config.h"
 #include "cli/options/options.h"

@@ -1,6 +1,5 @@
 /* A network as text and back, and invalid text that is refused. */
 #include <stdio.h>
-#include <string.h>
 
 #include "support.h"
 #include "models/net_text.h"

@@ -1,6 +1,5 @@
 #include "runs/bad_images.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/file.h"

@@ -2,9 +2,7 @@
  * before there were chains. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/file.h"
 #include "runs/chain.h"
 #include "runs/chain_check.h"
 #include "support.h"

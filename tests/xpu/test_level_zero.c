@@ -2,7 +2,6 @@
  * process starts its drivers once. */
 #include "device/gpu/level_zero.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

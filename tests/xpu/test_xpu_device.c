@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "device/kernels/own.h"
-#include "device/probe.h"
 #include "engine/selftest/selftest.h"
 #include "support.h"
 

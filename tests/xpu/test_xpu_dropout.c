@@ -1,7 +1,6 @@
 /* The masks that a device generates: their share, what they depend on, and that they come again. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/program.h"
 #include "support.h"

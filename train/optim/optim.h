@@ -10,9 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
-#include "base/err.h"
 #include "train/optim/rule.h"
 #include "train/settings.h"
 

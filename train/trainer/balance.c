@@ -1,7 +1,6 @@
 /* --balance: the ranks' shares of a batch are cut anew by measured speed. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

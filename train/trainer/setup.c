@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/file.h"
 #include "models/loaded.h"
 #include "base/mem.h"
 #include "base/system/thread.h"

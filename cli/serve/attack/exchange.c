@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/str.h"
 #include "base/system/thread.h"
 #include "cli/options/types.h"
 

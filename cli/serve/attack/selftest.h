@@ -3,7 +3,6 @@
 #pragma once
 
 #include "base/err.h"
-#include "cli/report.h"
 
 /* XT_ERR_RUN where something did not hold, or nobody answers there. */
 enum xt_status xt_serve_selftest(const char *url, bool remote, struct xt_err *err);

@@ -1,7 +1,6 @@
 #include "models/onnx/read/file.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "base/mem.h"

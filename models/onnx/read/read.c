@@ -1,7 +1,6 @@
 #include "models/onnx/read/read.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

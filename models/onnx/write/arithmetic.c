@@ -1,5 +1,4 @@
 /* Sums and products of tensors, matrix products, softmax, layer norm. */
-#include <stdio.h>
 
 #include "models/onnx/write/exporter.h"
 

@@ -137,10 +137,8 @@ enum xt_status xt_config_parse(const char *name, const uint8_t *bytes, size_t si
 enum xt_status xt_config_read(const char *path, xt_config_take *take, void *context,
                               struct xt_err *err)
 {
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
-    size_t size = 0;
-    enum xt_status status = xt_file_read(path, XT_CONFIG_LIMIT, &bytes, &capacity, &size, err);
+    struct xt_bytes bytes = {0};
+    enum xt_status status = xt_file_load(path, XT_CONFIG_LIMIT, &bytes, err);
     if (status == XT_ERR_DATA) {
         status = XT_ERR_USAGE;
         if (err)
@@ -148,7 +146,7 @@ enum xt_status xt_config_read(const char *path, xt_config_take *take, void *cont
         xt_err_prefix(err, "--config: ");
     }
     if (!status)
-        status = xt_config_parse(path, bytes, size, take, context, err);
-    free(bytes);
+        status = xt_config_parse(path, bytes.data, bytes.size, take, context, err);
+    free(bytes.data);
     return status;
 }

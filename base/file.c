@@ -78,6 +78,21 @@ enum xt_status xt_file_read(const char *path, size_t limit, uint8_t **buffer, si
     return status;
 }
 
+enum xt_status xt_file_load(const char *path, size_t limit, struct xt_bytes *out,
+                            struct xt_err *err)
+{
+    size_t capacity = 0;
+    *out = (struct xt_bytes){0};
+    enum xt_status status = xt_file_read(path, limit, &out->data, &capacity, &out->size, err);
+    if (!status) {
+        out->data[out->size] = '\0';
+        return XT_OK;
+    }
+    free(out->data);
+    *out = (struct xt_bytes){0};
+    return status;
+}
+
 enum xt_status xt_file_open_own(const char *path, int flags, int *fd, struct xt_err *err)
 {
     struct stat st;

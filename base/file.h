@@ -11,8 +11,17 @@
 #include "base/err.h"
 #include "base/str.h"
 
-/* Reads a whole regular file of at most `limit` bytes into *buffer, which grows as needed and may
- * be reused (start with NULL and 0; release with free). A file larger than `limit` is an error. */
+/* A file's bytes, and a zero behind them. Zeroed is empty; release `data` with free. */
+struct xt_bytes {
+    uint8_t *data;
+    size_t size;
+};
+/* Reads a whole regular file of at most `limit` bytes; a larger one is an error. Empty after a
+ * failure. */
+enum xt_status xt_file_load(const char *path, size_t limit, struct xt_bytes *out,
+                            struct xt_err *err);
+/* The same for one file after the other: into *buffer, which grows as needed (start with NULL and
+ * 0; release with free). */
 enum xt_status xt_file_read(const char *path, size_t limit, uint8_t **buffer, size_t *capacity,
                             size_t *size, struct xt_err *err);
 

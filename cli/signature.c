@@ -53,22 +53,22 @@ enum xt_status xt_signature_make(const char *path, const char *key, struct xt_er
 /* ssh-keygen's list of who may sign: this key alone, under one name. */
 static enum xt_status save_signers(const char *key, const char *to, struct xt_err *err)
 {
-    uint8_t *text = NULL;
-    size_t capacity = 0;
-    size_t size = 0;
+    struct xt_bytes text = {0};
     struct xt_str line = {0};
-    enum xt_status status = xt_file_read(key, KEY_MOST, &text, &capacity, &size, err);
-    if (!status && (!memchr(text, ' ', size) || memmem(text, size, "PRIVATE KEY", 11)))
+    enum xt_status status = xt_file_load(key, KEY_MOST, &text, err);
+    if (!status &&
+        (!memchr(text.data, ' ', text.size) || memmem(text.data, text.size, "PRIVATE KEY", 11)))
         status = xt_err_set(err, XT_ERR_USAGE,
                             "--key %s: not a public key; give the .pub that ssh-keygen made", key);
-    const uint8_t *end = status ? NULL : memchr(text, '\n', size);
+    const uint8_t *end = status ? NULL : memchr(text.data, '\n', text.size);
     if (!status)
         status = xt_str_printf(&line, err, "%s %.*s\n", space,
-                               (int)(end ? end - text : (ptrdiff_t)size), (const char *)text);
+                               (int)(end ? end - text.data : (ptrdiff_t)text.size),
+                               (const char *)text.data);
     if (!status)
         status = xt_file_save(to, line.data, line.length, err);
     xt_str_clear(&line);
-    free(text);
+    free(text.data);
     return status;
 }
 
@@ -77,15 +77,13 @@ static enum xt_status check(const char *path, const char *signature, const char 
 {
     const char *const argv[] = {"ssh-keygen", "-Y", "verify", "-f", signers,   "-I",
                                 space,        "-n", space,    "-s", signature, NULL};
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
-    size_t size = 0;
+    struct xt_bytes bytes = {0};
     char what[512];
     snprintf(what, sizeof what, "the signature of %s does not hold", path);
-    enum xt_status status = xt_file_read(path, file_limit, &bytes, &capacity, &size, err);
+    enum xt_status status = xt_file_load(path, file_limit, &bytes, err);
     if (!status)
-        status = run(argv, bytes, size, what, XT_ERR_DATA, err);
-    free(bytes);
+        status = run(argv, bytes.data, bytes.size, what, XT_ERR_DATA, err);
+    free(bytes.data);
     return status;
 }
 

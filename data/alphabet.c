@@ -189,13 +189,12 @@ enum xt_status xt_alphabet_load_blank(struct xt_alphabet **out, const char *path
     if (!path)
         return xt_alphabet_create(out, xt_alphabet_default, strlen(xt_alphabet_default),
                                   "the default alphabet", err);
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
-    size_t size = 0;
-    enum xt_status status = xt_file_read(path, FILE_MAX, &bytes, &capacity, &size, err);
+    struct xt_bytes bytes = {0};
+    enum xt_status status = xt_file_load(path, FILE_MAX, &bytes, err);
     if (!status)
-        status = xt_alphabet_create_blank(out, (const char *)bytes, size, blank, path, err);
-    free(bytes);
+        status =
+            xt_alphabet_create_blank(out, (const char *)bytes.data, bytes.size, blank, path, err);
+    free(bytes.data);
     return status;
 }
 

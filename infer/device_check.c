@@ -21,17 +21,13 @@
 static bool says_lately(const char *path, const struct xt_str *text, int64_t *when)
 {
     const double day = 24 * 3600;
-    uint8_t *data = NULL;
-    size_t capacity = 0;
-    size_t size = 0;
+    struct xt_bytes bytes;
     struct stat info;
     if (stat(path, &info) || fabs(difftime(time(NULL), info.st_mtime)) > day ||
-        xt_file_read(path, 4096, &data, &capacity, &size, NULL)) {
-        free(data);
+        xt_file_load(path, 4096, &bytes, NULL))
         return false;
-    }
-    bool same = size == text->length && memcmp(data, xt_str_get(text), size) == 0;
-    free(data);
+    bool same = bytes.size == text->length && memcmp(bytes.data, xt_str_get(text), bytes.size) == 0;
+    free(bytes.data);
     if (same)
         *when = info.st_mtime;
     return same;

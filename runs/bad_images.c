@@ -15,15 +15,13 @@ enum xt_status xt_bad_images_open(struct xt_bad_images *bad, const char *path, s
     enum xt_status status = xt_mem_strdup(&bad->path, path, err);
     if (status || !xt_file_exists(path))
         return status;
-    uint8_t *text = NULL;
-    size_t capacity = 0;
-    size_t size = 0;
-    status = xt_file_read(path, file_limit, &text, &capacity, &size, err);
+    struct xt_bytes text = {0};
+    status = xt_file_load(path, file_limit, &text, err);
     xt_str_append(&bad->lines, "\n", 1, NULL);
     if (!status)
-        status = xt_str_append(&bad->lines, (const char *)text, size, err);
+        status = xt_str_append(&bad->lines, (const char *)text.data, text.size, err);
     bad->written = bad->lines.length;
-    free(text);
+    free(text.data);
     return status;
 }
 

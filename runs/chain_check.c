@@ -22,13 +22,9 @@ static bool next_line(const char **line, size_t *length, const char *end)
     return newline != NULL;
 }
 
-static enum xt_status read_record(const char *path, uint8_t **bytes, size_t *size,
-                                  struct xt_err *err)
+static enum xt_status read_record(const char *path, struct xt_bytes *bytes, struct xt_err *err)
 {
-    size_t capacity = 0;
-    *size = 0;
-    return xt_file_exists(path) ? xt_file_read(path, record_limit, bytes, &capacity, size, err)
-                                : XT_OK;
+    return xt_file_exists(path) ? xt_file_load(path, record_limit, bytes, err) : XT_OK;
 }
 
 /* ---- before it is continued ---- */
@@ -46,15 +42,14 @@ static enum xt_status add_cut(struct xt_chain_survey *survey, struct xt_sha256_t
 enum xt_status xt_chain_survey(struct xt_chain_survey *out, const char *path,
                                struct xt_log_keep keep, const char *head, struct xt_err *err)
 {
-    uint8_t *bytes = NULL;
-    size_t size = 0;
+    struct xt_bytes bytes = {0};
     size_t length = 0;
     struct xt_sha256_text cut = {""};
     *out = (struct xt_chain_survey){.has_head = false};
-    enum xt_status status = read_record(path, &bytes, &size, err);
-    const char *line = (const char *)bytes;
-    const char *end = line + size;
-    while (!status && size && next_line(&line, &length, end)) {
+    enum xt_status status = read_record(path, &bytes, err);
+    const char *line = (const char *)bytes.data;
+    const char *end = line + bytes.size;
+    while (!status && bytes.size && next_line(&line, &length, end)) {
         size_t covered = 0;
         struct xt_sha256_text hash = {""};
         bool is_chained = xt_chain_split(line, length, &covered, &hash);
@@ -70,7 +65,7 @@ enum xt_status xt_chain_survey(struct xt_chain_survey *out, const char *path,
             out->retained = hash;
         cut = is_retained ? (struct xt_sha256_text){""} : hash;
     }
-    free(bytes);
+    free(bytes.data);
     return status;
 }
 
@@ -163,15 +158,14 @@ static enum xt_status check_lines(struct xt_chain_check *out, const cJSON *chain
 enum xt_status xt_chain_check(struct xt_chain_check *out, const char *path, const cJSON *chain,
                               struct xt_err *err)
 {
-    uint8_t *bytes = NULL;
-    size_t size = 0;
+    struct xt_bytes bytes = {0};
     *out = (struct xt_chain_check){.lines = 0};
-    enum xt_status status = read_record(path, &bytes, &size, err);
+    enum xt_status status = read_record(path, &bytes, err);
     if (!status)
-        status = check_lines(out, chain, (const char *)bytes, size, err);
+        status = check_lines(out, chain, (const char *)bytes.data, bytes.size, err);
     if (!status && !out->broken_line)
         out->lacks_end = !xt_chain_check_has(out, xt_json_get_text(chain, "head", ""));
-    free(bytes);
+    free(bytes.data);
     return status;
 }
 

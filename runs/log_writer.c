@@ -54,14 +54,12 @@ static enum xt_status mend(const char *path,
                            size_t (*keep)(void *context, uint8_t *bytes, size_t size),
                            void *context, struct xt_err *err)
 {
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
-    size_t size = 0;
-    enum xt_status status = xt_file_read(path, file_limit, &bytes, &capacity, &size, err);
-    size_t used = status ? 0 : keep(context, bytes, size);
-    if (!status && used < size)
-        status = xt_file_save(path, bytes, used, err);
-    free(bytes);
+    struct xt_bytes bytes = {0};
+    enum xt_status status = xt_file_load(path, file_limit, &bytes, err);
+    size_t used = status ? 0 : keep(context, bytes.data, bytes.size);
+    if (!status && used < bytes.size)
+        status = xt_file_save(path, bytes.data, used, err);
+    free(bytes.data);
     return status;
 }
 

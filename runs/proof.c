@@ -72,14 +72,12 @@ static enum xt_status break_seal(cJSON *all, enum xt_proof_seal *out, struct xt_
 enum xt_status xt_proof_read(const char *folder, cJSON **out, enum xt_proof_seal *seal,
                              struct xt_err *err)
 {
-    uint8_t *data = NULL;
-    size_t capacity = 0;
-    size_t size = 0;
+    struct xt_bytes bytes = {0};
     *out = NULL;
     const struct xt_path path = xt_file_path(folder, XT_PROOF_FILE);
-    enum xt_status status = xt_file_read(path.text, PROOF_MAX, &data, &capacity, &size, err);
+    enum xt_status status = xt_file_load(path.text, PROOF_MAX, &bytes, err);
     if (!status) {
-        cJSON *all = cJSON_ParseWithLength((const char *)data, size);
+        cJSON *all = cJSON_ParseWithLength((const char *)bytes.data, bytes.size);
         if (xt_json_get(all, "format", 0) == FORMAT &&
             cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(all, "starts")) &&
             cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(all, "files"))) {
@@ -91,7 +89,7 @@ enum xt_status xt_proof_read(const char *folder, cJSON **out, enum xt_proof_seal
                                 "%s is damaged, or of another version of this program", path.text);
         }
     }
-    free(data);
+    free(bytes.data);
     return status;
 }
 

@@ -18,23 +18,21 @@ struct xt_bench_old {
 
 enum xt_status xt_bench_old_read(struct xt_bench_old **out, const char *path, struct xt_err *err)
 {
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
-    size_t size = 0;
-    enum xt_status status = xt_file_read(path, OLD_LIMIT, &bytes, &capacity, &size, err);
+    struct xt_bytes bytes = {0};
+    enum xt_status status = xt_file_load(path, OLD_LIMIT, &bytes, err);
     if (!status)
         status = xt_mem_calloc(out, 1, sizeof **out, "an earlier run's results", err);
     if (!status)
         status = xt_mem_strdup(&(*out)->path, path, err);
     if (!status) {
-        (*out)->json = cJSON_ParseWithLength((const char *)bytes, size);
+        (*out)->json = cJSON_ParseWithLength((const char *)bytes.data, bytes.size);
         if (!cJSON_IsObject((*out)->json))
             status = xt_err_set(err, XT_ERR_DATA,
                                 "--against %s: this is not JSON; write the file with `xtrain bench "
                                 "step --json ... > FILE`",
                                 path);
     }
-    free(bytes);
+    free(bytes.data);
     return status;
 }
 

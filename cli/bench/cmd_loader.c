@@ -33,12 +33,6 @@
 enum { ROUNDS = 8, FILES_BYTES_MAX = 256 << 20 };
 static const double round_seconds = 0.35;
 
-/* An image file's bytes; NULL if the sample is not a file. */
-struct file {
-    uint8_t *bytes;
-    size_t size;
-};
-
 struct bench {
     const struct xt_model_info *model;
     struct xt_loaded_model *loaded; /* of a weight file, else NULL */
@@ -49,7 +43,7 @@ struct bench {
     struct xt_loader *loader;
     struct xt_cache *cache;
     char cache_path[64];
-    struct file *files; /* the first file_count files of the source */
+    struct xt_bytes *files; /* the first file_count of the source; empty: not a file */
     size_t file_count;
     double loader_images;
     double loader_seconds;
@@ -138,12 +132,11 @@ static enum xt_status read_files(struct bench *bench, struct xt_err *err)
     size_t all = 0;
     while (!status && bench->file_count < source->count && all < FILES_BYTES_MAX) {
         char path[4096];
-        size_t capacity = 0;
-        struct file *file = &bench->files[bench->file_count++];
+        struct xt_bytes *file = &bench->files[bench->file_count++];
         source->class->name(source, bench->file_count - 1, path, sizeof path);
         if (!xt_file_exists(path))
             continue;
-        status = xt_file_read(path, XT_IMAGE_BYTES_MAX, &file->bytes, &capacity, &file->size, err);
+        status = xt_file_load(path, XT_IMAGE_BYTES_MAX, file, err);
         all += file->size;
     }
     return status;
@@ -152,11 +145,11 @@ static enum xt_status read_files(struct bench *bench, struct xt_err *err)
 static enum xt_status decode_one(struct decoding *decoding, size_t index)
 {
     const struct bench *bench = decoding->bench;
-    const struct file *file = &bench->files[index];
-    if (!file->bytes)
+    const struct xt_bytes *file = &bench->files[index];
+    if (!file->data)
         return bench->source->class->read(bench->source, index, NULL, &decoding->decoder,
                                           &decoding->sample, &decoding->err);
-    return xt_decoder_decode(&decoding->decoder, file->bytes, file->size, bench->config.order, NULL,
+    return xt_decoder_decode(&decoding->decoder, file->data, file->size, bench->config.order, NULL,
                              "an image", &decoding->sample.picture, &decoding->err);
 }
 
@@ -373,7 +366,7 @@ enum xt_status xt_cmd_bench_loader(struct xt_options *options, struct xt_err *er
     if (bench.device.engine)
         xt_device_close(&bench.device);
     for (size_t i = 0; i < bench.file_count; i++)
-        free(bench.files[i].bytes);
+        free(bench.files[i].data);
     free(bench.files);
     xt_source_destroy(bench.source);
     xt_alphabet_destroy(bench.alphabet);

@@ -65,14 +65,12 @@ static void take_facts(struct nodes *nodes, struct node *node, const cJSON *from
 static enum xt_status read_node(struct nodes *nodes, const char *path, struct xt_err *err)
 {
     struct node *node = &nodes->items[nodes->count++];
-    uint8_t *data = NULL;
-    size_t capacity = 0;
-    size_t size = 0;
-    enum xt_status status = xt_file_read(path, FILE_MAX, &data, &capacity, &size, err);
+    struct xt_bytes bytes = {0};
+    enum xt_status status = xt_file_load(path, FILE_MAX, &bytes, err);
     if (status)
         return status;
-    node->all = cJSON_ParseWithLength((const char *)data, size);
-    free(data);
+    node->all = cJSON_ParseWithLength((const char *)bytes.data, bytes.size);
+    free(bytes.data);
     const cJSON *own = cJSON_GetObjectItemCaseSensitive(node->all, "node");
     const cJSON *works = cJSON_GetObjectItemCaseSensitive(node->all, "works");
     if (!cJSON_IsObject(own) || !cJSON_IsBool(works))

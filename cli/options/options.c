@@ -502,15 +502,9 @@ static enum xt_status take_entry(void *context, const struct xt_config_entry *en
 static enum xt_status read_run_text(struct xt_options *options, const char *path,
                                     struct xt_err *err)
 {
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
-    size_t size = 0;
-    enum xt_status status = xt_file_read(path, XT_CONFIG_LIMIT, &bytes, &capacity, &size, err);
-    if (!status)
-        status = xt_mem_calloc(&options->run_text, size + 1, 1, "the settings", err);
-    if (!status)
-        memcpy(options->run_text, bytes, size);
-    free(bytes);
+    struct xt_bytes bytes = {0};
+    enum xt_status status = xt_file_load(path, XT_CONFIG_LIMIT, &bytes, err);
+    options->run_text = (char *)bytes.data;
     return status;
 }
 

@@ -107,21 +107,19 @@ static enum xt_status train(const struct replaying *at, const char *state, const
 
 /* ---- comparing ---- */
 
-static enum xt_status read_text(const char *folder, uint8_t **text, size_t *size,
-                                struct xt_err *err)
+static enum xt_status read_text(const char *folder, struct xt_bytes *text, struct xt_err *err)
 {
-    size_t capacity = 0;
     const struct xt_path path = xt_file_path(folder, "metrics.jsonl");
-    enum xt_status status = xt_file_read(path.text, record_limit, text, &capacity, size, err);
-    return status;
+    return xt_file_load(path.text, record_limit, text, err);
 }
 
 /* The lines of the steps that were replayed; NULL: out of memory. */
-static cJSON *parse_lines(const struct replaying *at, const char *text, size_t size)
+static cJSON *parse_lines(const struct replaying *at, const struct xt_bytes *bytes)
 {
     cJSON *lines = cJSON_CreateArray();
-    const char *end = text + size;
-    for (const char *next; (next = size ? memchr(text, '\n', (size_t)(end - text)) : NULL);
+    const char *text = (const char *)bytes->data;
+    const char *end = text + bytes->size;
+    for (const char *next; (next = bytes->size ? memchr(text, '\n', (size_t)(end - text)) : NULL);
          text = next + 1) {
         cJSON *line = cJSON_ParseWithLength(text, (size_t)(next - text));
         double step = xt_json_get(line, "step", -1);
@@ -161,14 +159,13 @@ static void compare_line(struct replaying *at, const cJSON *then, const cJSON *o
 static enum xt_status compare_records(struct replaying *at, const char *replayed,
                                       struct xt_err *err)
 {
-    uint8_t *texts[2] = {NULL, NULL};
-    size_t sizes[2] = {0, 0};
-    enum xt_status status = read_text(at->replay->folder, &texts[0], &sizes[0], err);
+    struct xt_bytes texts[2] = {0};
+    enum xt_status status = read_text(at->replay->folder, &texts[0], err);
     if (!status)
-        status = read_text(replayed, &texts[1], &sizes[1], err);
+        status = read_text(replayed, &texts[1], err);
     if (!status) {
-        cJSON *then = parse_lines(at, (const char *)texts[0], sizes[0]);
-        cJSON *now = parse_lines(at, (const char *)texts[1], sizes[1]);
+        cJSON *then = parse_lines(at, &texts[0]);
+        cJSON *now = parse_lines(at, &texts[1]);
         const cJSON *line;
         cJSON_ArrayForEach(line, then)
         {
@@ -177,8 +174,8 @@ static enum xt_status compare_records(struct replaying *at, const char *replayed
         cJSON_Delete(then);
         cJSON_Delete(now);
     }
-    free(texts[0]);
-    free(texts[1]);
+    free(texts[0].data);
+    free(texts[1].data);
     return status;
 }
 

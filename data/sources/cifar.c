@@ -256,15 +256,14 @@ static enum xt_status read_pickle(struct batch *batch, const struct kind *kind,
 static enum xt_status read_pickle_file(struct batch *batch, const struct kind *kind,
                                        struct xt_err *err)
 {
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
+    struct xt_bytes bytes = {0};
     if (!kind->labels_key)
         return XT_OK;
-    enum xt_status status =
-        xt_file_read(batch->path, PICKLE_BYTES_MAX, &bytes, &capacity, &batch->size, err);
+    enum xt_status status = xt_file_load(batch->path, PICKLE_BYTES_MAX, &bytes, err);
+    batch->size = bytes.size;
     if (!status)
-        status = read_pickle(batch, kind, bytes, err);
-    free(bytes);
+        status = read_pickle(batch, kind, bytes.data, err);
+    free(bytes.data);
     return status;
 }
 
@@ -328,18 +327,9 @@ static enum xt_status take_names(struct cifar *set, const struct kind *kind, con
 
 static enum xt_status read_names(struct cifar *set, const char *path, struct xt_err *err)
 {
-    size_t capacity = 0;
-    size_t size = 0;
-    uint8_t *text = NULL;
-    enum xt_status status = xt_file_read(path, NAMES_BYTES_MAX, &text, &capacity, &size, err);
-    if (!status)
-        status = xt_mem_grow(&text, &capacity, size + 1, 1, "class names", err);
-    if (status) {
-        free(text);
-        return status;
-    }
-    text[size] = '\0';
-    return take_names(set, set->kind, path, text, size, err);
+    struct xt_bytes text = {0};
+    enum xt_status status = xt_file_load(path, NAMES_BYTES_MAX, &text, err);
+    return status ? status : take_names(set, set->kind, path, text.data, text.size, err);
 }
 
 static enum xt_status refuse_empty(const char *path, struct xt_err *err)

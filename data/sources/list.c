@@ -148,18 +148,16 @@ static enum xt_status folder_of(char **out, const char *path, struct xt_err *err
 enum xt_status xt_source_files_add_list(struct xt_source_files *set, const char *path,
                                         const char *folder, struct xt_err *err)
 {
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
-    size_t size = 0;
+    struct xt_bytes bytes = {0};
     char *own = NULL;
-    enum xt_status status = xt_file_read(path, LIST_BYTES_MAX, &bytes, &capacity, &size, err);
+    enum xt_status status = xt_file_load(path, LIST_BYTES_MAX, &bytes, err);
     if (!status)
-        status = check_text(bytes, size, path, err);
+        status = check_text(bytes.data, bytes.size, path, err);
     if (!status)
         status = folder_of(&own, path, err);
     if (!status)
-        status =
-            xt_source_files_parse(set, (const char *)bytes, size, folder ? folder : own, path, err);
+        status = xt_source_files_parse(set, (const char *)bytes.data, bytes.size,
+                                       folder ? folder : own, path, err);
     if (!status)
         status = xt_source_files_finish(set, path, err);
     if (!status)
@@ -168,7 +166,7 @@ enum xt_status xt_source_files_add_list(struct xt_source_files *set, const char 
         status = xt_err_set(err, XT_ERR_DATA, "%s lists no image; a line is %s", path,
                             set->form ? "a path" : "path, tab, label");
     free(own);
-    free(bytes);
+    free(bytes.data);
     return status;
 }
 

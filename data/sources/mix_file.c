@@ -205,12 +205,10 @@ void xt_mix_plan_clear(struct xt_mix_plan *plan)
 
 enum xt_status xt_mix_read(struct xt_mix_plan *plan, const char *path, struct xt_err *err)
 {
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
-    size_t size = 0;
-    enum xt_status status = xt_file_read(path, FILE_BYTES_MAX, &bytes, &capacity, &size, err);
+    struct xt_bytes bytes = {0};
+    enum xt_status status = xt_file_load(path, FILE_BYTES_MAX, &bytes, err);
     if (!status)
-        status = xt_mix_parse(plan, path, bytes, size, err);
-    free(bytes);
+        status = xt_mix_parse(plan, path, bytes.data, bytes.size, err);
+    free(bytes.data);
     return status;
 }

@@ -70,36 +70,29 @@ static enum xt_status take_setting(void *context, const struct xt_config_entry *
     return status ? status : read_comment(config, entry->line, &setting->from, err);
 }
 
-/* Reads a whole file of the run; *text is NULL where it is missing or unreadable. */
+/* Reads a whole file of the run; a missing one is empty. */
 static enum xt_status read_file(const struct xt_past_run *run, const char *name, size_t limit,
-                                char **text, size_t *size, struct xt_err *err)
+                                struct xt_bytes *out, struct xt_err *err)
 {
     const struct xt_path path = xt_file_path(run->folder, name);
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
-    enum xt_status status = XT_OK;
-    *size = 0;
-    if (xt_file_exists(path.text))
-        status = xt_file_read(path.text, limit, &bytes, &capacity, size, err);
-    *text = (char *)bytes;
-    return status;
+    *out = (struct xt_bytes){0};
+    return xt_file_exists(path.text) ? xt_file_load(path.text, limit, out, err) : XT_OK;
 }
 
 static enum xt_status read_settings(struct xt_past_run *run, struct xt_err *err)
 {
-    char *text = NULL;
-    size_t size = 0;
-    enum xt_status status = read_file(run, "config.yaml", XT_CONFIG_LIMIT, &text, &size, err);
-    if (!status && text) {
-        struct config config = {.run = run, .text = text, .size = size, .line = 1};
-        status =
-            xt_config_parse("config.yaml", (const uint8_t *)text, size, take_setting, &config, err);
+    struct xt_bytes bytes;
+    enum xt_status status = read_file(run, "config.yaml", XT_CONFIG_LIMIT, &bytes, err);
+    if (!status && bytes.data) {
+        const char *text = (const char *)bytes.data;
+        struct config config = {.run = run, .text = text, .size = bytes.size, .line = 1};
+        status = xt_config_parse("config.yaml", bytes.data, bytes.size, take_setting, &config, err);
         if (status == XT_ERR_USAGE) {
             status = XT_ERR_DATA;
             xt_err_prefix(err, "%s/", run->folder);
         }
     }
-    free(text);
+    free(bytes.data);
     return status;
 }
 
@@ -270,16 +263,15 @@ static enum xt_status read_lines(struct xt_past_run *run, const char *text, size
 
 static enum xt_status read_record(struct xt_past_run *run, struct xt_err *err)
 {
-    char *text = NULL;
-    size_t size = 0;
+    struct xt_bytes text;
     double *rates = NULL;
-    enum xt_status status = read_file(run, "metrics.jsonl", record_limit, &text, &size, err);
-    if (!status && text)
+    enum xt_status status = read_file(run, "metrics.jsonl", record_limit, &text, err);
+    if (!status && text.data)
         status = xt_mem_calloc(&rates, XT_PAST_LINES, sizeof *rates, "a run's rates", err);
-    if (!status && text)
-        status = read_lines(run, text, size, rates, err);
+    if (!status && text.data)
+        status = read_lines(run, (const char *)text.data, text.size, rates, err);
     free(rates);
-    free(text);
+    free(text.data);
     return status;
 }
 
@@ -287,17 +279,16 @@ static enum xt_status read_record(struct xt_past_run *run, struct xt_err *err)
 
 static enum xt_status read_facts(struct xt_past_run *run, struct xt_err *err)
 {
-    char *text = NULL;
-    size_t size = 0;
-    enum xt_status status = read_file(run, "report.json", facts_limit, &text, &size, err);
-    if (!status && text)
-        run->facts = cJSON_ParseWithLength(text, size);
-    if (!status && text && !cJSON_IsObject(run->facts)) {
+    struct xt_bytes text;
+    enum xt_status status = read_file(run, "report.json", facts_limit, &text, err);
+    if (!status && text.data)
+        run->facts = cJSON_ParseWithLength((const char *)text.data, text.size);
+    if (!status && text.data && !cJSON_IsObject(run->facts)) {
         cJSON_Delete(run->facts);
         run->facts = NULL;
         xt_log_warn("%s/report.json is damaged: its facts are skipped", run->folder);
     }
-    free(text);
+    free(text.data);
     return status;
 }
 

@@ -128,20 +128,17 @@ enum xt_status xt_onnx_file_parse(struct xt_onnx_file *file, const uint8_t *byte
 
 enum xt_status xt_onnx_file_open(struct xt_onnx_file *file, const char *path, struct xt_err *err)
 {
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
-    size_t size = 0;
+    struct xt_bytes bytes = {0};
     *file = (struct xt_onnx_file){0};
-    enum xt_status status = xt_file_read(path, XT_ONNX_FILE_MAX, &bytes, &capacity, &size, err);
+    enum xt_status status = xt_file_load(path, XT_ONNX_FILE_MAX, &bytes, err);
     const char *name = xt_file_name(path);
     if (!status)
         status = xt_mem_strdup(&file->folder, name == path ? "." : path, err);
     if (!status && name != path)
         file->folder[name - path] = 0;
-    if (!status) {
-        status = xt_onnx_file_parse(file, bytes, size, err);
-    }
-    free(bytes);
+    if (!status)
+        status = xt_onnx_file_parse(file, bytes.data, bytes.size, err);
+    free(bytes.data);
     return status;
 }
 

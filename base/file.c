@@ -324,8 +324,8 @@ struct entered {
 /* Takes ownership of `path`. */
 static enum xt_status add_path(struct xt_file_list *list, char *path, struct xt_err *err)
 {
-    enum xt_status status = xt_mem_grow(&list->paths, &list->capacity, list->count + 1,
-                                        sizeof *list->paths, "a list of files", err);
+    enum xt_status status =
+        xt_mem_add(&list->paths, list->count, sizeof *list->paths, "a list of files", err);
     if (status)
         free(path);
     else
@@ -373,9 +373,8 @@ static enum xt_status add_folder(struct xt_file_tree *tree, const char *path, co
                                  struct xt_err *err)
 {
     struct xt_file_folder folder = folder_of(st);
-    enum xt_status status =
-        xt_mem_grow(&tree->folders, &tree->folder_capacity, tree->folder_count + 1,
-                    sizeof *tree->folders, "a list of folders", err);
+    enum xt_status status = xt_mem_add(&tree->folders, tree->folder_count, sizeof *tree->folders,
+                                       "a list of folders", err);
     if (!status)
         status = xt_mem_strdup(&folder.path, path, err);
     if (!status)
@@ -387,9 +386,8 @@ static enum xt_status add_again(struct xt_file_tree *tree, const char *path, con
                                 struct xt_err *err)
 {
     struct xt_file_repeat repeat = {.entered_as = entered_as};
-    enum xt_status status =
-        xt_mem_grow(&tree->repeats, &tree->repeat_capacity, tree->repeat_count + 1,
-                    sizeof *tree->repeats, "a list of folders", err);
+    enum xt_status status = xt_mem_add(&tree->repeats, tree->repeat_count, sizeof *tree->repeats,
+                                       "a list of folders", err);
     if (!status)
         status = xt_mem_strdup(&repeat.path, path, err);
     if (!status)

@@ -79,7 +79,6 @@ bool xt_file_is_same(const char *a, const char *b);
 struct xt_file_list {
     char **paths;
     size_t count;
-    size_t capacity;
 };
 /* The files and folders directly in `folder`, without hidden names, sorted by path bytes. Clear the
  * list also after a failure. */
@@ -108,10 +107,8 @@ struct xt_file_tree {
     struct xt_file_list files;
     struct xt_file_folder *folders;
     size_t folder_count;
-    size_t folder_capacity;
     struct xt_file_repeat *repeats;
     size_t repeat_count;
-    size_t repeat_capacity;
 };
 /* Clear the tree also after a failure. */
 enum xt_status xt_file_walk(struct xt_file_tree *tree, const char *folder, struct xt_err *err);

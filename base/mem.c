@@ -121,6 +121,15 @@ enum xt_status xt_mem_grow(void *array, size_t *capacity, size_t need, size_t si
     return XT_OK;
 }
 
+/* Its capacity follows from the count: 8, then the powers of two. */
+enum xt_status xt_mem_add(void *array, size_t count, size_t size, const char *what,
+                          struct xt_err *err)
+{
+    bool is_full = count == 0 || (count >= 8 && (count & (count - 1)) == 0);
+    size_t capacity = count;
+    return is_full ? xt_mem_grow(array, &capacity, count + 1, size, what, err) : XT_OK;
+}
+
 enum xt_status xt_mem_strdup(char **out, const char *text, struct xt_err *err)
 {
     *out = strdup(text);

@@ -29,5 +29,10 @@ size_t xt_mem_untouched(const void *memory, size_t bytes);
 enum xt_status xt_mem_grow(void *array, size_t *capacity, size_t need, size_t size,
                            const char *what, struct xt_err *err);
 
+/* Room for one more behind the `count` elements of *array, which grows by this alone (NULL while it
+ * is empty). */
+enum xt_status xt_mem_add(void *array, size_t count, size_t size, const char *what,
+                          struct xt_err *err);
+
 /* A copy of a string into *out. */
 enum xt_status xt_mem_strdup(char **out, const char *text, struct xt_err *err);

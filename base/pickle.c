@@ -470,9 +470,8 @@ static enum xt_status persistent(struct machine *m)
     if (status)
         return status;
     struct xt_pickle *pickle = m->pickle;
-    status =
-        xt_mem_grow(&pickle->persistent, &pickle->persistent_capacity, pickle->persistent_count + 1,
-                    sizeof *pickle->persistent, "a pickle", m->err);
+    status = xt_mem_add(&pickle->persistent, pickle->persistent_count, sizeof *pickle->persistent,
+                        "a pickle", m->err);
     struct xt_pickle_value *value = NULL;
     if (!status)
         status = make(m, XT_PICKLE_PERSISTENT, &value);

@@ -88,7 +88,6 @@ struct xt_pickle {
     struct xt_pickle_block *blocks;
     struct xt_pickle_value **persistent; /* every PERSISTENT value, in order */
     size_t persistent_count;
-    size_t persistent_capacity;
 };
 
 /* Reads the stream that begins at `bytes + *at` and moves *at past it. *root is its value. */

@@ -50,9 +50,8 @@ static enum xt_status append(struct xt_classes *classes, const char *name, size_
 {
     if (classes->count >= XT_CLASSES_MAX)
         return xt_err_set(err, XT_ERR_DATA, "there are more than %d classes", XT_CLASSES_MAX);
-    enum xt_status status =
-        xt_mem_grow(&classes->names, &classes->capacity, (size_t)classes->count + 1,
-                    sizeof *classes->names, "class names", err);
+    enum xt_status status = xt_mem_add(&classes->names, (size_t)classes->count,
+                                       sizeof *classes->names, "class names", err);
     if (status)
         return status;
     char *copy = strndup(name, size);

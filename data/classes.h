@@ -8,7 +8,6 @@
 struct xt_classes {
     char **names;
     int count;
-    size_t capacity;
     int *buckets; /* open addressing by hash: number + 1, or 0 */
     size_t bucket_count;
     bool fixed; /* given by the options: a new name is refused */

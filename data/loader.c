@@ -82,7 +82,6 @@ struct xt_loader {
     size_t *order; /* order of the epoch that is being planned */
     struct xt_bad_sample *bad;
     size_t bad_count;
-    size_t bad_capacity;
     uint8_t *is_bad; /* one byte per sample */
     struct xt_err failure;
     bool failed;
@@ -164,8 +163,8 @@ static enum xt_status note_bad(struct xt_loader *loader, size_t index, struct xt
         return XT_OK;
     char *reason = NULL;
     struct xt_err memory;
-    enum xt_status status = xt_mem_grow(&loader->bad, &loader->bad_capacity, loader->bad_count + 1,
-                                        sizeof *loader->bad, "a list of bad samples", &memory);
+    enum xt_status status = xt_mem_add(&loader->bad, loader->bad_count, sizeof *loader->bad,
+                                       "a list of bad samples", &memory);
     if (!status)
         status = xt_mem_strdup(&reason, err->text, &memory);
     if (status) {

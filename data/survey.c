@@ -64,8 +64,7 @@ static enum xt_status add_size(struct xt_survey *survey, const struct xt_image *
         return XT_OK;
     }
     enum xt_status status =
-        xt_mem_grow(&survey->sizes, &survey->size_capacity, survey->size_count + 1,
-                    sizeof *survey->sizes, "sizes", err);
+        xt_mem_add(&survey->sizes, survey->size_count, sizeof *survey->sizes, "sizes", err);
     if (!status)
         survey->sizes[survey->size_count++] =
             (struct xt_survey_size){image->width, image->height, 1};

@@ -19,7 +19,6 @@ struct xt_survey {
     char *first_unlabelled;       /* a name; NULL: all have labels */
     struct xt_survey_size *sizes; /* most frequent first */
     size_t size_count;
-    size_t size_capacity;
     size_t jpeg;
     size_t png;
     size_t webp;

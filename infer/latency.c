@@ -7,12 +7,11 @@
 enum xt_status xt_latency_add(struct xt_latency *latency, double seconds, int images,
                               struct xt_err *err)
 {
-    size_t capacity = latency->capacity;
-    enum xt_status status = xt_mem_grow(&latency->seconds, &capacity, latency->count + 1,
-                                        sizeof *latency->seconds, "latencies", err);
+    enum xt_status status =
+        xt_mem_add(&latency->seconds, latency->count, sizeof *latency->seconds, "latencies", err);
     if (!status)
-        status = xt_mem_grow(&latency->images, &latency->capacity, latency->count + 1,
-                             sizeof *latency->images, "latencies", err);
+        status =
+            xt_mem_add(&latency->images, latency->count, sizeof *latency->images, "latencies", err);
     if (status)
         return status;
     latency->seconds[latency->count] = seconds;

@@ -15,7 +15,6 @@ struct xt_latency {
     double *seconds; /* [count] a batch */
     int *images;     /* [count] in it */
     size_t count;
-    size_t capacity;
 };
 
 /* Milliseconds. A percentile is the smallest value that this fraction of all does not exceed. */

@@ -32,8 +32,8 @@ static enum xt_status read_record(const char *path, struct xt_bytes *bytes, stru
 static enum xt_status add_cut(struct xt_chain_survey *survey, struct xt_sha256_text from,
                               struct xt_err *err)
 {
-    enum xt_status status = xt_mem_grow(&survey->cuts, &survey->cut_capacity, survey->cut_count + 1,
-                                        sizeof *survey->cuts, "the record", err);
+    enum xt_status status =
+        xt_mem_add(&survey->cuts, survey->cut_count, sizeof *survey->cuts, "the record", err);
     if (!status)
         survey->cuts[survey->cut_count++] = (struct xt_chain_cut){survey->retained, from};
     return status;
@@ -79,8 +79,8 @@ void xt_chain_survey_clear(struct xt_chain_survey *survey)
 
 static enum xt_status pass(struct xt_chain_check *check, const char *head, struct xt_err *err)
 {
-    enum xt_status status = xt_mem_grow(&check->heads, &check->head_capacity, check->head_count + 1,
-                                        sizeof *check->heads, "the record", err);
+    enum xt_status status =
+        xt_mem_add(&check->heads, check->head_count, sizeof *check->heads, "the record", err);
     if (!status)
         snprintf(check->heads[check->head_count++].text, sizeof *check->heads, "%s", head);
     return status;

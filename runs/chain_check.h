@@ -24,7 +24,7 @@ struct xt_chain_survey {
     bool has_head;                  /* a line has the hash that was looked for */
     size_t unchained;               /* lines of an earlier version, which have no hash */
     struct xt_chain_cut *cuts;
-    size_t cut_count, cut_capacity;
+    size_t cut_count;
 };
 
 /* Reads the record at `path`, where there is one, and looks for `head`. Clear it also after a
@@ -41,7 +41,7 @@ struct xt_chain_check {
     bool is_torn;                 /* the last one is incomplete: the process was killed */
     bool lacks_end;               /* the hash of the last save is not there: lines are missing */
     struct xt_sha256_text *heads; /* all hashes that were passed */
-    size_t head_count, head_capacity;
+    size_t head_count;
 };
 
 /* Clear it also after a failure. */

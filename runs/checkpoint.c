@@ -54,13 +54,12 @@ static enum xt_status list_steps(const char *folder, int64_t **steps, size_t *co
     if (!dir)
         return xt_err_set(err, XT_ERR_DATA, "cannot read the run folder %s: %s", folder,
                           strerror(errno));
-    size_t capacity = 0;
     enum xt_status status = XT_OK;
     for (struct dirent *entry; !status && (entry = readdir(dir));) {
         int64_t step = step_of(entry->d_name);
         if (step < 0)
             continue;
-        status = xt_mem_grow(steps, &capacity, *count + 1, sizeof **steps, "checkpoints", err);
+        status = xt_mem_add(steps, *count, sizeof **steps, "checkpoints", err);
         if (status)
             break;
         size_t at = (*count)++;

@@ -50,8 +50,8 @@ static enum xt_status read_store(struct xt_cache_store *store, struct xt_err *er
 static enum xt_status add_store(struct xt_cache_stores *stores, const char *folder,
                                 const char *name, const char *ours, struct xt_err *err)
 {
-    enum xt_status status = xt_mem_grow(&stores->items, &stores->capacity, stores->count + 1,
-                                        sizeof *stores->items, "the list of caches", err);
+    enum xt_status status =
+        xt_mem_add(&stores->items, stores->count, sizeof *stores->items, "the list of caches", err);
     if (!status)
         status = xt_stop_check(err, "before all kernels were read");
     if (status)

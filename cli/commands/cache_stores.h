@@ -23,7 +23,6 @@ struct xt_cache_stores {
     char *base;
     struct xt_cache_store *items;
     size_t count;
-    size_t capacity;
 };
 
 /* `given`: --kernel-cache-dir, or NULL. Clear them also after a failure. */

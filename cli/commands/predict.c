@@ -31,7 +31,6 @@ struct reader {
     const struct xt_settings *settings;
     struct input *inputs;
     size_t count;
-    size_t capacity;
     size_t images;  /* total of inputs with a known count */
     bool is_stream; /* an input of unknown length exists */
     struct xt_decoder decoder;
@@ -41,8 +40,8 @@ struct reader {
 
 static enum xt_status add_input(struct reader *reader, struct input input, struct xt_err *err)
 {
-    enum xt_status status = xt_mem_grow(&reader->inputs, &reader->capacity, reader->count + 1,
-                                        sizeof *reader->inputs, "the list of files", err);
+    enum xt_status status = xt_mem_add(&reader->inputs, reader->count, sizeof *reader->inputs,
+                                       "the list of files", err);
     if (status)
         return status;
     reader->images += input.source ? input.source->count : input.path ? 1 : 0;

@@ -54,9 +54,8 @@ enum xt_status xt_options_set(struct xt_options *options, const struct xt_option
 enum xt_status xt_options_keep(struct xt_options *options, const char *text, const char **stored,
                                struct xt_err *err)
 {
-    enum xt_status status =
-        xt_mem_grow(&options->strings, &options->string_capacity, options->string_count + 1,
-                    sizeof *options->strings, "settings", err);
+    enum xt_status status = xt_mem_add(&options->strings, options->string_count,
+                                       sizeof *options->strings, "settings", err);
     char *copy = NULL;
     if (!status)
         status = xt_mem_strdup(&copy, text, err);

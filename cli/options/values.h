@@ -53,7 +53,6 @@ struct xt_options {
     int config_lines[XT_OPTIONS_MAX];         /* 0: not in the config file */
     char **strings;                           /* storage for `values` from the config file */
     size_t string_count;
-    size_t string_capacity;
     const char *run_config; /* of the run that the weights are of; NULL: none */
     const struct xt_option
         *repeated;  /* given more than once, of which the last holds; NULL: none */

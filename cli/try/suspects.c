@@ -22,7 +22,7 @@ struct judge {
         double odds;
         struct xt_wrong *wrong;
     } * items;
-    size_t count, capacity;
+    size_t count;
     float *scaled; /* [sample_logits] */
     struct xt_err err;
 };
@@ -56,8 +56,7 @@ static void see(void *context, const struct xt_answer *a)
     if (a->right || err->status)
         return;
     struct xt_wrong *wrong = NULL;
-    if (xt_mem_grow(&judge->items, &judge->capacity, judge->count + 1, sizeof *judge->items,
-                    "the judged labels", err) ||
+    if (xt_mem_add(&judge->items, judge->count, sizeof *judge->items, "the judged labels", err) ||
         xt_wrong_create(&wrong, judge->predictor, a, err))
         return;
     judge->items[judge->count++] = (struct judged){odds, wrong};
@@ -77,8 +76,7 @@ static enum xt_status describe(struct xt_suspects *out, const struct judge *judg
     enum xt_status status = XT_OK;
     for (size_t i = 0; i < judge->count && i < LISTED && !status; i++) {
         const struct judged *item = &judge->items[i];
-        status = xt_mem_grow(&out->items, &out->capacity, out->count + 1, sizeof *out->items,
-                             "the judged labels", err);
+        status = xt_mem_add(&out->items, out->count, sizeof *out->items, "the judged labels", err);
         if (status)
             return status;
         cJSON *found = xt_findings_error(&json, findings, item->wrong);

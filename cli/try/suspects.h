@@ -30,7 +30,7 @@ struct xt_read_count {
 /* Zeroed is empty; clear it also after a failure. */
 struct xt_suspects {
     struct xt_suspect *items; /* the likeliest to be wrong first, once sorted */
-    size_t count, capacity;
+    size_t count;
     size_t suspect;       /* how many of them are */
     size_t images, right; /* judged, and whose prediction is the label */
     struct xt_read_count *reads;

@@ -85,7 +85,6 @@ struct cifar {
     enum xt_pixel_order order;
     struct batch *batches;
     size_t batch_count;
-    size_t batch_capacity;
     uint8_t *labels;       /* in the order of the records */
     uint16_t classes[256]; /* by the value of the label byte */
     char *names;           /* the text of the file of names, or NULL */
@@ -281,8 +280,8 @@ static enum xt_status add_batch(struct cifar *set, const struct kind *kind, stru
     else if (set->batch_count >= BATCHES_MAX)
         status = xt_err_set(err, XT_ERR_DATA, "%s: more than %d batches", batch.path, BATCHES_MAX);
     if (!status)
-        status = xt_mem_grow(&set->batches, &set->batch_capacity, set->batch_count + 1,
-                             sizeof *set->batches, "a list of batches", err);
+        status = xt_mem_add(&set->batches, set->batch_count, sizeof *set->batches,
+                            "a list of batches", err);
     if (status) {
         drop_batch(&batch);
         return status;

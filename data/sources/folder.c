@@ -96,8 +96,8 @@ static enum xt_status list_classes(struct xt_file_list *list, const struct xt_fi
         char *path = tree->folders[i].path;
         if (strchr(below(tree, path), '/'))
             continue;
-        status = xt_mem_grow(&list->paths, &list->capacity, list->count + 1, sizeof *list->paths,
-                             "a list of folders", err);
+        status =
+            xt_mem_add(&list->paths, list->count, sizeof *list->paths, "a list of folders", err);
         if (!status)
             list->paths[list->count++] = path;
     }

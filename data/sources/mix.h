@@ -28,7 +28,6 @@ struct xt_mix_part {
 struct xt_mix_plan {
     struct xt_mix_part *parts;
     size_t count;
-    size_t capacity;
     uint64_t epoch; /* 0: not given */
 };
 

@@ -126,8 +126,8 @@ static enum xt_status read_part(struct xt_yaml *yaml, struct xt_mix_plan *plan, 
     if (plan->count >= XT_MIX_SOURCES_MAX)
         return xt_err_set(err, XT_ERR_USAGE, "%s:%d: more than %d sources", yaml->name,
                           xt_yaml_line(yaml), XT_MIX_SOURCES_MAX);
-    enum xt_status status = xt_mem_grow(&plan->parts, &plan->capacity, plan->count + 1,
-                                        sizeof *plan->parts, "a list of sources", err);
+    enum xt_status status =
+        xt_mem_add(&plan->parts, plan->count, sizeof *plan->parts, "a list of sources", err);
     if (status)
         return status;
     struct xt_mix_part *part = &plan->parts[plan->count++];

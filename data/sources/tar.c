@@ -45,12 +45,10 @@ struct place {
 struct tars {
     struct shard *shards;
     size_t count;
-    size_t capacity;
     struct place *places; /* one per sample */
-    size_t place_capacity;
-    uint64_t packed;   /* bytes of the compressed shards */
-    uint64_t unpacked; /* unpacked, in memory */
-    size_t lost;       /* truncated or damaged shards */
+    uint64_t packed;      /* bytes of the compressed shards */
+    uint64_t unpacked;    /* unpacked, in memory */
+    size_t lost;          /* truncated or damaged shards */
 };
 
 /* A file of the shard that is being indexed. */
@@ -65,7 +63,6 @@ struct member {
 struct members {
     struct member *items;
     size_t count;
-    size_t capacity;
 };
 
 /* ---- names ---- */
@@ -101,8 +98,7 @@ static enum xt_status add_path(struct tars *tars, char *path, struct xt_err *err
 {
     enum xt_status status =
         tars->count < SHARDS_MAX
-            ? xt_mem_grow(&tars->shards, &tars->capacity, tars->count + 1, sizeof *tars->shards,
-                          "a list of shards", err)
+            ? xt_mem_add(&tars->shards, tars->count, sizeof *tars->shards, "a list of shards", err)
             : xt_err_set(err, XT_ERR_DATA, "%s: more than %d shards", path, SHARDS_MAX);
     if (status)
         free(path);
@@ -275,8 +271,8 @@ static enum xt_status add_member(struct members *members, const struct xt_tar_re
         return XT_OK;
     struct member member = {
         .number = members->count, .at = reader->member_at, .size = reader->member_size};
-    enum xt_status status = xt_mem_grow(&members->items, &members->capacity, members->count + 1,
-                                        sizeof *members->items, "a shard's index", err);
+    enum xt_status status =
+        xt_mem_add(&members->items, members->count, sizeof *members->items, "a shard's index", err);
     if (!status)
         status = xt_mem_strdup(&member.name, name, err);
     if (status)
@@ -318,8 +314,8 @@ struct group {
 static enum xt_status add_place(struct xt_source_files *set, struct place place, struct xt_err *err)
 {
     struct tars *tars = set->extra;
-    enum xt_status status = xt_mem_grow(&tars->places, &tars->place_capacity, set->base.count + 1,
-                                        sizeof *tars->places, "a list of samples", err);
+    enum xt_status status =
+        xt_mem_add(&tars->places, set->base.count, sizeof *tars->places, "a list of samples", err);
     if (!status)
         tars->places[set->base.count] = place;
     return status;

@@ -18,7 +18,7 @@ struct block {
 /* protobuf's lists are an array of pointers and a count. */
 struct list {
     void **items;
-    size_t count, capacity;
+    size_t count;
 };
 
 struct xt_onnx {
@@ -100,8 +100,8 @@ static char *copy(struct xt_onnx *onnx, const char *text)
 
 static void append(struct xt_onnx *onnx, struct list *list, void *item)
 {
-    if (item && !xt_mem_grow(&list->items, &list->capacity, list->count + 1, sizeof *list->items,
-                             "the ONNX model", &onnx->err))
+    if (item &&
+        !xt_mem_add(&list->items, list->count, sizeof *list->items, "the ONNX model", &onnx->err))
         list->items[list->count++] = item;
 }
 

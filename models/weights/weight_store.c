@@ -12,7 +12,6 @@ enum { NAME_BYTES_MAX = 512 };
 struct store {
     void **blocks;
     size_t count;
-    size_t capacity;
 };
 
 /* Transfers ownership of a block to the file; frees it on failure. */
@@ -23,8 +22,7 @@ static enum xt_status adopt(struct xt_weight_file *file, void *block, struct xt_
         status = xt_mem_calloc(&file->owned, 1, sizeof(struct store), "weights", err);
     struct store *store = file->owned;
     if (!status)
-        status = xt_mem_grow(&store->blocks, &store->capacity, store->count + 1,
-                             sizeof *store->blocks, "weights", err);
+        status = xt_mem_add(&store->blocks, store->count, sizeof *store->blocks, "weights", err);
     if (status) {
         free(block);
         return status;

@@ -200,8 +200,8 @@ static enum xt_status name_file(const char *path, const char *part, struct xt_fi
                                 struct xt_err *err)
 {
     const char *ending = strrchr(path, '.');
-    enum xt_status status = xt_mem_grow(&files->paths, &files->capacity, files->count + 1,
-                                        sizeof *files->paths, "file names", err);
+    enum xt_status status =
+        xt_mem_add(&files->paths, files->count, sizeof *files->paths, "file names", err);
     if (status)
         return status;
     if (asprintf(&files->paths[files->count], "%.*s%s%s", (int)(ending - path), path, part,

@@ -172,8 +172,8 @@ void xt_errors_add(struct xt_errors *errors, const struct xt_answer *answer)
         return;
     if (errors->most && errors->count >= 2 * errors->most)
         keep_worst(errors);
-    status = xt_mem_grow(&errors->wrong, &errors->capacity, errors->count + 1,
-                         sizeof *errors->wrong, "the list of wrong answers", &errors->err);
+    status = xt_mem_add(&errors->wrong, errors->count, sizeof *errors->wrong,
+                        "the list of wrong answers", &errors->err);
     if (!status)
         status = xt_wrong_create(&wrong, errors->predictor, answer, &errors->err);
     if (!status)
@@ -254,8 +254,8 @@ static enum xt_status add_block(struct xt_errors *errors, const void *from, size
                                 struct xt_err *err)
 {
     char *block = NULL;
-    enum xt_status status = xt_mem_grow(&errors->wrong, &errors->capacity, errors->count + 1,
-                                        sizeof *errors->wrong, "the list of wrong answers", err);
+    enum xt_status status = xt_mem_add(&errors->wrong, errors->count, sizeof *errors->wrong,
+                                       "the list of wrong answers", err);
     if (!status)
         status = xt_mem_calloc(&block, 1, bytes, "a wrong answer", err);
     if (status)

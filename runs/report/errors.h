@@ -41,7 +41,6 @@ struct xt_errors {
     size_t most;                          /* limit of stored wrong images, the worst; 0: all */
     struct xt_wrong **wrong;              /* [count] once ended: worst first */
     size_t count;
-    size_t capacity;
     size_t images;
     size_t wrong_images;       /* stored or not */
     int symbols;               /* or classes */

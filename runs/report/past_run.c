@@ -55,9 +55,8 @@ static enum xt_status take_setting(void *context, const struct xt_config_entry *
 {
     struct config *config = context;
     struct xt_past_run *run = config->run;
-    enum xt_status status =
-        xt_mem_grow(&run->settings, &run->setting_capacity, run->setting_count + 1,
-                    sizeof *run->settings, "the settings of a run", err);
+    enum xt_status status = xt_mem_add(&run->settings, run->setting_count, sizeof *run->settings,
+                                       "the settings of a run", err);
     if (status)
         return status;
     struct xt_past_setting *setting = &run->settings[run->setting_count++];
@@ -397,7 +396,6 @@ static bool is_in(const char *const *keys, size_t count, const char *key)
 enum xt_status xt_past_runs_differ(const struct xt_past_run *runs, size_t count, const char ***keys,
                                    size_t *key_count, struct xt_err *err)
 {
-    size_t capacity = 0;
     enum xt_status status = XT_OK;
     *keys = NULL;
     *key_count = 0;
@@ -407,8 +405,7 @@ enum xt_status xt_past_runs_differ(const struct xt_past_run *runs, size_t count,
             if (is_about_looking(key) || is_everywhere_the_same(runs, count, key) ||
                 is_in(*keys, *key_count, key))
                 continue;
-            status = xt_mem_grow(keys, &capacity, *key_count + 1, sizeof **keys,
-                                 "the settings that differ", err);
+            status = xt_mem_add(keys, *key_count, sizeof **keys, "the settings that differ", err);
             if (!status)
                 (*keys)[(*key_count)++] = key;
         }

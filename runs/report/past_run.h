@@ -35,7 +35,6 @@ struct xt_past_run {
     cJSON *facts; /* report.json; NULL: there is none */
     struct xt_past_setting *settings;
     size_t setting_count;
-    size_t setting_capacity;
     struct xt_str metrics; /* lines of the record: every evaluation, and of the training lines at
                               most XT_PAST_LINES, evenly sampled, and losses that jump */
     struct xt_past_evaluation best; /* of the weights or their moving average */

@@ -26,9 +26,9 @@ struct xt_gradient_reduction {
     struct xt_graph_communicator hooks;
     struct xt_gradient_reduction_config config;
     struct run *runs;
-    size_t run_count, run_capacity;
+    size_t run_count;
     struct bucket *buckets;
-    size_t count, capacity;
+    size_t count;
     int bucket_of[XT_OPS_MAX]; /* by the op's index; -1: none */
     bool averages;             /* the last bucket is the running statistics */
     size_t started;            /* buckets, in this pass */
@@ -57,9 +57,8 @@ static enum xt_status add_run(struct xt_gradient_reduction *reduction, float *da
         last->count += count;
         return XT_OK;
     }
-    enum xt_status status =
-        xt_mem_grow(&reduction->runs, &reduction->run_capacity, reduction->run_count + 1,
-                    sizeof *reduction->runs, "the gradients' buckets", err);
+    enum xt_status status = xt_mem_add(&reduction->runs, reduction->run_count,
+                                       sizeof *reduction->runs, "the gradients' buckets", err);
     if (status)
         return status;
     reduction->runs[reduction->run_count++] = (struct run){data, count};
@@ -69,9 +68,8 @@ static enum xt_status add_run(struct xt_gradient_reduction *reduction, float *da
 
 static enum xt_status add_bucket(struct xt_gradient_reduction *reduction, struct xt_err *err)
 {
-    enum xt_status status =
-        xt_mem_grow(&reduction->buckets, &reduction->capacity, reduction->count + 1,
-                    sizeof *reduction->buckets, "the gradients' buckets", err);
+    enum xt_status status = xt_mem_add(&reduction->buckets, reduction->count,
+                                       sizeof *reduction->buckets, "the gradients' buckets", err);
     if (!status)
         reduction->buckets[reduction->count++] = (struct bucket){.first = reduction->run_count};
     return status;

@@ -329,11 +329,10 @@ struct note {
     char reason[504];
 };
 
-static enum xt_status add(struct xt_bad_sample **list, size_t *count, size_t *capacity,
-                          const struct note *note, struct xt_err *err)
+static enum xt_status add(struct xt_bad_sample **list, size_t *count, const struct note *note,
+                          struct xt_err *err)
 {
-    enum xt_status status =
-        xt_mem_grow(list, capacity, *count + 1, sizeof **list, "a list of bad samples", err);
+    enum xt_status status = xt_mem_add(list, *count, sizeof **list, "a list of bad samples", err);
     if (!status)
         status = xt_mem_strdup(&(*list)[*count].reason, note->reason, err);
     if (status)
@@ -356,7 +355,6 @@ static enum xt_status send_all(struct xt_ranks *ranks, const struct xt_bad_sampl
                                const size_t *counts, struct xt_bad_sample **list, size_t *count,
                                struct xt_err *err)
 {
-    size_t capacity = 0;
     enum xt_status status = XT_OK;
     for (int rank = 0; rank < ranks->size && !status; rank++)
         for (size_t i = 0; i < counts[rank] && !status; i++) {
@@ -367,7 +365,7 @@ static enum xt_status send_all(struct xt_ranks *ranks, const struct xt_bad_sampl
             }
             status = xt_ranks_copy(ranks, &note, sizeof note, rank, "bad images", err);
             if (!status && !has(*list, *count, note.index))
-                status = add(list, count, &capacity, &note, err);
+                status = add(list, count, &note, err);
         }
     return status;
 }

@@ -250,8 +250,8 @@ static enum xt_status check_label(const struct xt_source_options *options, const
 static enum xt_status append(struct xt_source_files *set, char *path, const int *symbols,
                              int length, struct xt_err *err)
 {
-    enum xt_status status = xt_mem_grow(&set->files, &set->capacity, set->base.count + 1,
-                                        sizeof *set->files, "a list of files", err);
+    enum xt_status status =
+        xt_mem_add(&set->files, set->base.count, sizeof *set->files, "a list of files", err);
     if (!status)
         status = xt_mem_grow(&set->labels, &set->label_capacity, set->label_count + (size_t)length,
                              sizeof *set->labels, "labels", err);

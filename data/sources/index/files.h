@@ -41,8 +41,7 @@ struct xt_source_files {
     void *extra;                       /* the form's own */
     struct xt_source_file *files;      /* base.count of them */
     struct xt_cached_files *cached;    /* NULL: not cached */
-    size_t capacity;
-    uint16_t *labels; /* all labels, concatenated */
+    uint16_t *labels;                  /* all labels, concatenated */
     size_t label_count;
     size_t label_capacity;
     struct xt_classes classes; /* only while the set is being filled */

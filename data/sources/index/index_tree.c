@@ -168,14 +168,14 @@ enum xt_status xt_index_tree_read(struct xt_file_tree *tree, const char *folder,
     enum { FOLDER_LEAST = 4 + 4 * 8, FILE_LEAST = 4 + 4 + 1 };
     struct xt_index_reader reader = {.at = bytes, .left = size};
     size_t folders = read_count(&reader, FOLDER_LEAST);
-    enum xt_status status = xt_mem_grow(&tree->folders, &tree->folder_capacity, folders + 1,
-                                        sizeof *tree->folders, "a list of folders", err);
+    enum xt_status status =
+        xt_mem_calloc(&tree->folders, folders + 1, sizeof *tree->folders, "a list of folders", err);
     for (size_t i = 0; i < folders && !status && !reader.bad; i++)
         status = read_folder(tree, folder, &reader, err);
     size_t files = read_count(&reader, FILE_LEAST);
     if (!status)
-        status = xt_mem_grow(&tree->files.paths, &tree->files.capacity, files + 1,
-                             sizeof *tree->files.paths, "a list of files", err);
+        status = xt_mem_calloc(&tree->files.paths, files + 1, sizeof *tree->files.paths,
+                               "a list of files", err);
     for (size_t i = 0; i < files && !status && !reader.bad; i++)
         status = read_file(tree, &reader, err);
     *good = !status && !reader.bad && reader.left == 0 && tree->folder_count > 0;

@@ -121,8 +121,10 @@ void xt_log_hush(void)
 }
 
 /* One write, so that other processes' output on the terminal cannot come in between. */
-static void say(const char *prefix, const char *format, va_list args)
+static void say(enum xt_log_level least, const char *prefix, const char *format, va_list args)
 {
+    if (log_state.level < least)
+        return;
     char message[MESSAGE_ROOM];
     char when[STAMP_ROOM];
     char text[MESSAGE_ROOM + LINE_ROOM + STAMP_ROOM + NAME_ROOM + 32];
@@ -143,21 +145,17 @@ static void say(const char *prefix, const char *format, va_list args)
 
 void xt_log_note(const char *format, ...)
 {
-    if (log_state.level < XT_LOG_NORMAL)
-        return;
     va_list args;
     va_start(args, format);
-    say("", format, args);
+    say(XT_LOG_NORMAL, "", format, args);
     va_end(args);
 }
 
 void xt_log_warn(const char *format, ...)
 {
-    if (log_state.level < XT_LOG_QUIET)
-        return;
     va_list args;
     va_start(args, format);
-    say("warning: ", format, args);
+    say(XT_LOG_QUIET, "warning: ", format, args);
     va_end(args);
 }
 
@@ -169,22 +167,18 @@ void xt_log_set_name(const char *name)
 void xt_log_warn_here(const char *format, ...)
 {
     char prefix[NAME_ROOM + 16];
-    if (log_state.level < XT_LOG_QUIET && !*log_state.name)
-        return;
     snprintf(prefix, sizeof prefix, "warning: %s", log_state.name);
     va_list args;
     va_start(args, format);
-    say(prefix, format, args);
+    say(*log_state.name ? XT_LOG_SILENT : XT_LOG_QUIET, prefix, format, args);
     va_end(args);
 }
 
 void xt_log_detail(const char *format, ...)
 {
-    if (log_state.level < XT_LOG_VERBOSE)
-        return;
     va_list args;
     va_start(args, format);
-    say("", format, args);
+    say(XT_LOG_VERBOSE, "", format, args);
     va_end(args);
 }
 
@@ -192,7 +186,7 @@ void xt_log_error(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    say("xtrain: error: ", format, args);
+    say(XT_LOG_SILENT, "xtrain: error: ", format, args);
     va_end(args);
 }
 
@@ -250,7 +244,7 @@ void xt_log_end(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    say("xtrain: ", format, args);
+    say(XT_LOG_SILENT, "xtrain: ", format, args);
     va_end(args);
 }
 

@@ -55,31 +55,22 @@ static enum xt_status malformed(const struct xt_yaml *yaml, struct xt_err *err)
                       parser->problem_mark.line + 1, problem, parser->problem_mark.column + 1);
 }
 
-static const yaml_char_t *anchor_of(const yaml_event_t *event)
-{
-    switch (event->type) {
-    case YAML_SCALAR_EVENT:
-        return event->data.scalar.anchor;
-    case YAML_SEQUENCE_START_EVENT:
-        return event->data.sequence_start.anchor;
-    case YAML_MAPPING_START_EVENT:
-        return event->data.mapping_start.anchor;
-    default:
-        return NULL;
-    }
-}
+/* What an event may carry beside its value. */
+struct marks {
+    const yaml_char_t *anchor, *tag;
+};
 
-static const yaml_char_t *tag_of(const yaml_event_t *event)
+static struct marks marks_of(const yaml_event_t *event)
 {
     switch (event->type) {
     case YAML_SCALAR_EVENT:
-        return event->data.scalar.tag;
+        return (struct marks){event->data.scalar.anchor, event->data.scalar.tag};
     case YAML_SEQUENCE_START_EVENT:
-        return event->data.sequence_start.tag;
+        return (struct marks){event->data.sequence_start.anchor, event->data.sequence_start.tag};
     case YAML_MAPPING_START_EVENT:
-        return event->data.mapping_start.tag;
+        return (struct marks){event->data.mapping_start.anchor, event->data.mapping_start.tag};
     default:
-        return NULL;
+        return (struct marks){NULL, NULL};
     }
 }
 
@@ -111,10 +102,11 @@ enum xt_status xt_yaml_next(struct xt_yaml *yaml, struct xt_err *err)
     yaml_event_delete(&yaml->event);
     if (!yaml_parser_parse(&yaml->parser, &yaml->event))
         return malformed(yaml, err);
-    if (yaml->event.type == YAML_ALIAS_EVENT || anchor_of(&yaml->event))
+    const struct marks marks = marks_of(&yaml->event);
+    if (yaml->event.type == YAML_ALIAS_EVENT || marks.anchor)
         return xt_yaml_refuse(
             yaml, "anchors (&) and aliases (*) are not supported; write the value out", err);
-    if (tag_of(&yaml->event))
+    if (marks.tag)
         return xt_yaml_refuse(yaml, "tags (!) are not supported; write the bare value", err);
     return XT_OK;
 }

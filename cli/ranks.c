@@ -26,14 +26,9 @@ static enum kind kind_of(enum xt_command_id command)
     case XT_COMMAND_DOCTOR:
     case XT_COMMAND_SELFTEST:
     case XT_COMMAND_CACHE:
-    case XT_COMMAND_HELP:
-    case XT_COMMAND_VERSION:
-    case XT_COMMAND_MAN:
-    case XT_COMMAND_SCHEMA:
-    case XT_COMMAND_COMPLETION:
         return EACH_HOST;
     default:
-        return ONE_PROCESS;
+        return xt_command_get(command)->is_aside ? EACH_HOST : ONE_PROCESS;
     }
 }
 
@@ -63,12 +58,9 @@ static enum xt_status compare_settings(const struct xt_options *options, struct 
 {
     struct xt_str facts = {0};
     struct xt_ranks *ranks = options->values.ranks;
-    enum xt_status status =
-        xt_ranks_add_fact(&facts, err, "command", "%s", xt_command_get(options->command)->name);
-    if (!status)
-        status = xt_ranks_add_fact(&facts, err, "MPI", "%s", ranks->library);
-    if (!status)
-        status = xt_options_list_for_ranks(options, &facts, err);
+    xt_ranks_add_fact(&facts, "command", "%s", xt_command_get(options->command)->name);
+    xt_ranks_add_fact(&facts, "MPI", "%s", ranks->library);
+    enum xt_status status = xt_options_list_for_ranks(options, &facts, err);
     if (!status)
         status = xt_ranks_compare(ranks, &facts, err);
     xt_str_clear(&facts);

@@ -164,11 +164,6 @@ static const struct xt_recipe_item fine_tune[] = {
     {NULL, NULL},
 };
 
-static const struct xt_class_layer class_layers[] = {
-    {.name = "classifier.1", .is_head = true},
-    {.name = NULL},
-};
-
 const struct xt_model_info xt_model_efficientnets[] = {
     {
         .name = "efficientnet_b0",
@@ -181,7 +176,7 @@ const struct xt_model_info xt_model_efficientnets[] = {
         .scale = 1 / 127.5F,
         .published = "imagenet",
         .head = "classifier.1",
-        .class_layers = class_layers,
+        .class_layers = {{"classifier.1", .is_head = true}},
         .default_data = "synth:shapes?count=20000&seed=1",
         .default_val = "synth:shapes?count=1000&seed=2",
         .recipes = {recipe, fine_tune},

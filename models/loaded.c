@@ -55,9 +55,8 @@ static enum xt_status take_head(struct xt_loaded_model *model, const struct xt_n
     if (!head)
         return XT_OK;
     enum xt_status status = xt_mem_strdup(&model->head, head->name, err);
-    model->layers[0] = (struct xt_class_layer){.name = model->head, .is_head = true};
     model->info.head = model->head;
-    model->info.class_layers = model->layers;
+    model->info.class_layers[0] = (struct xt_class_layer){.name = model->head, .is_head = true};
     return status;
 }
 

@@ -14,7 +14,6 @@
 
 struct xt_loaded_model {
     struct xt_model_info info;
-    struct xt_class_layer layers[2];  /* the classifier head, where there is one */
     char *name, *title, *text, *head; /* what info points to */
     /* From an ONNX file: initial values of its parameters, and its metadata. The caller may take
      * them.

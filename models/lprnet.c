@@ -96,13 +96,6 @@ static const struct xt_recipe_item fine_tune[] = {
     {"warmup", "0.2"},   {"dropout", "0"}, {NULL, NULL},
 };
 
-static const struct xt_class_layer class_layers[] = {
-    {.name = "backbone.20"},
-    {.name = "backbone.21"},
-    {.name = "container.0", .is_head = true, .last_columns = true},
-    {.name = NULL},
-};
-
 const struct xt_model_info xt_model_lprnet[] = {
     {
         .name = "lprnet",
@@ -114,7 +107,9 @@ const struct xt_model_info xt_model_lprnet[] = {
         .mean = 127.5f,
         .scale = 1 / 128.0f,
         .time_steps = 18,
-        .class_layers = class_layers,
+        .class_layers = {{"backbone.20"},
+                         {"backbone.21"},
+                         {"container.0", .is_head = true, .last_columns = true}},
         .initial_bias = 0.01f,
         .default_data = "synth:plates?count=50000&seed=1",
         .default_val = "synth:plates?count=1000&seed=2",

@@ -258,16 +258,6 @@ static const struct xt_recipe_item fine_tune[] = {
     {NULL, NULL},
 };
 
-static const struct xt_class_layer layers_of_v2[] = {
-    {.name = "classifier.1", .is_head = true},
-    {.name = NULL},
-};
-
-static const struct xt_class_layer layers_of_v3[] = {
-    {.name = "classifier.3", .is_head = true},
-    {.name = NULL},
-};
-
 /* What the networks of the family share. */
 #define FAMILY                                                                                     \
     .height = 224, .width = 224, .any_size = true, .smallest = 32, .mean = 127.5f,                 \
@@ -278,10 +268,10 @@ static const struct xt_class_layer layers_of_v3[] = {
 
 const struct xt_model_info xt_model_mobilenets[] = {
     {"mobilenet_v2", "MobileNetV2, images by class", .variant = &v2, .head = "classifier.1",
-     .class_layers = layers_of_v2, FAMILY},
+     .class_layers = {{"classifier.1", .is_head = true}}, FAMILY},
     {"mobilenet_v3_small", "MobileNetV3 small, images by class", .variant = &v3_small,
-     .head = "classifier.3", .class_layers = layers_of_v3, FAMILY},
+     .head = "classifier.3", .class_layers = {{"classifier.3", .is_head = true}}, FAMILY},
     {"mobilenet_v3_large", "MobileNetV3 large, images by class", .variant = &v3_large,
-     .head = "classifier.3", .class_layers = layers_of_v3, FAMILY},
+     .head = "classifier.3", .class_layers = {{"classifier.3", .is_head = true}}, FAMILY},
     {.name = NULL},
 };

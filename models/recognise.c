@@ -7,7 +7,7 @@
 /* A parameter of a layer whose channels are the classes, which may be others in the file. */
 static bool is_of_classes(const struct xt_model_info *model, const char *name)
 {
-    for (const struct xt_class_layer *layer = model->class_layers; layer && layer->name; layer++)
+    for (const struct xt_class_layer *layer = model->class_layers; layer->name; layer++)
         if (xt_str_starts(name, layer->name) && name[strlen(layer->name)] == '.')
             return true;
     return false;

@@ -50,7 +50,7 @@ struct xt_model_info {
     int classes;      /* of a network from a file; 0 else */
     int time_steps;   /* CTC: columns of the logits; 0 for a classifier */
     const char *head; /* the classifier head, replaced when the classes change; NULL: none */
-    const struct xt_class_layer *class_layers; /* ends in one without a name; NULL: unknown */
+    struct xt_class_layer class_layers[4]; /* end in one without a name; none: unknown */
     float initial_bias;
     const char *default_data; /* used without --data */
     const char *default_val;

@@ -145,16 +145,11 @@ static const struct xt_recipe_item fine_tune[] = {
     {NULL, NULL},
 };
 
-static const struct xt_class_layer class_layers[] = {
-    {.name = "fc", .is_head = true},
-    {.name = NULL},
-};
-
 /* What the networks of the family share. */
 #define FAMILY                                                                                     \
     .height = 224, .width = 224, .any_size = true, .smallest = 32, .mean = 127.5f,                 \
-    .scale = 1 / 127.5f, .published = "imagenet", .head = "fc", .class_layers = class_layers,      \
-    .default_data = "synth:shapes?count=20000&seed=1",                                             \
+    .scale = 1 / 127.5f, .published = "imagenet", .head = "fc",                                    \
+    .class_layers = {{"fc", .is_head = true}}, .default_data = "synth:shapes?count=20000&seed=1",  \
     .default_val = "synth:shapes?count=1000&seed=2", .recipes = {recipe, fine_tune},               \
     .describe = describe
 

@@ -12,8 +12,7 @@
 
 /* ---- a list of facts: name, NUL, value, NUL, ... ---- */
 
-enum xt_status xt_ranks_add_fact(struct xt_str *facts, struct xt_err *err, const char *name,
-                                 const char *format, ...)
+void xt_ranks_add_fact(struct xt_str *facts, const char *name, const char *format, ...)
 {
     char value[1024];
     va_list args;
@@ -21,7 +20,7 @@ enum xt_status xt_ranks_add_fact(struct xt_str *facts, struct xt_err *err, const
     vsnprintf(value, sizeof value, format, args);
     va_end(args);
     xt_str_append(facts, name, strlen(name) + 1, NULL);
-    return xt_str_append(facts, value, strlen(value) + 1, err);
+    xt_str_append(facts, value, strlen(value) + 1, NULL);
 }
 
 /* The name after `at`; NULL: there are no more. */
@@ -155,6 +154,8 @@ enum xt_status xt_ranks_compare(struct xt_ranks *ranks, const struct xt_str *fac
         return XT_OK;
     const struct xt_sha256_digest own = xt_sha256(facts->data, facts->length);
     bool same = true;
-    enum xt_status status = xt_ranks_is_same(ranks, &own, sizeof own, &same, "the settings", err);
+    enum xt_status status = xt_str_check(facts, err);
+    if (!status)
+        status = xt_ranks_is_same(ranks, &own, sizeof own, &same, "the settings", err);
     return status || same ? status : name_differences(ranks, facts, err);
 }

@@ -39,9 +39,5 @@ enum xt_status xt_cmd_diff(struct xt_options *options, struct xt_err *err)
     xt_report_add(report, "path_b", "B", "%s", files[1]);
     status = on_data ? xt_diff_answers(options, files, report, err)
                      : xt_diff_weights(files, report, err);
-    if (status) {
-        xt_report_destroy(report);
-        return status;
-    }
-    return xt_result_put(report, err);
+    return xt_result_put_unless(status, report, err);
 }

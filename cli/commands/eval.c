@@ -366,11 +366,7 @@ static enum xt_status end_report(struct command *command, struct xt_report *repo
     describe_calibration(report, command);
     describe_runs(report, command);
     enum xt_status status = write_errors(command, report, err);
-    if (status) {
-        xt_report_destroy(report);
-        return status;
-    }
-    return xt_result_put(report, err);
+    return xt_result_put_unless(status, report, err);
 }
 
 /* Warns about the first images that could not be used. */

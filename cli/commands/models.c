@@ -56,9 +56,5 @@ enum xt_status xt_cmd_models(struct xt_options *options, struct xt_err *err)
     const struct xt_model_info *model = NULL;
     for (size_t i = 0; (model = xt_model_at(i)) && !status; i++)
         status = add_model(models, model, err);
-    if (status) {
-        xt_report_destroy(report);
-        return status;
-    }
-    return xt_result_put(report, err);
+    return xt_result_put_unless(status, report, err);
 }

@@ -264,11 +264,7 @@ enum xt_status xt_cmd_verify(struct xt_options *options, struct xt_err *err)
     if (!status)
         conclude(&checks);
     cJSON_Delete(proof);
-    if (status) {
-        xt_report_destroy(checks.report);
-        return status;
-    }
-    status = xt_result_put(checks.report, err);
+    status = xt_result_put_unless(status, checks.report, err);
     if (!status && checks.device)
         return xt_err_set(err, checks.device, "%s", checks.why);
     if (!status && checks.differs)

@@ -553,10 +553,7 @@ enum xt_status xt_cmd_doctor(struct xt_options *options, struct xt_err *err)
                   xt_str_get(&masks));
     xt_report_flag(report, "works", NULL, diagnosis.works, "", "");
     xt_report_line(report, diagnosis.works ? "--xpu works here" : "--xpu does not work here");
-    if (status)
-        xt_report_destroy(report);
-    else
-        status = xt_result_put(report, err);
+    status = xt_result_put_unless(status, report, err);
     if (!status && !diagnosis.works)
         status =
             xt_err_set(err, XT_ERR_DEVICE, "--xpu does not work here%s%s",

@@ -87,6 +87,15 @@ enum xt_status xt_result_put(struct xt_report *report, struct xt_err *err)
     return status;
 }
 
+enum xt_status xt_result_put_unless(enum xt_status status, struct xt_report *report,
+                                    struct xt_err *err)
+{
+    if (!status)
+        return xt_result_put(report, err);
+    xt_report_destroy(report);
+    return status;
+}
+
 enum xt_status xt_result_line(struct xt_report *report, int line, struct xt_err *err)
 {
     cJSON *object = NULL;

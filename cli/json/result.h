@@ -23,6 +23,9 @@ void xt_result_mute(void);
 
 /* Prints the report as text, or adds it to the object. Takes ownership. */
 enum xt_status xt_result_put(struct xt_report *report, struct xt_err *err);
+/* The same where `status` is XT_OK; after a failure the report is only destroyed. */
+enum xt_status xt_result_put_unless(enum xt_status status, struct xt_report *report,
+                                    struct xt_err *err);
 /* A report that is one of a list: with --json an object in the list `key`; with --jsonl, unless
  * `line` is XT_SCHEMA_COUNT, a line of that schema. */
 enum xt_status xt_result_put_one(struct xt_report *report, const char *key, int line,

@@ -90,7 +90,7 @@ enum xt_status xt_options_list_for_ranks(const struct xt_options *options, struc
         xt_option_spell(name, xt_option_table[i].name, false);
         status = spell_for_ranks(options, &xt_option_table[i], &value, err);
         if (!status)
-            status = xt_ranks_add_fact(facts, err, name, "%s", xt_str_get(&value));
+            xt_ranks_add_fact(facts, name, "%s", xt_str_get(&value));
         xt_str_clear(&value);
     }
     return status;

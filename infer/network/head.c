@@ -357,7 +357,7 @@ enum xt_status xt_head_adapt(struct xt_network *network, const struct xt_network
                              bool training, bool *adapted, struct xt_err *err)
 {
     *adapted = false;
-    if (!network->model->class_layers)
+    if (!network->model->class_layers[0].name)
         return XT_OK;
     if (network->task == XT_TASK_PLATES)
         return settings->alphabet ? adapt_symbols(network, settings, adapted, err) : XT_OK;

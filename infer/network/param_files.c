@@ -90,10 +90,12 @@ void xt_params_free_tensors(struct xt_params_tensors *tensors)
     *tensors = (struct xt_params_tensors){0};
 }
 
-/* Missing, surplus and mis-shaped tensors of a weight file. */
+/* Missing, surplus and mis-shaped tensors of a weight file; and how many tensors the network has,
+ * and how many of them the file. */
 struct mismatches {
     struct xt_str text;
     int count;
+    int wanted, fitting;
 };
 
 static enum xt_status mismatch(struct mismatches *list, const char *kind, const char *name,
@@ -238,9 +240,12 @@ static enum xt_status check_shapes(const struct xt_params *params,
             !first_of_name(params, i) || is_excepted(param->name, except))
             continue;
         const struct xt_file_tensor *tensor = xt_weight_file_find(file, param->name);
+        bool fits = tensor && same_shape(param, tensor);
+        list->wanted++;
+        list->fitting += fits;
         if (!tensor)
             status = mismatch(list, "missing", param->name, err);
-        else if (!same_shape(param, tensor))
+        else if (!fits)
             status = mismatch_shape(list, param, tensor, err);
     }
     return status;
@@ -284,38 +289,16 @@ static bool statistics_untouched(const struct xt_params *params, const struct xt
     return any && learned;
 }
 
-/* How many of the network's tensors there are, and in *fitting how many the file has. */
-static int count_fitting(const struct xt_params *params, const struct xt_params_view *view,
-                         const struct xt_weight_file *file, const char *except, int *fitting)
-{
-    int count = 0;
-    *fitting = 0;
-    for (int i = 0; i < params->count; i++) {
-        const struct xt_param *param = &params->items[i];
-        if (param->role == XT_PARAM_BN_COUNT || !in_view(param, view) ||
-            !first_of_name(params, i) || is_excepted(param->name, except))
-            continue;
-        const struct xt_file_tensor *tensor = xt_weight_file_find(file, param->name);
-        count++;
-        *fitting += tensor && same_shape(param, tensor);
-    }
-    return count;
-}
-
 /* --init-partial takes weights of the same network in part, not those of another. */
-static enum xt_status check_partial(const struct xt_params *params,
-                                    const struct xt_params_view *view,
-                                    const struct xt_weight_file *file, const char *file_name,
-                                    const char *except, struct xt_err *err)
+static enum xt_status check_partial(const struct mismatches *list, const char *file_name,
+                                    struct xt_err *err)
 {
-    int fitting = 0;
-    int count = count_fitting(params, view, file, except, &fitting);
-    if (2 * fitting >= count)
+    if (2 * list->fitting >= list->wanted)
         return XT_OK;
     return xt_err_set(err, XT_ERR_DATA,
                       "%s fits %d of the network's %d tensors, too few to start from; "
                       "--init-partial takes weights of which at least half fit",
-                      file_name, fitting, count);
+                      file_name, list->fitting, list->wanted);
 }
 
 static enum xt_status read_batches_tracked(struct xt_params *params,
@@ -376,7 +359,7 @@ enum xt_status xt_params_from_file(struct xt_params *params, struct xt_device *d
                             file_name, list.count, list.count == 1 ? " differs" : "s differ",
                             xt_str_get(&list.text), list.count > 8 ? ", ..." : "");
     if (!status && partial)
-        status = check_partial(params, view, file, file_name, except, err);
+        status = check_partial(&list, file_name, err);
     if (!status && list.count)
         xt_log_note("%s: skipped %d tensor%s not fit: %s%s", file_name, list.count,
                     list.count == 1 ? " that does" : "s that do", xt_str_get(&list.text),

@@ -17,25 +17,24 @@ enum { SAMPLES = 256, PARTS = 64, NAME_BYTES = 4096 };
 /* ---- the network ---- */
 
 /* Long texts count by their hash. */
-static enum xt_status add_text(struct xt_str *facts, const char *name, const char *text,
-                               struct xt_err *err)
+static void add_text(struct xt_str *facts, const char *name, const char *text)
 {
     const struct xt_sha256_digest digest = xt_sha256(text, text ? strlen(text) : 0);
-    return xt_ranks_add_fact(facts, err, name, "%.16s", xt_sha256_format(&digest).text);
+    xt_ranks_add_fact(facts, name, "%.16s", xt_sha256_format(&digest).text);
 }
 
 static enum xt_status add_labels(struct xt_str *facts, const struct xt_network *network,
                                  struct xt_err *err)
 {
     struct xt_str names = {0};
-    if (network->task == XT_TASK_PLATES)
-        return xt_ranks_add_fact(facts, err, "the symbols of --alphabet", "%.900s",
-                                 xt_alphabet_text(network->alphabet));
+    if (network->task == XT_TASK_PLATES) {
+        xt_ranks_add_fact(facts, "the symbols of --alphabet", "%.900s",
+                          xt_alphabet_text(network->alphabet));
+        return XT_OK;
+    }
     enum xt_status status = xt_class_names_print(&network->class_names, &names, err);
-    if (!status)
-        status = xt_ranks_add_fact(facts, err, "the number of classes", "%d", network->classes);
-    if (!status)
-        status = add_text(facts, "the hash of the classes' names", xt_str_get(&names), err);
+    xt_ranks_add_fact(facts, "the number of classes", "%d", network->classes);
+    add_text(facts, "the hash of the classes' names", xt_str_get(&names));
     xt_str_clear(&names);
     return status;
 }
@@ -46,21 +45,15 @@ enum xt_status xt_ranks_compare_network(struct xt_ranks *ranks, const struct xt_
     struct xt_str facts = {0};
     if (!ranks)
         return XT_OK;
-    enum xt_status status =
-        xt_ranks_add_fact(&facts, err, "oneDNN", "%s", xt_dnnl_version_text().text);
-    if (!status)
-        status = xt_ranks_add_fact(&facts, err, "--image-size of the network", "%dx%d",
-                                   network->width, network->height);
-    if (!status)
-        status = xt_ranks_add_fact(&facts, err, "--normalize, by the weights", "%s",
-                                   network->normalise_text);
-    if (!status)
-        status = xt_ranks_add_fact(&facts, err, "--lprnet-norm, by the weights", "%s",
-                                   network->over_batch ? "batch" : "sample");
-    if (!status && network->loaded)
-        status = add_text(&facts, "the hash of the network in --model", network->loaded->text, err);
-    if (!status)
-        status = add_labels(&facts, network, err);
+    xt_ranks_add_fact(&facts, "oneDNN", "%s", xt_dnnl_version_text().text);
+    xt_ranks_add_fact(&facts, "--image-size of the network", "%dx%d", network->width,
+                      network->height);
+    xt_ranks_add_fact(&facts, "--normalize, by the weights", "%s", network->normalise_text);
+    xt_ranks_add_fact(&facts, "--lprnet-norm, by the weights", "%s",
+                      network->over_batch ? "batch" : "sample");
+    if (network->loaded)
+        add_text(&facts, "the hash of the network in --model", network->loaded->text);
+    enum xt_status status = add_labels(&facts, network, err);
     if (!status)
         status = xt_ranks_compare(ranks, &facts, err);
     xt_str_clear(&facts);
@@ -155,11 +148,9 @@ static enum xt_status compare_list(struct xt_ranks *ranks, const struct xt_sourc
         return status;
     if (source && at < count)
         name_of(source, at, name);
-    status =
-        xt_ranks_add_fact(&facts, err, option, "%s, of which number %zu is %.900s",
-                          xt_count((long long)count, "image").text, at + 1, *name ? name : "none");
-    if (!status)
-        status = xt_ranks_compare(ranks, &facts, err);
+    xt_ranks_add_fact(&facts, option, "%s, of which number %zu is %.900s",
+                      xt_count((long long)count, "image").text, at + 1, *name ? name : "none");
+    status = xt_ranks_compare(ranks, &facts, err);
     xt_str_clear(&facts);
     return status;
 }
@@ -203,12 +194,12 @@ static enum xt_status compare_sample(struct xt_ranks *ranks, const struct xt_sou
     snprintf(fact, sizeof fact, "the image %s of %s, the first of %zu that differ of %zu sampled",
              name, option, others, samples);
     const struct xt_image_digest *image = &images[first];
-    status = image->unreadable
-                 ? xt_ranks_add_fact(&facts, err, fact, "unreadable")
-                 : xt_ranks_add_fact(&facts, err, fact, "%zu bytes with the hash %016" PRIx64,
-                                     image->bytes, hashes[first]);
-    if (!status)
-        status = xt_ranks_compare(ranks, &facts, err);
+    if (image->unreadable)
+        xt_ranks_add_fact(&facts, fact, "unreadable");
+    else
+        xt_ranks_add_fact(&facts, fact, "%zu bytes with the hash %016" PRIx64, image->bytes,
+                          hashes[first]);
+    status = xt_ranks_compare(ranks, &facts, err);
     xt_str_clear(&facts);
     return status;
 }

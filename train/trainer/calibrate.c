@@ -30,19 +30,20 @@ static enum xt_status load_best(struct xt_trainer *trainer, const char *path, st
     return status;
 }
 
-static enum xt_status observe(struct xt_trainer *trainer, struct xt_observations *out,
+static enum xt_status observe(struct xt_trainer *trainer, const struct xt_source *source,
+                              struct xt_evaluate_observer observer, bool are_negatives,
                               struct xt_err *err)
 {
     struct xt_evaluation evaluation = {.images = 0};
     const struct xt_evaluate_config config = {
         .data = &trainer->settings->data,
-        .source = trainer->val,
-        .observer = {.context = out, .answer = xt_observations_add},
+        .source = source,
+        .observer = observer,
+        .are_negatives = are_negatives,
         .nan_is_loss = true,
     };
-    enum xt_status status = xt_observations_init(out, trainer->predictor, trainer->val->count, err);
-    if (!status)
-        status = xt_evaluate(&trainer->network, trainer->predictor, &config, &evaluation, err);
+    enum xt_status status =
+        xt_evaluate(&trainer->network, trainer->predictor, &config, &evaluation, err);
     xt_evaluation_clear(&evaluation);
     return status;
 }
@@ -79,7 +80,13 @@ static enum xt_status measure(struct xt_trainer *trainer, struct xt_err *err)
     struct xt_reliability_report *c = &trainer->reliability;
     struct xt_observations seen = {0};
     struct xt_outcome *outcomes = NULL;
-    enum xt_status status = observe(trainer, &seen, err);
+    enum xt_status status =
+        xt_observations_init(&seen, trainer->predictor, trainer->val->count, err);
+    if (!status)
+        status =
+            observe(trainer, trainer->val,
+                    (struct xt_evaluate_observer){.context = &seen, .answer = xt_observations_add},
+                    false, err);
     if (!status)
         status = xt_mem_calloc(&outcomes, seen.count, sizeof *outcomes, "the predictions", err);
     if (!status)
@@ -113,20 +120,12 @@ static void see_negative(void *context, const struct xt_answer *answer)
 /* How many of the negatives that were held out are answered. */
 static enum xt_status measure_negatives(struct xt_trainer *trainer, struct xt_err *err)
 {
-    struct xt_evaluation evaluation = {.images = 0};
-    const struct xt_evaluate_config config = {
-        .data = &trainer->settings->data,
-        .source = trainer->negatives_held,
-        .observer = {.context = &trainer->reliability, .answer = see_negative},
-        .are_negatives = true,
-        .nan_is_loss = true,
-    };
-    if (!config.source)
-        return XT_OK;
-    enum xt_status status =
-        xt_evaluate(&trainer->network, trainer->predictor, &config, &evaluation, err);
-    xt_evaluation_clear(&evaluation);
-    return status;
+    return trainer->negatives_held
+               ? observe(trainer, trainer->negatives_held,
+                         (struct xt_evaluate_observer){.context = &trainer->reliability,
+                                                       .answer = see_negative},
+                         true, err)
+               : XT_OK;
 }
 
 static enum xt_status store(struct xt_trainer *trainer, const char *path, struct xt_err *err)

@@ -337,17 +337,24 @@ static enum xt_status await(struct xt_ranks *ranks, struct xt_mpi_request *reque
 
 /* ---- collectives ---- */
 
-static enum xt_status sum(struct xt_ranks *ranks, double *values, size_t count, const char *what,
-                          double *waits, struct xt_err *err)
+/* Waits for what was started with this result, and counts the time. */
+static enum xt_status complete(struct xt_ranks *ranks, int code, struct xt_mpi_request *request,
+                               const char *what, double *waits, struct xt_err *err)
 {
-    struct xt_mpi_request *request = NULL;
     double waited = 0;
-    int code = ranks->mpi->start_sum(ranks->job, XT_MPI_STEPS, values, count, XT_MPI_F64, &request);
     if (code)
         return broken(ranks, code, what, err);
     enum xt_status status = await(ranks, request, what, &waited, err);
     *waits += waited;
     return status;
+}
+
+static enum xt_status sum(struct xt_ranks *ranks, double *values, size_t count, const char *what,
+                          double *waits, struct xt_err *err)
+{
+    struct xt_mpi_request *request = NULL;
+    int code = ranks->mpi->start_sum(ranks->job, XT_MPI_STEPS, values, count, XT_MPI_F64, &request);
+    return complete(ranks, code, request, what, waits, err);
 }
 
 enum xt_status xt_ranks_sum(struct xt_ranks *ranks, double *values, size_t count, const char *what,
@@ -436,13 +443,9 @@ enum xt_status xt_ranks_copy(struct xt_ranks *ranks, void *data, size_t bytes, i
     enum xt_status status = XT_OK;
     for (size_t at = 0; at < bytes && !status; at += piece_most) {
         struct xt_mpi_request *request = NULL;
-        double waited = 0;
         size_t piece = bytes - at < piece_most ? bytes - at : piece_most;
         int code = ranks->mpi->start_copy(ranks->job, (char *)data + at, piece, root, &request);
-        if (code)
-            return broken(ranks, code, what, err);
-        status = await(ranks, request, what, &waited, err);
-        ranks->time.other += waited;
+        status = complete(ranks, code, request, what, &ranks->time.other, err);
     }
     return status;
 }
@@ -451,18 +454,13 @@ enum xt_status xt_ranks_gather(struct xt_ranks *ranks, const void *own, size_t b
                                const char *what, struct xt_err *err)
 {
     struct xt_mpi_request *request = NULL;
-    double waited = 0;
     void *room = NULL;
     enum xt_status status = xt_mem_calloc(&room, (size_t)ranks->size, bytes, what, err);
     memcpy(all, &room, sizeof room);
     if (status)
         return status;
     int code = ranks->mpi->start_gather(ranks->job, own, bytes, room, &request);
-    if (code)
-        return broken(ranks, code, what, err);
-    status = await(ranks, request, what, &waited, err);
-    ranks->time.other += waited;
-    return status;
+    return complete(ranks, code, request, what, &ranks->time.other, err);
 }
 
 enum xt_status xt_ranks_is_same(struct xt_ranks *ranks, const void *own, size_t bytes, bool *same,
@@ -505,11 +503,10 @@ enum xt_status xt_ranks_poll(struct xt_ranks *ranks, struct xt_ranks_sum *sum, s
 
 enum xt_status xt_ranks_finish(struct xt_ranks *ranks, struct xt_ranks_sum *sum, struct xt_err *err)
 {
-    double waited = 0;
     if (!sum->request)
         return XT_OK;
-    enum xt_status status = await(ranks, sum->request, "the gradients", &waited, err);
-    ranks->time.gradients += waited;
+    enum xt_status status =
+        complete(ranks, 0, sum->request, "the gradients", &ranks->time.gradients, err);
     land(ranks, sum);
     return status;
 }

@@ -389,36 +389,6 @@ static enum xt_status check_meaning(const struct xt_weight_file *file, const cha
     return status ? status : xt_run_options_check(options, file, path, err);
 }
 
-static enum xt_status load_tensors(struct xt_network *network, const struct xt_params_view *view,
-                                   const struct xt_weight_file *part, const char *path,
-                                   struct xt_err *err)
-{
-    return xt_params_from_file(&network->params, &network->device, view, part, path, false, NULL,
-                               err);
-}
-
-enum xt_status xt_checkpoint_load_array(const struct xt_checkpoint_file *from,
-                                        struct xt_network *network,
-                                        const struct xt_checkpoint_array *array, struct xt_err *err)
-{
-    const struct xt_weight_file *file = &from->file;
-    struct xt_weight_file part = {0};
-    enum xt_status status =
-        xt_mem_calloc(&part.tensors, file->count, sizeof *part.tensors, "tensors", err);
-    size_t length = strlen(array->name);
-    for (size_t i = 0; i < file->count && !status; i++) {
-        const char *name = file->tensors[i].name;
-        if (!xt_str_starts(name, array->name) || name[length] != '.')
-            continue;
-        part.tensors[part.count] = file->tensors[i];
-        part.tensors[part.count++].name += length + 1;
-    }
-    if (!status)
-        status = load_tensors(network, &array->view, &part, from->path, err);
-    free(part.tensors);
-    return status;
-}
-
 static bool is_parameter(const struct xt_params *params, const char *name)
 {
     for (int i = 0; i < params->count; i++)
@@ -427,22 +397,37 @@ static bool is_parameter(const struct xt_params *params, const char *name)
     return false;
 }
 
-/* By exact names, since a layer may be named as an array is. */
-static enum xt_status load_weights(const struct xt_checkpoint_file *from,
-                                   struct xt_network *network, struct xt_err *err)
+/* The tensors of an array, by its name; NULL: the weights, by exact names, since a layer may be
+ * named as an array is. */
+static enum xt_status load_part(const struct xt_checkpoint_file *from, struct xt_network *network,
+                                const char *array, const struct xt_params_view *view,
+                                struct xt_err *err)
 {
     const struct xt_weight_file *file = &from->file;
     struct xt_weight_file part = {0};
     enum xt_status status =
         xt_mem_calloc(&part.tensors, file->count, sizeof *part.tensors, "tensors", err);
-    for (size_t i = 0; i < file->count && !status; i++)
-        if (is_parameter(&network->params, file->tensors[i].name))
-            part.tensors[part.count++] = file->tensors[i];
-    struct xt_params_view view = {network->params.values, network->params.stats};
+    size_t length = array ? strlen(array) : 0;
+    for (size_t i = 0; i < file->count && !status; i++) {
+        const char *name = file->tensors[i].name;
+        if (array ? !xt_str_starts(name, array) || name[length] != '.'
+                  : !is_parameter(&network->params, name))
+            continue;
+        part.tensors[part.count] = file->tensors[i];
+        part.tensors[part.count++].name += array ? length + 1 : 0;
+    }
     if (!status)
-        status = load_tensors(network, &view, &part, from->path, err);
+        status = xt_params_from_file(&network->params, &network->device, view, &part, from->path,
+                                     false, NULL, err);
     free(part.tensors);
     return status;
+}
+
+enum xt_status xt_checkpoint_load_array(const struct xt_checkpoint_file *from,
+                                        struct xt_network *network,
+                                        const struct xt_checkpoint_array *array, struct xt_err *err)
+{
+    return load_part(from, network, array->name, &array->view, err);
 }
 
 static void note_machine(const char *path, const struct xt_weight_file *file,
@@ -538,11 +523,12 @@ enum xt_status xt_checkpoint_load(const struct xt_checkpoint_file *from,
                                   struct xt_err *err)
 {
     struct xt_run_options options;
+    const struct xt_params_view weights = {network->params.values, network->params.stats};
     enum xt_status status = xt_run_options_init(&options, lister, network, err);
     if (!status)
         status = check_meaning(&from->file, from->path, &options, network, err);
     if (!status)
-        status = load_weights(from, network, err);
+        status = load_part(from, network, NULL, &weights, err);
     for (int i = 0; i < count && !status; i++)
         status = xt_checkpoint_load_array(from, network, &arrays[i], err);
     if (!status) {

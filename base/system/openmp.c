@@ -9,42 +9,30 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The functions that gcc calls for the constructs in the program's loops. */
-void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags);
-void GOMP_barrier(void);
-bool GOMP_single_start(void);
-void GOMP_critical_start(void);
-void GOMP_critical_end(void);
-void GOMP_atomic_start(void);
-void GOMP_atomic_end(void);
-int omp_get_num_threads(void);
-int omp_get_max_threads(void);
-int omp_get_thread_num(void);
-void omp_set_num_threads(int count);
-void omp_set_dynamic(int on);
+/* The functions that gcc calls for the constructs in the program's loops: what each returns, its
+ * name, parameters and arguments, and what stands for it where there is no runtime. */
+#define FUNCTIONS(X)                                                                               \
+    X(void, GOMP_parallel, (void (*body)(void *), void *data, unsigned threads, unsigned flags),   \
+      (body, data, threads, flags), run_alone)                                                     \
+    X(void, GOMP_barrier, (void), (), do_nothing)                                                  \
+    X(bool, GOMP_single_start, (void), (), be_single)                                              \
+    X(void, GOMP_critical_start, (void), (), do_nothing)                                           \
+    X(void, GOMP_critical_end, (void), (), do_nothing)                                             \
+    X(void, GOMP_atomic_start, (void), (), do_nothing)                                             \
+    X(void, GOMP_atomic_end, (void), (), do_nothing)                                               \
+    X(int, omp_get_num_threads, (void), (), count_one)                                             \
+    X(int, omp_get_max_threads, (void), (), count_one)                                             \
+    X(int, omp_get_thread_num, (void), (), be_first)                                               \
+    X(void, omp_set_num_threads, (int count), (count), take_no_number)                             \
+    X(void, omp_set_dynamic, (int on), (on), take_no_number)
 
+#define POINTER(type, name, parameters, arguments, alone) type(*name) parameters;
 struct runtime {
-    void (*parallel)(void (*body)(void *), void *data, unsigned threads, unsigned flags);
-    void (*barrier)(void);
-    bool (*single_start)(void);
-    void (*critical_start)(void);
-    void (*critical_end)(void);
-    void (*atomic_start)(void);
-    void (*atomic_end)(void);
-    int (*get_num_threads)(void);
-    int (*get_max_threads)(void);
-    int (*get_thread_num)(void);
-    void (*set_num_threads)(int count);
-    void (*set_dynamic)(int on);
+    FUNCTIONS(POINTER)
 };
-static const char *const names[] = {
-    "GOMP_parallel",       "GOMP_barrier",       "GOMP_single_start",   "GOMP_critical_start",
-    "GOMP_critical_end",   "GOMP_atomic_start",  "GOMP_atomic_end",     "omp_get_num_threads",
-    "omp_get_max_threads", "omp_get_thread_num", "omp_set_num_threads", "omp_set_dynamic",
-};
-enum { FUNCTIONS = sizeof names / sizeof *names };
-_Static_assert(sizeof(struct runtime) == FUNCTIONS * sizeof(void *),
-               "the table holds one pointer for each name, in the order of the names");
+#define NAME(type, name, parameters, arguments, alone) #name,
+static const char *const names[] = {FUNCTIONS(NAME)};
+enum { COUNT = sizeof names / sizeof *names };
 
 static struct {
     pthread_mutex_t lock;
@@ -183,26 +171,14 @@ static void take_no_number(int number)
     (void)number;
 }
 
-static const struct runtime alone = {
-    .parallel = run_alone,
-    .barrier = do_nothing,
-    .single_start = be_single,
-    .critical_start = do_nothing,
-    .critical_end = do_nothing,
-    .atomic_start = do_nothing,
-    .atomic_end = do_nothing,
-    .get_num_threads = count_one,
-    .get_max_threads = count_one,
-    .get_thread_num = be_first,
-    .set_num_threads = take_no_number,
-    .set_dynamic = take_no_number,
-};
+#define ALONE(type, name, parameters, arguments, alone) .name = alone,
+static const struct runtime alone = {FUNCTIONS(ALONE)};
 
 /* ---- forwarding ---- */
 
 static bool bind(void *library)
 {
-    for (size_t i = 0; i < FUNCTIONS; i++) {
+    for (size_t i = 0; i < COUNT; i++) {
         void *symbol = library ? dlsym(library, names[i]) : NULL;
         if (!symbol)
             return false;
@@ -227,62 +203,10 @@ static const struct runtime *runtime(void)
     return &openmp.runtime;
 }
 
-void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags)
-{
-    runtime()->parallel(body, data, threads, flags);
-}
-
-void GOMP_barrier(void)
-{
-    runtime()->barrier();
-}
-
-bool GOMP_single_start(void)
-{
-    return runtime()->single_start();
-}
-
-void GOMP_critical_start(void)
-{
-    runtime()->critical_start();
-}
-
-void GOMP_critical_end(void)
-{
-    runtime()->critical_end();
-}
-
-void GOMP_atomic_start(void)
-{
-    runtime()->atomic_start();
-}
-
-void GOMP_atomic_end(void)
-{
-    runtime()->atomic_end();
-}
-
-int omp_get_num_threads(void)
-{
-    return runtime()->get_num_threads();
-}
-
-int omp_get_max_threads(void)
-{
-    return runtime()->get_max_threads();
-}
-
-int omp_get_thread_num(void)
-{
-    return runtime()->get_thread_num();
-}
-
-void omp_set_num_threads(int count)
-{
-    runtime()->set_num_threads(count);
-}
-
-void omp_set_dynamic(int on)
-{
-    runtime()->set_dynamic(on);
-}
+#define FORWARD(type, name, parameters, arguments, alone)                                          \
+    type name parameters;                                                                          \
+    type name parameters                                                                           \
+    {                                                                                              \
+        return runtime()->name arguments;                                                          \
+    }
+FUNCTIONS(FORWARD)

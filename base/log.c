@@ -44,11 +44,6 @@ void xt_log_set_level(enum xt_log_level wanted)
     log_state.level = wanted;
 }
 
-enum xt_log_level xt_log_level(void)
-{
-    return log_state.level;
-}
-
 /* Waits until a pipe takes PIPE_BUF bytes; after a request to stop only briefly, so that a reader
  * that does not read cannot delay the exit. */
 static bool takes_some(void)

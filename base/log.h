@@ -16,7 +16,6 @@
 enum xt_log_level { XT_LOG_SILENT, XT_LOG_QUIET, XT_LOG_NORMAL, XT_LOG_VERBOSE };
 
 void xt_log_set_level(enum xt_log_level level);
-enum xt_log_level xt_log_level(void);
 
 /* For a library, which does not own standard error: messages go to the listener from then on, one
  * sentence per call, from any thread but one at a time; NULL discards them. */

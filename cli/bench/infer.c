@@ -211,8 +211,3 @@ void xt_bench_infer_clear(struct xt_bench_infer *bench)
     for (int i = 0; i < bench->count; i++)
         free(bench->runs[i].ops);
 }
-
-double xt_bench_infer_share(const struct xt_bench_infer_run *run)
-{
-    return run->conv_s / run->pass_s;
-}

@@ -234,16 +234,6 @@ double xt_bench_images_per_s(const struct xt_bench_step *result)
     return result->batch / result->step_s;
 }
 
-double xt_bench_share(const struct xt_bench_step *result)
-{
-    return result->conv_s / result->step_s;
-}
-
-double xt_bench_free_share(const struct xt_bench_step *result)
-{
-    return result->free_conv_s / result->step_s;
-}
-
 /* A step counts if it is in the middle half by time. */
 static bool is_middle(const struct bench *bench, int step)
 {

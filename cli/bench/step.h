@@ -67,9 +67,6 @@ enum xt_status xt_bench_step(struct xt_bench_step *out, const struct xt_train_se
 void xt_bench_step_clear(struct xt_bench_step *result);
 
 double xt_bench_images_per_s(const struct xt_bench_step *result);
-/* The share of the rate that the lower bound allows, in the network's formats and in any. */
-double xt_bench_share(const struct xt_bench_step *result);
-double xt_bench_free_share(const struct xt_bench_step *result);
 
 /* The median; sorts `values`. */
 double xt_bench_median(double *values, int count);

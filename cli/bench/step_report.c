@@ -133,9 +133,9 @@ static void describe_run(struct xt_report *row, const struct xt_bench_run *run, 
     xt_report_add(row, "images_per_s", "images/s", "%9.1f", xt_bench_images_per_s(r));
     xt_report_add(row, "step_ms", "step ms", "%8.1f", 1e3 * r->step_s);
     xt_report_add(row, "conv_ms", "conv ms", "%8.1f", 1e3 * r->conv_s);
-    xt_report_scaled(row, "share", "share", 100, "%4.0f %%", xt_bench_share(r));
+    xt_report_scaled(row, "share", "share", 100, "%4.0f %%", r->conv_s / r->step_s);
     xt_report_add(row, "free_conv_ms", "free conv ms", "%13.1f", 1e3 * r->free_conv_s);
-    xt_report_scaled(row, "free_share", "share", 100, "%4.0f %%", xt_bench_free_share(r));
+    xt_report_scaled(row, "free_share", "share", 100, "%4.0f %%", r->free_conv_s / r->step_s);
     xt_report_add(row, "first_step_seconds", "first step s", "%13.2f", r->first_step_s);
     xt_report_add(row, "peak_rss_mb", "peak MB", "%8.0f", r->peak_rss_bytes / 1e6);
     xt_report_add(row, "planned_mb", "planned MB", "%11.0f", r->planned_bytes / 1e6);

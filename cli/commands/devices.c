@@ -90,8 +90,8 @@ enum xt_status xt_cmd_version(struct xt_options *options, struct xt_err *err)
     return xt_result_put(to.report, err);
 }
 
-/* --- devices
- * ------------------------------------------------------------------------------------*/
+/* ---- devices ---- */
+
 struct cpu {
     char name[96];
     const char *why; /* why this number of threads */

@@ -611,7 +611,7 @@ static enum xt_status conclude(struct trial *t, struct xt_err *err)
     if (status)
         cJSON_Delete(page);
     else
-        status = xt_page_write_try(path_in(t, "page.html").text, page, err);
+        status = xt_page_write_one(path_in(t, "page.html").text, "tried", page, err);
     xt_str_clear(&wanted);
     xt_str_clear(&serve);
     return status;

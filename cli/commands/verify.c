@@ -30,8 +30,8 @@ struct checks {
     char why[1024];
 };
 
-/* --- what computes
- * ------------------------------------------------------------------------------*/
+/* ---- what computes ---- */
+
 /* docs/running.md: what the bits of a run depend on. */
 static bool affects_bits(const char *key)
 {

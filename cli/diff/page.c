@@ -101,7 +101,7 @@ enum xt_status xt_diff_page_write(const char *path, struct xt_report *report, cJ
     }
     xt_json_add(&json, diff, "images", images);
     if (!json.failed)
-        return xt_page_write_diff(path, diff, err);
+        return xt_page_write_one(path, "diff", diff, err);
     cJSON_Delete(diff);
     return xt_err_no_memory(err, "the page of differences", 0);
 }

@@ -64,8 +64,8 @@ static void mend(struct xt_report *step, const char *debian, const char *fedora)
                   "                         -> Fedora, RHEL:   %s", fedora);
 }
 
-/* --- the kernel
- * ---------------------------------------------------------------------------------*/
+/* ---- the kernel ---- */
+
 static void check_nodes(struct diagnosis *diagnosis, const struct xt_host_gpu *host)
 {
     if (host->count > 0) {
@@ -120,8 +120,8 @@ static void check_access(struct diagnosis *diagnosis, const struct xt_host_gpu *
         add(diagnosis, "access", SKIPPED, "there is no render node");
 }
 
-/* --- Level Zero and OpenCL
- * ----------------------------------------------------------------------*/
+/* ---- Level Zero and OpenCL ---- */
+
 struct level_zero_seen {
     enum xt_status status;
     char why[512];
@@ -249,8 +249,8 @@ static enum xt_status check_opencl(struct diagnosis *diagnosis, struct xt_err *e
     return XT_OK;
 }
 
-/* --- oneDNN
- * -------------------------------------------------------------------------------------*/
+/* ---- oneDNN ---- */
+
 /* What the runtimes below oneDNN log about a failure. */
 static void quote_reason(struct diagnosis *diagnosis, int index)
 {
@@ -397,8 +397,8 @@ static enum xt_status compare_backends(struct diagnosis *diagnosis, const struct
     return XT_OK;
 }
 
-/* --- facts
- * --------------------------------------------------------------------------------------*/
+/* ---- facts ---- */
+
 /* Which of a run's device figures can be read here, and their source. */
 static void check_figures(struct diagnosis *diagnosis, const struct xt_telemetry *now)
 {
@@ -464,8 +464,8 @@ static enum xt_status check_cache(struct diagnosis *diagnosis, struct xt_err *er
     return XT_OK;
 }
 
-/* --- what --merge compares
- * ----------------------------------------------------------------------*/
+/* ---- what --merge compares ---- */
+
 static void describe_xpus(struct diagnosis *diagnosis, const struct xt_probe *probe)
 {
     struct xt_report *list = xt_report_list(diagnosis->node, "xpus");
@@ -507,8 +507,8 @@ static void describe_node(struct diagnosis *diagnosis, const struct xt_host_gpu 
     describe_xpus(diagnosis, probe);
 }
 
-/* --- all of it
- * ----------------------------------------------------------------------------------*/
+/* ---- all of it ---- */
+
 static enum xt_status examine(struct diagnosis *diagnosis, struct xt_probe *probe,
                               struct xt_err *err)
 {

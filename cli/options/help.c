@@ -346,7 +346,8 @@ static void man_own_option(struct xt_help_writer *writer, const struct xt_option
                            enum xt_command_id command)
 {
     const char *name = xt_command_get(command)->name;
-    if (xt_option_is_for(option, XT_COMMAND_TRAIN) && !xt_option_means_otherwise(option, command))
+    if (xt_option_is_for(option, XT_COMMAND_TRAIN) &&
+        xt_option_meaning(option, command) == option->help)
         return;
     if (writer->heading != name)
         man_heading(writer, name);
@@ -421,8 +422,9 @@ static void man_name(struct xt_help_writer *writer, const char *name)
         xt_help_put(writer, "%s", *name == ' ' ? "\\-" : (char[]){*name, '\0'});
 }
 
-enum xt_status xt_help_man_command(enum xt_command_id id, const struct xt_option_models *models,
-                                   struct xt_str *out, struct xt_err *err)
+/* The manual page of one command, with all of its options. */
+static enum xt_status man_page(enum xt_command_id id, const struct xt_option_models *models,
+                               struct xt_str *out, struct xt_err *err)
 {
     struct xt_help_writer writer = {.models = models, .out = out};
     const struct xt_command *command = xt_command_get(id);
@@ -503,7 +505,7 @@ enum xt_status xt_cmd_man(struct xt_options *options, struct xt_err *err)
     enum xt_command_id id = xt_command_find(options->arguments, options->argument_count, &words);
     if (id == XT_COMMAND_COUNT || words != options->argument_count)
         return no_command(options, err);
-    return show(&text, xt_help_man_command(id, options->models, &text, err));
+    return show(&text, man_page(id, options->models, &text, err));
 }
 
 enum xt_status xt_cmd_completion(struct xt_options *options, struct xt_err *err)

@@ -20,10 +20,6 @@ enum xt_status xt_help_group(const char *group, struct xt_str *out, struct xt_er
 /* The manual page, in man(7) macros. */
 enum xt_status xt_help_man(const struct xt_option_models *models, struct xt_str *out,
                            struct xt_err *err);
-/* The manual page of one command, with all of its options. */
-enum xt_status xt_help_man_command(enum xt_command_id command,
-                                   const struct xt_option_models *models, struct xt_str *out,
-                                   struct xt_err *err);
 /* `shell` is bash, zsh or fish; XT_ERR_USAGE for others. */
 enum xt_status xt_help_completion(const char *shell, const struct xt_option_models *models,
                                   struct xt_str *out, struct xt_err *err);

@@ -177,11 +177,6 @@ const char *xt_option_meaning(const struct xt_option *option, enum xt_command_id
     return option->help;
 }
 
-bool xt_option_means_otherwise(const struct xt_option *option, enum xt_command_id command)
-{
-    return xt_option_meaning(option, command) != option->help;
-}
-
 const char *xt_option_meaning_at(size_t index, unsigned *commands)
 {
     if (index >= sizeof meanings / sizeof *meanings)

@@ -10,7 +10,5 @@
 
 /* The option's help in that command. */
 const char *xt_option_meaning(const struct xt_option *option, enum xt_command_id command);
-/* Whether it differs from the table's. */
-bool xt_option_means_otherwise(const struct xt_option *option, enum xt_command_id command);
 /* Each entry, for tests: the option's name, and a bit for each command; NULL behind the last. */
 const char *xt_option_meaning_at(size_t index, unsigned *commands);

@@ -390,7 +390,8 @@ static bool is_plain(const char *text)
     return *text != '-' && *text != '=' && *text != '.' && !isdigit((unsigned char)*text);
 }
 
-enum xt_status xt_option_quote(const char *text, struct xt_str *out, struct xt_err *err)
+/* Appends `text` as a YAML scalar that is read back as the same text. */
+static enum xt_status quote(const char *text, struct xt_str *out, struct xt_err *err)
 {
     if (is_plain(text) && !xt_option_is_bare_value(text))
         return xt_str_printf(out, err, "%s", text);
@@ -444,7 +445,7 @@ static enum xt_status print_sources(const char *specs, struct xt_str *out, struc
     const char *between = "[";
     for (char *spec; !status && (spec = strsep(&rest, XT_SPEC_AND)); between = ", ") {
         xt_str_printf(out, NULL, "%s", between);
-        status = xt_option_quote(spec, out, err);
+        status = quote(spec, out, err);
     }
     free(copy);
     return status ? status : xt_str_printf(out, err, "]");
@@ -550,7 +551,7 @@ enum xt_status xt_option_print(const struct xt_option *option, const void *value
     enum xt_status status = type->spell(option, value, &text, err);
     if (!status)
         status = type->is_list ? print_list(xt_str_get(&text), out, err)
-                               : xt_option_quote(xt_str_get(&text), out, err);
+                               : quote(xt_str_get(&text), out, err);
     xt_str_clear(&text);
     return status;
 }

@@ -114,9 +114,6 @@ enum xt_status xt_option_describe(const struct xt_option *option, struct xt_str 
 enum xt_status xt_option_print(const struct xt_option *option, const void *value,
                                struct xt_str *out, struct xt_err *err);
 
-/* Appends `text` as a YAML scalar that is read back as the same text. */
-enum xt_status xt_option_quote(const char *text, struct xt_str *out, struct xt_err *err);
-
 /* True if YAML readers parse the bare word as something other than text (a number, a boolean,
  * null). */
 bool xt_option_is_bare_value(const char *text);

@@ -47,9 +47,3 @@ void xt_answer_describe(struct xt_report *line, const struct xtrain *network,
     if (rejected)
         xt_report_add(line, NULL, "", "%s", text);
 }
-
-void xt_answer_describe_error(struct xt_report *line, const char *path, const char *sentence)
-{
-    xt_report_add(line, "path", "", "%s\t!\t", path);
-    xt_report_add(line, "error", "", "%s", sentence);
-}

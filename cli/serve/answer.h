@@ -13,5 +13,3 @@ enum xt_status xt_answer_check(const struct xtrain *network, const struct xt_opt
 void xt_answer_describe(struct xt_report *line, const struct xtrain *network,
                         const struct xt_answer_settings *settings, const char *path,
                         const struct xtrain_answer *answer);
-/* For an image that could not be read, when each image gets a line. */
-void xt_answer_describe_error(struct xt_report *line, const char *path, const char *sentence);

@@ -64,10 +64,12 @@ static enum xt_status print_first(struct xt_ordered *ordered, struct xt_err *err
     if (item->answer && xtrain_wait(item->answer, &error))
         return xt_engine_err(&error, err);
     struct xt_report *line = xt_report_create();
-    if (item->answer)
+    if (item->answer) {
         xt_answer_describe(line, ordered->network, ordered->settings, item->name, item->answer);
-    else
-        xt_answer_describe_error(line, item->name, item->why);
+    } else {
+        xt_report_add(line, "path", "", "%s\t!\t", item->name);
+        xt_report_add(line, "error", "", "%s", item->why);
+    }
     enum xt_status status = xt_result_put_one(line, "predictions", XT_SCHEMA_IMAGE, err);
     ordered->answered += !status && item->answer;
     clear_item(item);

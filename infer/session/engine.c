@@ -319,7 +319,7 @@ static enum xt_status fill(struct xtrain_answer *answer, const struct xt_session
     const struct xt_predictor *predictor = session->predictor;
     struct xt_decoded decoded;
     struct xt_str text = {0};
-    enum xt_status status = xt_session_answer(session, image, &decoded, &answer->err);
+    enum xt_status status = xt_predictor_predict(session->predictor, image, &decoded, &answer->err);
     if (!status)
         status =
             predictor->class->text(predictor, decoded.symbols, decoded.length, &text, &answer->err);

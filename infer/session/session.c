@@ -157,12 +157,6 @@ enum xt_status xt_session_run(struct xt_session *session, int count, struct xt_e
     return xt_graph_forward(graph, err);
 }
 
-enum xt_status xt_session_answer(const struct xt_session *session, int image,
-                                 struct xt_decoded *out, struct xt_err *err)
-{
-    return xt_predictor_predict(session->predictor, image, out, err);
-}
-
 void xt_session_clear(struct xt_session *session)
 {
     struct xt_network *network = &session->network;

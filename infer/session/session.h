@@ -51,9 +51,6 @@ enum xt_status xt_session_build_beside(struct xt_session *session, const struct 
 int xt_session_take(const struct xt_session *session, int waiting);
 /* A pass over the first `count` images. */
 enum xt_status xt_session_run(struct xt_session *session, int count, struct xt_err *err);
-/* The prediction for an image of the pass. */
-enum xt_status xt_session_answer(const struct xt_session *session, int image,
-                                 struct xt_decoded *out, struct xt_err *err);
 void xt_session_clear(struct xt_session *session);
 
 /* Bytes of one image at the network's size. */

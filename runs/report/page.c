@@ -129,8 +129,8 @@ enum xt_status xt_page_write_runs(const char *path, const struct xt_past_run *ru
     return status;
 }
 
-/* A page of one thing, whose key tells the script what to show. Takes `value` over. */
-static enum xt_status write_one(const char *path, const char *key, cJSON *value, struct xt_err *err)
+enum xt_status xt_page_write_one(const char *path, const char *key, cJSON *value,
+                                 struct xt_err *err)
 {
     struct xt_json json = {0};
     cJSON *all = cJSON_CreateObject();
@@ -138,16 +138,6 @@ static enum xt_status write_one(const char *path, const char *key, cJSON *value,
     xt_json_text(&json, all, "version", XT_VERSION);
     xt_json_add(&json, all, key, value);
     return write_page(path, &json, all, err);
-}
-
-enum xt_status xt_page_write_diff(const char *path, cJSON *diff, struct xt_err *err)
-{
-    return write_one(path, "diff", diff, err);
-}
-
-enum xt_status xt_page_write_try(const char *path, cJSON *tried, struct xt_err *err)
-{
-    return write_one(path, "tried", tried, err);
 }
 
 enum xt_status xt_page_write_findings(const char *path, cJSON *findings, const char *weights,

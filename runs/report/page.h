@@ -20,19 +20,20 @@ enum xt_status xt_page_write_runs(const char *path, const struct xt_past_run *ru
 enum xt_status xt_page_write_findings(const char *path, cJSON *findings, const char *weights,
                                       const char *data, struct xt_err *err);
 
-/* A page of two models side by side. Takes ownership of `diff`: the output of `xtrain diff --json`
- * on their predictions and weights, and
+/* A page of one thing, whose key tells the script what to show. Takes ownership of `value`.
+ *
+ * "diff", two models side by side: the output of `xtrain diff --json` on their predictions and
+ * weights, and
  *
  *   unit    "characters" or "classes"
  *   images  those answered differently: a and b (each as the errors of findings.h), a_right,
  *           b_right, picture
- */
-enum xt_status xt_page_write_diff(const char *path, cJSON *diff, struct xt_err *err);
-
-/* A page of what xtrain try found. Takes ownership of `tried`:
+ *
+ * "tried", what xtrain try found:
  *
  *   found     the output of `xtrain try --json`
  *   unit      "characters" or "classes"
  *   suspects  its suspects, each as the errors of findings.h
  */
-enum xt_status xt_page_write_try(const char *path, cJSON *tried, struct xt_err *err);
+enum xt_status xt_page_write_one(const char *path, const char *key, cJSON *value,
+                                 struct xt_err *err);

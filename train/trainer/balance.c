@@ -81,12 +81,6 @@ enum xt_status xt_trainer_open_balance(struct xt_trainer *trainer, struct xt_err
     return status ? status : find_most(trainer, err);
 }
 
-void xt_trainer_close_balance(struct xt_trainer *trainer)
-{
-    free(trainer->balance.shares);
-    trainer->balance = (struct xt_balance){.shares = NULL};
-}
-
 enum xt_status xt_trainer_print_shares(const struct xt_trainer *trainer, const char *between,
                                        struct xt_str *out, struct xt_err *err)
 {

@@ -91,7 +91,6 @@ enum xt_status xt_trainer_recover(struct xt_trainer *trainer, enum xt_status sta
 
 /* With --balance: even shares, and the most images that this rank has memory for. */
 enum xt_status xt_trainer_open_balance(struct xt_trainer *trainer, struct xt_err *err);
-void xt_trainer_close_balance(struct xt_trainer *trainer);
 /* The shares as "2,6" with `between` as the comma; nothing without --balance. */
 enum xt_status xt_trainer_print_shares(const struct xt_trainer *trainer, const char *between,
                                        struct xt_str *out, struct xt_err *err);

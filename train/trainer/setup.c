@@ -568,7 +568,7 @@ void xt_trainer_clear(struct xt_trainer *trainer)
 {
     xt_monitor_destroy(trainer->monitor);
     xt_trainer_close_share(trainer);
-    xt_trainer_close_balance(trainer);
+    free(trainer->balance.shares);
     xt_cache_destroy(trainer->cache);
     xt_source_destroy(trainer->source);
     xt_source_destroy(trainer->val);

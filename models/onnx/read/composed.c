@@ -106,10 +106,8 @@ static struct xt_read_view *vector_of(struct xt_reader *reader, struct xt_read_n
 {
     struct xt_read_view *vector = xt_read_data(reader, node, i);
     struct xt_read_view *out = vector ? xt_read_copy(reader, vector) : NULL;
-    if (out && out->ndims != 1) {
-        xt_reader_refuse(reader, node, "has a scale or shift that is no vector");
-        return NULL;
-    }
+    if (out && out->ndims != 1)
+        return xt_reader_refuse(reader, node, "has a scale or shift that is no vector");
     for (int axis = 0; out && axis < ndims; axis++)
         out->axes[axis] = axis == 1 ? vector->axes[0] : (struct xt_read_axis){0};
     if (out)
@@ -132,10 +130,9 @@ static bool give_scaled(struct xt_reader *reader, struct xt_read_node *node,
 static struct xt_read_view *image_of(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_view *view = xt_read_data(reader, node, 0);
-    if (view && (view->ndims < 3 || xt_read_dim(view, 0) != XT_READ_BATCH)) {
-        xt_reader_refuse(reader, node, "reads something else than [n][channels] and more axes");
-        return NULL;
-    }
+    if (view && (view->ndims < 3 || xt_read_dim(view, 0) != XT_READ_BATCH))
+        return xt_reader_refuse(reader, node,
+                                "reads something else than [n][channels] and more axes");
     return view;
 }
 

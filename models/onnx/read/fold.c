@@ -33,12 +33,10 @@ static struct xt_read_constant *from_tensor(struct xt_reader *reader,
     constant->tensor = tensor;
     constant->name = tensor->name;
     for (int i = 0; i < tensor->ndims; i++)
-        if (tensor->dims[i] >= XT_READ_BATCH) {
-            xt_reader_refuse(reader, NULL,
-                             "the tensor \"%.80s\" is of %lld elements along one axis",
-                             tensor->name, (long long)tensor->dims[i]);
-            return NULL;
-        }
+        if (tensor->dims[i] >= XT_READ_BATCH)
+            return xt_reader_refuse(reader, NULL,
+                                    "the tensor \"%.80s\" is of %lld elements along one axis",
+                                    tensor->name, (long long)tensor->dims[i]);
     if (is_initializer)
         return constant;
     if (!xt_read_numbers(reader, constant))

@@ -13,26 +13,26 @@ bool xt_reader_fails(const struct xt_reader *reader)
     return reader->err.status != XT_OK;
 }
 
-bool xt_reader_refuse(struct xt_reader *reader, const struct xt_read_node *node, const char *format,
-                      ...)
+void *xt_reader_refuse(struct xt_reader *reader, const struct xt_read_node *node,
+                       const char *format, ...)
 {
     char text[768];
     va_list args;
     if (xt_reader_fails(reader))
-        return false;
+        return NULL;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if (!node) {
         xt_err_set(&reader->err, XT_ERR_DATA, "%s", text);
-        return false;
+        return NULL;
     }
     const char *name = node->proto->name && *node->proto->name  ? node->proto->name
                        : node->output_count && node->outputs[0] ? node->outputs[0]->name
                                                                 : "without a name";
     xt_err_set(&reader->err, XT_ERR_DATA, "the node %s (%s) %s",
                xt_str_quote(name, strlen(name)).text, node->proto->op_type, text);
-    return false;
+    return NULL;
 }
 
 void *xt_reader_take(struct xt_reader *reader, size_t count, size_t size)
@@ -242,7 +242,7 @@ static bool add_inputs(struct xt_reader *reader, struct names *names)
         reader->input->is_input = true;
     }
     return input ? read_input_shape(reader, input)
-                 : xt_reader_refuse(reader, NULL, "it has no input");
+                 : xt_reader_refuse(reader, NULL, "it has no input") != NULL;
 }
 
 /* ---- nodes ---- */

@@ -367,29 +367,25 @@ struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt
     int sides[XT_AXES] = {1, 1, 1};
     int home = XT_AXES;
     if (!constant || !constant->tensor || constant->transposed || !constant->is_float ||
-        constant->ndims > 4 || !fits(constant->name)) {
-        xt_reader_refuse(reader, node,
-                         "reads \"%s\", which is not a parameter: constants of several numbers, "
-                         "and values computed from weights, are not supported",
-                         xt_str_quote(value->name, strlen(value->name)).text);
-        return NULL;
-    }
+        constant->ndims > 4 || !fits(constant->name))
+        return xt_reader_refuse(
+            reader, node,
+            "reads \"%s\", which is not a parameter: constants of several numbers, "
+            "and values computed from weights, are not supported",
+            xt_str_quote(value->name, strlen(value->name)).text);
     const struct xt_file_tensor *own = constant->tensor; /* the view may have other axes */
     struct xt_net_parameter spec = {.name = constant->name, .ndims = own->ndims};
-    if (own->ndims > 4) {
-        xt_reader_refuse(reader, node, "reads a parameter of more than four dimensions");
-        return NULL;
-    }
+    if (own->ndims > 4)
+        return xt_reader_refuse(reader, node, "reads a parameter of more than four dimensions");
     for (int i = 0; i < own->ndims; i++)
         spec.dims[i] = (int)own->dims[i];
     for (int i = constant->ndims - 1; i >= 0; i--) {
         homes[i] = XT_READ_NONE;
         if (constant->dims[i] == 1)
             continue;
-        if (home == 0 || constant->dims[i] < 1) {
-            xt_reader_refuse(reader, node, "reads a parameter of more than three dimensions");
-            return NULL;
-        }
+        if (home == 0 || constant->dims[i] < 1)
+            return xt_reader_refuse(reader, node,
+                                    "reads a parameter of more than three dimensions");
         homes[i] = --home;
         sides[home] = (int)constant->dims[i];
     }

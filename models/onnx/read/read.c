@@ -250,10 +250,8 @@ static struct xt_value *logits_of(struct xt_reader *reader)
     int axes = 0;
     int last = -1;
     int channels = -1;
-    if (!view) {
-        xt_reader_refuse(reader, NULL, "its output does not depend on the images");
-        return NULL;
-    }
+    if (!view)
+        return xt_reader_refuse(reader, NULL, "its output does not depend on the images");
     bool known = xt_read_homes(view, homes);
     for (int i = 0; i < view->ndims; i++) {
         int64_t dim = xt_read_dim(view, i);
@@ -263,12 +261,11 @@ static struct xt_value *logits_of(struct xt_reader *reader)
         channels = counts && known && homes[i] == XT_AXIS_C ? i : channels;
     }
     channels = channels < 0 ? last : channels;
-    if (axes < 1 || axes > 2 || xt_read_dim(view, channels) % XT_READ_BATCH == 0) {
-        xt_reader_refuse(reader, NULL,
-                         "its output is neither [n][classes] nor [n][columns][symbols]: networks "
-                         "that tell classes apart or read plates are trained here");
-        return NULL;
-    }
+    if (axes < 1 || axes > 2 || xt_read_dim(view, channels) % XT_READ_BATCH == 0)
+        return xt_reader_refuse(
+            reader, NULL,
+            "its output is neither [n][classes] nor [n][columns][symbols]: networks "
+            "that tell classes apart or read plates are trained here");
     for (int i = 0; i < view->ndims; i++)
         homes[i] = i == channels                           ? XT_AXIS_C
                    : xt_read_dim(view, i) == XT_READ_BATCH ? XT_READ_N

@@ -103,9 +103,9 @@ struct xt_reader {
 /* ---- failures ---- */
 
 bool xt_reader_fails(const struct xt_reader *reader);
-/* "NODE (OP): " and the sentence; always false. `node` may be NULL. */
-bool xt_reader_refuse(struct xt_reader *reader, const struct xt_read_node *node, const char *format,
-                      ...) __attribute__((format(printf, 3, 4)));
+/* "NODE (OP): " and the sentence; always NULL, which is false too. `node` may be NULL. */
+void *xt_reader_refuse(struct xt_reader *reader, const struct xt_read_node *node,
+                       const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Zeroed, until the reader goes; NULL after a failure. */
 void *xt_reader_take(struct xt_reader *reader, size_t count, size_t size);
 

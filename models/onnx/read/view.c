@@ -314,11 +314,9 @@ struct xt_value *xt_read_settle(struct xt_reader *reader, const struct xt_read_n
                                 struct xt_read_view *view)
 {
     const struct xt_activation scale = {.kind = XT_ACT_LINEAR, .alpha = (float)view->scale};
-    if (view->pad[0] || view->pad[1] || view->pad[2] || view->pad[3]) {
-        xt_reader_refuse(reader, node,
-                         "reads the output of a Pad; only a convolution or an average pool can");
-        return NULL;
-    }
+    if (view->pad[0] || view->pad[1] || view->pad[2] || view->pad[3])
+        return xt_reader_refuse(
+            reader, node, "reads the output of a Pad; only a convolution or an average pool can");
     if (view->scale != 1)
         view->value = xt_net_activation(reader->net, view->value, scale, NULL);
     view->scale = 1;
@@ -346,13 +344,11 @@ struct xt_value *xt_read_lay_out(struct xt_reader *reader, const struct xt_read_
             return NULL;
     struct xt_value *value = xt_read_settle(reader, node, view);
     value = value && order_is_whole(view, count) ? rearrange(reader, value, &order, sides) : NULL;
-    if (!value) {
-        xt_reader_refuse(
+    if (!value)
+        return xt_reader_refuse(
             reader, node,
             "reads its input in an order of elements that cannot be made here: "
             "reshapes and transposes that keep apart at most three groups of axes can");
-        return NULL;
-    }
     struct xt_read_view *after =
         value == view->value ? NULL : xt_read_after(reader, node, view, NULL, homes, value);
     if (after)
@@ -432,10 +428,9 @@ struct xt_read_view *xt_read_after(struct xt_reader *reader, const struct xt_rea
         fits =
             (same || home.parts <= 1) && add_axis(out, from, axis, homes[axis], grows ? length : 0);
     }
-    if (!fits) {
-        xt_reader_refuse(reader, node, "changes its axes in a way that cannot be followed here");
-        return NULL;
-    }
+    if (!fits)
+        return xt_reader_refuse(reader, node,
+                                "changes its axes in a way that cannot be followed here");
     order_factors(out);
     merge_factors(out);
     return out;
@@ -558,10 +553,8 @@ struct xt_read_view *xt_read_take(struct xt_reader *reader, const struct xt_read
     int homes[XT_READ_DIMS_MAX] = {0};
     int64_t dim = xt_read_dim(view, axis);
     if (start < 0 || step < 1 || count < 1 || start >= dim ||
-        (count - 1) > (dim - 1 - start) / step) {
-        xt_reader_refuse(reader, node, "takes a part outside its input");
-        return NULL;
-    }
+        (count - 1) > (dim - 1 - start) / step)
+        return xt_reader_refuse(reader, node, "takes a part outside its input");
     struct xt_read_view *out = xt_read_copy(reader, view);
     if (!out || count == dim)
         return out;
@@ -575,10 +568,8 @@ struct xt_read_view *xt_read_take(struct xt_reader *reader, const struct xt_read
         factor = only_factor(out, axis);
     }
     if (factor < 0 || out->factors[factor].home == XT_READ_N ||
-        !slice_of(out, factor, start, step, count, &slice)) {
-        xt_reader_refuse(reader, node, "takes a part of the batch");
-        return NULL;
-    }
+        !slice_of(out, factor, start, step, count, &slice))
+        return xt_reader_refuse(reader, node, "takes a part of the batch");
     out->value = xt_net_slice(reader->net, out->value, &slice);
     out->factors[factor].size = count;
     if (count == 1)

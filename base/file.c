@@ -41,24 +41,20 @@ enum xt_status xt_file_open(const char *path, int *fd, size_t *size, struct xt_e
     return status;
 }
 
-static enum xt_status read_all(int fd, const char *path, size_t wanted, uint8_t **buffer,
-                               size_t *capacity, size_t *size, struct xt_err *err)
+size_t xt_file_read_all(int fd, void *bytes, size_t count)
 {
-    enum xt_status status = xt_mem_grow(buffer, capacity, wanted + 1, 1, path, err);
-    if (status)
-        return status;
-    *size = 0;
-    while (*size < wanted) {
-        ssize_t got = read(fd, *buffer + *size, wanted - *size);
+    size_t have = 0;
+    while (have < count) {
+        ssize_t got = read(fd, (char *)bytes + have, count - have);
         if (got < 0 && errno == EINTR)
             continue;
-        if (got < 0)
-            return fail(err, XT_ERR_DATA, "cannot read", path);
         if (got == 0)
+            errno = 0;
+        if (got <= 0)
             break;
-        *size += (size_t)got;
+        have += (size_t)got;
     }
-    return XT_OK;
+    return have;
 }
 
 enum xt_status xt_file_read(const char *path, size_t limit, uint8_t **buffer, size_t *capacity,
@@ -73,7 +69,10 @@ enum xt_status xt_file_read(const char *path, size_t limit, uint8_t **buffer, si
         status = xt_err_set(err, XT_ERR_DATA, "%s has %zu bytes, more than the %zu allowed here",
                             path, wanted, limit);
     else
-        status = read_all(fd, path, wanted, buffer, capacity, size, err);
+        status = xt_mem_grow(buffer, capacity, wanted + 1, 1, path, err);
+    *size = status ? 0 : xt_file_read_all(fd, *buffer, wanted);
+    if (!status && *size < wanted && errno)
+        status = fail(err, XT_ERR_DATA, "cannot read", path);
     close(fd);
     return status;
 }

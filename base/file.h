@@ -32,6 +32,10 @@ enum xt_status xt_file_open(const char *path, int *fd, size_t *size, struct xt_e
  * shorter. */
 bool xt_file_read_at(int fd, uint64_t at, void *bytes, size_t count);
 
+/* Reads `count` bytes from here on, of a file or a pipe; returns how many there were. Fewer: the
+ * end, where errno is 0, or a failure. */
+size_t xt_file_read_all(int fd, void *bytes, size_t count);
+
 /* Writes all of it, to a file or a pipe. False on failure, with errno. */
 bool xt_file_write_all(int fd, const void *bytes, size_t count);
 

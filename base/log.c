@@ -138,19 +138,11 @@ static void say(enum xt_log_level least, const char *prefix, const char *format,
     pthread_mutex_unlock(&log_state.lock);
 }
 
-void xt_log_note(const char *format, ...)
+void xt_log_say(enum xt_log_level least, const char *prefix, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    say(XT_LOG_NORMAL, "", format, args);
-    va_end(args);
-}
-
-void xt_log_warn(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    say(XT_LOG_QUIET, "warning: ", format, args);
+    say(least, prefix, format, args);
     va_end(args);
 }
 
@@ -166,22 +158,6 @@ void xt_log_warn_here(const char *format, ...)
     va_list args;
     va_start(args, format);
     say(*log_state.name ? XT_LOG_SILENT : XT_LOG_QUIET, prefix, format, args);
-    va_end(args);
-}
-
-void xt_log_detail(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    say(XT_LOG_VERBOSE, "", format, args);
-    va_end(args);
-}
-
-void xt_log_error(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    say(XT_LOG_SILENT, "xtrain: error: ", format, args);
     va_end(args);
 }
 
@@ -233,14 +209,6 @@ void xt_log_clear_line(void)
         put(wipe);
     log_state.state = NO_LINE;
     pthread_mutex_unlock(&log_state.lock);
-}
-
-void xt_log_end(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    say(XT_LOG_SILENT, "xtrain: ", format, args);
-    va_end(args);
 }
 
 void xt_log_prepare_signal(void)

@@ -27,19 +27,22 @@ void xt_log_hush(void);
 /* Whether messages begin with date and time; set once, before threads start. */
 void xt_log_set_time(bool on);
 
+/* A message at that level and above, behind the prefix. */
+void xt_log_say(enum xt_log_level least, const char *prefix, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* A fact worth knowing: printed unless --quiet. */
-void xt_log_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define xt_log_note(...) xt_log_say(XT_LOG_NORMAL, "", __VA_ARGS__)
 /* Something the user should change: "warning: ..."; printed at every level but silent. */
-void xt_log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define xt_log_warn(...) xt_log_say(XT_LOG_QUIET, "warning: ", __VA_ARGS__)
 /* The same of this machine: ranks that are silent say it too, after their name ("rank 1 on a: ").
  */
 void xt_log_warn_here(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void xt_log_set_name(const char *name);
 /* A detail: printed with --verbose. */
-void xt_log_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define xt_log_detail(...) xt_log_say(XT_LOG_VERBOSE, "", __VA_ARGS__)
 
 /* The error the program exits with: "xtrain: error: ..."; printed at every level. */
-void xt_log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define xt_log_error(...) xt_log_say(XT_LOG_SILENT, "xtrain: error: ", __VA_ARGS__)
 /* A progress line to `out`, with date and time if messages have them. */
 void xt_log_progress(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A result line to `out`. */
@@ -53,7 +56,7 @@ void xt_log_show_line(const char *line);
 void xt_log_clear_line(void);
 
 /* The last sentence of an interrupted program, at every level: "xtrain: ...". */
-void xt_log_end(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define xt_log_end(...) xt_log_say(XT_LOG_SILENT, "xtrain: ", __VA_ARGS__)
 
 /* Opens a non-blocking standard error for xt_log_from_signal. Once, before handlers are
  * installed. */

@@ -89,3 +89,10 @@ void xt_number_to_float(enum xt_dtype dtype, const void *from, size_t count, flo
         assert(false); /* neither floating-point nor of 8 bits */
     }
 }
+
+int xt_number_compare(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}

@@ -74,3 +74,6 @@ static inline uint32_t xt_number_be32(const uint8_t *at)
 {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
+
+/* Of doubles, for qsort: the smallest first. */
+int xt_number_compare(const void *a, const void *b);

@@ -18,20 +18,6 @@
 #include "base/system/thread.h"
 #include "base/system/stop.h"
 
-static size_t read_all(int fd, char *bytes, size_t count)
-{
-    size_t have = 0;
-    while (have < count) {
-        ssize_t got = read(fd, bytes + have, count - have);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            break;
-        have += (size_t)got;
-    }
-    return have;
-}
-
 static bool send_result(const struct xt_process *process, const void *result, size_t size, int to)
 {
     size_t count = 0;
@@ -47,11 +33,11 @@ static enum xt_status receive_result(const struct xt_process *process, void *res
     char block[4096];
     size_t left = 0;
     enum xt_status status = XT_OK;
-    *whole = read_all(from, result, size) == size &&
-             read_all(from, (char *)&left, sizeof left) == sizeof left;
+    *whole = xt_file_read_all(from, result, size) == size &&
+             xt_file_read_all(from, (char *)&left, sizeof left) == sizeof left;
     while (*whole && left && !status) {
         size_t count = left < sizeof block ? left : sizeof block;
-        *whole = read_all(from, block, count) == count;
+        *whole = xt_file_read_all(from, block, count) == count;
         status = xt_str_append(process->rest, block, count, err);
         left -= count;
     }

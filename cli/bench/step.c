@@ -216,16 +216,9 @@ static enum xt_status find_why(struct bench *bench, struct xt_bench_step *out, s
 
 /* ---- reporting ---- */
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double xt_bench_median(double *values, int count)
 {
-    qsort(values, (size_t)count, sizeof *values, compare);
+    qsort(values, (size_t)count, sizeof *values, xt_number_compare);
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 

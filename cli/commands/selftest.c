@@ -39,7 +39,6 @@ struct command {
     struct subject *subjects;
     int subject_count;
     struct xt_progress progress;
-    int ops_done;
 };
 
 /* ---- what to check ---- */

@@ -59,16 +59,6 @@ struct trial {
     struct xt_json json;
 };
 
-struct path {
-    char text[PATH_MAX];
-};
-static struct path path_in(const struct trial *t, const char *name)
-{
-    struct path path;
-    snprintf(path.text, sizeof path.text, "%s/%s", t->out, name);
-    return path;
-}
-
 static void print(const char *name, const char *text)
 {
     if (!xt_result_is_json())
@@ -76,9 +66,8 @@ static void print(const char *name, const char *text)
 }
 
 /* Ends a stage with a sentence on it. */
-static void end_stage(struct trial *t, const char *name, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static void end_stage(struct trial *t, const char *name, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void end_stage(struct trial *t, const char *name,
+                                                            const char *format, ...)
 {
     char text[1024];
     va_list arguments;
@@ -247,7 +236,7 @@ static struct xt_line begin_line(const struct trial *t, const char *data, const 
     xt_line_add_given(&line, t->options);
     xt_line_add(&line, "--model=%s", t->model);
     xt_line_add(&line, "--data=%s", data);
-    xt_line_add(&line, "--out=%s", path_in(t, name).text);
+    xt_line_add(&line, "--out=%s", xt_file_path(t->out, name).text);
     xt_line_add(&line, "--amp=%s", t->amp);
     xt_line_add(&line, "--batch=%d", t->batch);
     if (!given(t, "clip"))
@@ -388,8 +377,8 @@ static enum xt_status write_halves(const struct trial *t, struct xt_err *err)
     if (!status)
         status = list_halves(t, seen, halves, err);
     for (int i = 0; i < 2 && !status; i++)
-        status =
-            xt_file_save(path_in(t, half_lists[i]).text, halves[i].data, halves[i].length, err);
+        status = xt_file_save(xt_file_path(t->out, half_lists[i]).text, halves[i].data,
+                              halves[i].length, err);
     free(seen);
     xt_str_clear(&halves[0]);
     xt_str_clear(&halves[1]);
@@ -441,14 +430,14 @@ static enum xt_status judge_half(struct trial *t, int half, bool *fits, struct x
 {
     static const char *const runs[] = {"half-a", "half-b"};
     struct xt_trained outcome;
-    const struct path other = path_in(t, half_lists[1 - half]);
+    const struct xt_path other = xt_file_path(t->out, half_lists[1 - half]);
     double after = TRAINING_SHARE + (half ? 0 : HALF_SHARE);
-    struct xt_line line = begin_line(t, path_in(t, half_lists[half]).text, runs[half]);
+    struct xt_line line = begin_line(t, xt_file_path(t->out, half_lists[half]).text, runs[half]);
     xt_line_add(&line, "--val=%s", other.text);
     *fits = add_length(t, &line, 0.5 * (double)t->survey.count, time_for(t, HALF_SHARE, after));
     enum xt_status status = *fits ? train(t, &line, false, &outcome, err) : XT_OK;
     if (!status && *fits)
-        status = judge(t, path_in(t, runs[half]).text, other.text, err);
+        status = judge(t, xt_file_path(t->out, runs[half]).text, other.text, err);
     xt_line_clear(&line);
     return status;
 }
@@ -468,7 +457,7 @@ static enum xt_status judge_labels(struct trial *t, struct xt_err *err)
         return status;
     xt_suspects_sort(&t->suspects);
     if (found->images)
-        status = xt_suspects_save(found, path_in(t, "suspects.tsv").text, err);
+        status = xt_suspects_save(found, xt_file_path(t->out, "suspects.tsv").text, err);
     t->judged = found->images && 2 * found->right >= found->images;
     if (!found->images)
         end_stage(t, "labels",
@@ -551,9 +540,8 @@ static void put_suspects(struct trial *t, cJSON *page)
 }
 
 /* A line of the result. */
-static void put_line(struct trial *t, const char *name, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static void put_line(struct trial *t, const char *name, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void put_line(struct trial *t, const char *name,
+                                                           const char *format, ...)
 {
     char text[2 * PATH_MAX + 256];
     va_list arguments;
@@ -576,7 +564,8 @@ static void put_result(struct trial *t, const char *wanted, const char *serve)
              xt_count((long long)t->held, "image").text, 100 * accuracy, t->sure);
     if (t->judged)
         put_line(t, "labels", "%zu of %zu look wrong: %s shows them, %s lists them", found->suspect,
-                 found->images, path_in(t, "page.html").text, path_in(t, "suspects.tsv").text);
+                 found->images, xt_file_path(t->out, "page.html").text,
+                 xt_file_path(t->out, "suspects.tsv").text);
     else
         put_line(t, "labels", "not judged, see above");
     put_line(t, "wanted", "%s",
@@ -596,7 +585,7 @@ static enum xt_status conclude(struct trial *t, struct xt_err *err)
     struct xt_str serve = {0};
     cJSON *page = cJSON_CreateObject();
     xt_str_printf(&serve, NULL, "xtrain serve ");
-    xt_str_append_word(&serve, path_in(t, "reader").text, NULL);
+    xt_str_append_word(&serve, xt_file_path(t->out, "reader").text, NULL);
     if (t->rejects_all)
         xt_str_printf(&serve, NULL, " --reject none");
     enum xt_status status = xt_str_check(&serve, err);
@@ -611,7 +600,7 @@ static enum xt_status conclude(struct trial *t, struct xt_err *err)
     if (status)
         cJSON_Delete(page);
     else
-        status = xt_page_write_one(path_in(t, "page.html").text, "tried", page, err);
+        status = xt_page_write_one(xt_file_path(t->out, "page.html").text, "tried", page, err);
     xt_str_clear(&wanted);
     xt_str_clear(&serve);
     return status;

@@ -213,12 +213,14 @@ static enum xt_status take_as_it_is(const struct xt_image *image, const struct x
     return status;
 }
 
-static const struct cut corners_cut = {find_corners, take_upright};
-static const struct cut box_cut = {find_box, take_as_it_is};
+static const struct xt_source_form by_box;
 
-static enum xt_status load(const struct xt_source_files *set, size_t index, const struct cut *cut,
+static enum xt_status load(const struct xt_source_files *set, size_t index,
                            struct xt_decoder *decoder, struct xt_image *image, struct xt_err *err)
 {
+    static const struct cut corners_cut = {find_corners, take_upright};
+    static const struct cut box_cut = {find_box, take_as_it_is};
+    const struct cut *cut = set->form == &by_box ? &box_cut : &corners_cut;
     const char *path = set->files[index].path;
     struct xt_picture *picture = &decoder->picture;
     struct xt_ccpd_name name;
@@ -241,20 +243,6 @@ static enum xt_status load(const struct xt_source_files *set, size_t index, cons
     return cut->take(&picture->image, &name, &box, &picture->part, image, err);
 }
 
-static enum xt_status load_corners(const struct xt_source_files *set, size_t index,
-                                   struct xt_decoder *decoder, struct xt_image *image,
-                                   struct xt_err *err)
-{
-    return load(set, index, &corners_cut, decoder, image, err);
-}
-
-static enum xt_status load_box(const struct xt_source_files *set, size_t index,
-                               struct xt_decoder *decoder, struct xt_image *image,
-                               struct xt_err *err)
-{
-    return load(set, index, &box_cut, decoder, image, err);
-}
-
 static enum xt_status label_of(const char *name, char *label, size_t size, struct xt_err *err)
 {
     struct xt_ccpd_name parsed;
@@ -273,9 +261,9 @@ static uint64_t stamp_of_box(const struct xt_source_files *set, size_t index)
 }
 
 static const struct xt_source_form by_corners = {
-    .label = label_of, .load = load_corners, .skipped = without_plates};
+    .label = label_of, .load = load, .skipped = without_plates};
 static const struct xt_source_form by_box = {
-    .label = label_of, .load = load_box, .stamp = stamp_of_box, .skipped = without_plates};
+    .label = label_of, .load = load, .stamp = stamp_of_box, .skipped = without_plates};
 
 /* ---- the set ---- */
 

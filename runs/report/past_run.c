@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/number.h"
 #include "infer/answer/selection_metric.h"
 #include "runs/report/json.h"
 #include "runs/run_folder.h"
@@ -180,13 +181,6 @@ static void take_evaluation(struct xt_past_run *run, const char *line, size_t le
         run->best = of_average;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double one = *(const double *)a;
-    double other = *(const double *)b;
-    return (one > other) - (one < other);
-}
-
 static int64_t step_of(const char *line, size_t length)
 {
     return memchr(line, '\0', length) ? -1 : whole(number_in(line, length, "step"), -1);
@@ -254,7 +248,7 @@ static enum xt_status read_lines(struct xt_past_run *run, const char *text, size
             rates[rate_count++] = rate;
         status = xt_str_append(&run->metrics, text, length, err);
     }
-    qsort(rates, rate_count, sizeof *rates, by_size);
+    qsort(rates, rate_count, sizeof *rates, xt_number_compare);
     if (rate_count)
         run->images_per_s = rates[rate_count / 2];
     return status;

@@ -137,13 +137,6 @@ static double difference(const struct xt_gradient_sums *a, const struct xt_gradi
     return sqrt(square / XT_GRADIENT_SUMS);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static enum xt_status refuse(const struct xt_network *network, const char *what, double error,
                              double bound, const char *beside, struct xt_err *err)
 {
@@ -175,7 +168,7 @@ static enum xt_status compare(const struct xt_synthetic_step *own, double loss,
         if (!(error <= bounds.norm))
             return refuse(own->network, what, error, bounds.norm, cpu, err);
     }
-    qsort(errors, own->count, sizeof *errors, by_value);
+    qsort(errors, own->count, sizeof *errors, xt_number_compare);
     error = own->count ? errors[own->count / 2] : 0;
     if (!(error <= bounds.direction))
         return refuse(own->network, "the median gradient", error, bounds.direction, cpu, err);

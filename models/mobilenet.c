@@ -259,12 +259,7 @@ static const struct xt_recipe_item fine_tune[] = {
 };
 
 /* What the networks of the family share. */
-#define FAMILY                                                                                     \
-    .height = 224, .width = 224, .any_size = true, .smallest = 32, .mean = 127.5f,                 \
-    .scale = 1 / 127.5f, .published = "imagenet",                                                  \
-    .default_data = "synth:shapes?count=20000&seed=1",                                             \
-    .default_val = "synth:shapes?count=1000&seed=2", .recipes = {recipe, fine_tune},               \
-    .describe = describe
+#define FAMILY XT_MODEL_OF_IMAGENET, .recipes = {recipe, fine_tune}, .describe = describe
 
 const struct xt_model_info xt_model_mobilenets[] = {
     {"mobilenet_v2", "MobileNetV2, images by class", .variant = &v2, .head = "classifier.1",

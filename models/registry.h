@@ -62,6 +62,13 @@ struct xt_model_info {
     const void *variant; /* the family's parameters, for its describe */
 };
 
+/* What classifiers of 224 x 224 pixels share, whose published weights are ImageNet's. */
+#define XT_MODEL_OF_IMAGENET                                                                       \
+    .height = 224, .width = 224, .any_size = true, .smallest = 32, .mean = 127.5F,                 \
+    .scale = 1 / 127.5F, .published = "imagenet",                                                  \
+    .default_data = "synth:shapes?count=20000&seed=1",                                             \
+    .default_val = "synth:shapes?count=1000&seed=2"
+
 /* All networks, in list.c: for each family an array that ends in one without a name; ends in NULL.
  * A test may link a list of its own. */
 extern const struct xt_model_info *const xt_models[];

@@ -147,11 +147,8 @@ static const struct xt_recipe_item fine_tune[] = {
 
 /* What the networks of the family share. */
 #define FAMILY                                                                                     \
-    .height = 224, .width = 224, .any_size = true, .smallest = 32, .mean = 127.5f,                 \
-    .scale = 1 / 127.5f, .published = "imagenet", .head = "fc",                                    \
-    .class_layers = {{"fc", .is_head = true}}, .default_data = "synth:shapes?count=20000&seed=1",  \
-    .default_val = "synth:shapes?count=1000&seed=2", .recipes = {recipe, fine_tune},               \
-    .describe = describe
+    XT_MODEL_OF_IMAGENET, .head = "fc", .class_layers = {{"fc", .is_head = true}},                 \
+                          .recipes = {recipe, fine_tune}, .describe = describe
 
 const struct xt_model_info xt_model_resnets[] = {
     {"resnet18", "ResNet-18, images by class",

@@ -290,16 +290,16 @@ bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node)
 
 /* ---- pools ---- */
 
-static bool give_pool(struct xt_reader *reader, struct xt_read_node *node,
-                      struct xt_read_view *view, const int homes[], const struct xt_net_pool *spec,
-                      bool is_max)
+static struct xt_read_view *pool(struct xt_reader *reader, const struct xt_read_node *node,
+                                 struct xt_read_view *view, const int homes[],
+                                 const struct xt_net_pool *spec, bool is_max)
 {
     struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
     if (!value)
-        return false;
+        return NULL;
     value = is_max ? xt_net_max_pool(reader->net, value, spec)
                    : xt_net_avg_pool(reader->net, value, spec);
-    return xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
+    return xt_read_after(reader, node, view, NULL, homes, value);
 }
 
 /* With its own window, or over the whole image. */
@@ -321,7 +321,7 @@ bool xt_read_pool(struct xt_reader *reader, struct xt_read_node *node)
     if (xt_str_starts(node->op, "Global")) {
         memcpy(spec.kernel, sides, sizeof sides);
         memcpy(spec.stride, sides, sizeof sides);
-        return give_pool(reader, node, view, homes, &spec, is_max);
+        return xt_read_give(node, pool(reader, node, view, homes, &spec, is_max));
     }
     if (!xt_read_window(reader, node, "kernel_shape", 0, 2 - line, spec.kernel + line) ||
         !xt_read_window(reader, node, "strides", 1, 2 - line, spec.stride + line) ||
@@ -344,7 +344,7 @@ bool xt_read_pool(struct xt_reader *reader, struct xt_read_node *node)
                 spec.pad[k] = (int)view->pad[k];
             memset(view->pad, 0, sizeof view->pad);
         }
-    return give_pool(reader, node, view, homes, &spec, is_max);
+    return xt_read_give(node, pool(reader, node, view, homes, &spec, is_max));
 }
 
 /* A pool over these axes, each of which lies in H or W. */
@@ -356,12 +356,7 @@ static struct xt_read_view *pool_over(struct xt_reader *reader, const struct xt_
     for (int i = 0; i < view->ndims; i++)
         if (goes[i] && homes[i] != XT_READ_NONE)
             spec.kernel[homes[i]] *= (int)xt_read_dim(view, i);
-    struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
-    if (!value)
-        return NULL;
-    value = is_max ? xt_net_max_pool(reader->net, value, &spec)
-                   : xt_net_avg_pool(reader->net, value, &spec);
-    return xt_read_after(reader, node, view, NULL, homes, value);
+    return pool(reader, node, view, homes, &spec, is_max);
 }
 
 /* Over the channels: they become the image's columns, all else its rows. */

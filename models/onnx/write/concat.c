@@ -47,15 +47,14 @@ static bool is_parameter(const struct xt_exporter *exporter, const struct xt_ten
 static const char *expand(struct xt_exporter *exporter, const struct xt_op *op, const char *value,
                           const char *like)
 {
-    char name[96];
     const char *shape =
         xt_export_node(exporter, op, &(struct xt_onnx_node){.type = "Shape", .inputs = {like}});
-    snprintf(name, sizeof name, "%s/first", op->name);
-    const char *first = xt_export_axes(exporter, name, (const int64_t[]){0}, 1);
+    const char *first =
+        xt_export_axes(exporter, xt_export_name(op->name, "/first").text, (const int64_t[]){0}, 1);
     const char *n = xt_export_node(
         exporter, op, &(struct xt_onnx_node){.type = "Gather", .inputs = {shape, first}});
-    snprintf(name, sizeof name, "%s/ones", op->name);
-    const char *ones = xt_export_axes(exporter, name, (const int64_t[]){1, 1, 1}, 3);
+    const char *ones = xt_export_axes(exporter, xt_export_name(op->name, "/ones").text,
+                                      (const int64_t[]){1, 1, 1}, 3);
     const char *wanted = xt_export_node(
         exporter, op,
         &(struct xt_onnx_node){

@@ -69,12 +69,10 @@ static const char *dequantised(struct xt_exporter *exporter, const struct xt_op 
 static const char *int8_weights(struct xt_exporter *exporter, const struct xt_op *op,
                                 const struct numbers *n, const char *scales)
 {
-    char name[96];
     int8_t *held = NULL;
     size_t count = (size_t)(n->dims[0] * n->dims[1] * n->dims[2] * n->dims[3]);
-    snprintf(name, sizeof name, "%s.weight", op->name);
     const char *weights = xt_onnx_constant(
-        exporter->onnx, name,
+        exporter->onnx, xt_export_name(op->name, ".weight").text,
         &(struct xt_onnx_shape){XT_S8, 4, {n->dims[0], n->dims[1], n->dims[2], n->dims[3]}}, &held);
     for (size_t i = 0; held && i < count; i++)
         held[i] = (int8_t)n->weights[i];
@@ -88,18 +86,17 @@ static const char *int8_bias(struct xt_exporter *exporter, const struct xt_op *o
 {
     const double most = 1 << 30;
     const double step = (double)xt_op_in(op, 0)->scale;
-    char name[96];
+    const struct xt_export_name name = xt_export_name(op->name, ".bias");
     int32_t *held = NULL;
     float *steps = NULL;
-    snprintf(name, sizeof name, "%s.bias", op->name);
     for (int64_t i = 0; i < n->dims[0]; i++)
         if (!(fabs((double)n->bias[i]) < most * step * (double)n->scales[i]))
-            return xt_export_constant(exporter, name, XT_F32, 1, n->dims, n->bias);
-    const char *bias = xt_onnx_constant(exporter->onnx, name,
+            return xt_export_constant(exporter, name.text, XT_F32, 1, n->dims, n->bias);
+    const char *bias = xt_onnx_constant(exporter->onnx, name.text,
                                         &(struct xt_onnx_shape){XT_I32, 1, {n->dims[0]}}, &held);
-    snprintf(name, sizeof name, "%s.bias/scale", op->name);
-    const char *scales = xt_onnx_constant(exporter->onnx, name,
-                                          &(struct xt_onnx_shape){XT_F32, 1, {n->dims[0]}}, &steps);
+    const char *scales =
+        xt_onnx_constant(exporter->onnx, xt_export_name(op->name, ".bias/scale").text,
+                         &(struct xt_onnx_shape){XT_F32, 1, {n->dims[0]}}, &steps);
     for (int64_t i = 0; held && steps && i < n->dims[0]; i++) {
         steps[i] = (float)(step * (double)n->scales[i]);
         held[i] = (int32_t)lrint((double)n->bias[i] / (double)steps[i]);
@@ -110,19 +107,19 @@ static const char *int8_bias(struct xt_exporter *exporter, const struct xt_op *o
 static void name_numbers(struct xt_exporter *exporter, const struct xt_op *op,
                          const struct numbers *n, enum xt_dtype dtype, struct xt_onnx_node *node)
 {
-    char name[96];
     if (n->is_int8) {
-        snprintf(name, sizeof name, "%s.weight/scale", op->name);
-        const char *scales = xt_export_constant(exporter, name, XT_F32, 1, n->dims, n->scales);
+        const char *scales =
+            xt_export_constant(exporter, xt_export_name(op->name, ".weight/scale").text, XT_F32, 1,
+                               n->dims, n->scales);
         node->inputs[1] = int8_weights(exporter, op, n, scales);
         node->inputs[2] = n->has_bias ? int8_bias(exporter, op, n) : NULL;
         return;
     }
-    snprintf(name, sizeof name, "%s.weight", op->name);
-    node->inputs[1] = xt_export_constant(exporter, name, dtype, 4, n->dims, n->weights);
-    snprintf(name, sizeof name, "%s.bias", op->name);
+    node->inputs[1] = xt_export_constant(exporter, xt_export_name(op->name, ".weight").text, dtype,
+                                         4, n->dims, n->weights);
     if (n->has_bias)
-        node->inputs[2] = xt_export_constant(exporter, name, dtype, 1, n->dims, n->bias);
+        node->inputs[2] = xt_export_constant(exporter, xt_export_name(op->name, ".bias").text,
+                                             dtype, 1, n->dims, n->bias);
 }
 
 void xt_export_conv(struct xt_exporter *exporter, const struct xt_op *op)

@@ -9,18 +9,25 @@ enum xt_dtype xt_export_dtype(const struct xt_tensor *out)
     return out->dtype == XT_F16 ? XT_F16 : XT_F32;
 }
 
+struct xt_export_name xt_export_name(const char *owner, const char *rest)
+{
+    struct xt_export_name name;
+    snprintf(name.text, sizeof name.text, "%s%s", owner, rest);
+    return name;
+}
+
 /* The types as numbered by TensorProto, for Cast. */
 static int64_t cast_to(enum xt_dtype dtype)
 {
     return dtype == XT_F16 ? 10 : 1;
 }
 
-static const char *cast(struct xt_exporter *exporter, const char *name, const char *value,
-                        enum xt_dtype from, enum xt_dtype to)
+static const char *cast(struct xt_exporter *exporter, const struct xt_tensor *tensor,
+                        const char *value, enum xt_dtype from, enum xt_dtype to)
 {
     if (from == to)
         return value;
-    return xt_onnx_add(exporter->onnx, name,
+    return xt_onnx_add(exporter->onnx, xt_export_name(tensor->name, "/Cast").text,
                        &(struct xt_onnx_node){.type = "Cast",
                                               .inputs = {value},
                                               .attributes = {{"to", .number = cast_to(to)}}});
@@ -30,13 +37,11 @@ const char *xt_export_in(struct xt_exporter *exporter, const struct xt_tensor *t
                          enum xt_dtype dtype)
 {
     const char *value = exporter->values[tensor->index].name;
-    char name[96];
     if (!value) {
         xt_onnx_refuse(exporter->onnx, XT_ERR_RUN, "%s is read before it is written", tensor->name);
         return "";
     }
-    snprintf(name, sizeof name, "%s/Cast", tensor->name);
-    return cast(exporter, name, value, exporter->values[tensor->index].dtype, dtype);
+    return cast(exporter, tensor, value, exporter->values[tensor->index].dtype, dtype);
 }
 
 /* Quantises by the tensor's scale, and dequantises. */
@@ -44,35 +49,30 @@ static const char *quantise(struct xt_exporter *exporter, const struct xt_tensor
                             const char *value)
 {
     struct xt_onnx *onnx = exporter->onnx;
-    char name[96];
     uint8_t *zero = NULL;
     bool shifted = exporter->for_onnxruntime && tensor->dtype == XT_S8;
-    snprintf(name, sizeof name, "%s/scale", tensor->name);
-    const char *scale = xt_onnx_number(onnx, name, tensor->scale);
-    snprintf(name, sizeof name, "%s/zero", tensor->name);
-    const char *zero_point = xt_onnx_constant(
-        onnx, name, &(struct xt_onnx_shape){.dtype = shifted ? XT_U8 : tensor->dtype}, &zero);
+    const char *scale =
+        xt_onnx_number(onnx, xt_export_name(tensor->name, "/scale").text, tensor->scale);
+    const char *zero_point =
+        xt_onnx_constant(onnx, xt_export_name(tensor->name, "/zero").text,
+                         &(struct xt_onnx_shape){.dtype = shifted ? XT_U8 : tensor->dtype}, &zero);
     if (zero && shifted)
         *zero = 128;
-    snprintf(name, sizeof name, "%s/QuantizeLinear", tensor->name);
     const char *held = xt_onnx_add(
-        onnx, name,
+        onnx, xt_export_name(tensor->name, "/QuantizeLinear").text,
         &(struct xt_onnx_node){.type = "QuantizeLinear", .inputs = {value, scale, zero_point}});
-    snprintf(name, sizeof name, "%s/DequantizeLinear", tensor->name);
     return xt_onnx_add(
-        onnx, name,
+        onnx, xt_export_name(tensor->name, "/DequantizeLinear").text,
         &(struct xt_onnx_node){.type = "DequantizeLinear", .inputs = {held, scale, zero_point}});
 }
 
 void xt_export_out(struct xt_exporter *exporter, const struct xt_tensor *tensor, const char *value,
                    enum xt_dtype dtype)
 {
-    char name[96];
-    snprintf(name, sizeof name, "%s/Cast", tensor->name);
     enum xt_dtype own = xt_export_dtype(tensor);
     exporter->values[tensor->index].name = xt_dtype_is_int8(tensor->dtype)
                                                ? quantise(exporter, tensor, value)
-                                               : cast(exporter, name, value, dtype, own);
+                                               : cast(exporter, tensor, value, dtype, own);
     exporter->values[tensor->index].dtype = own;
 }
 
@@ -139,9 +139,8 @@ const char *xt_export_with_number(struct xt_exporter *exporter, const struct xt_
 const char *xt_export_reshaped(struct xt_exporter *exporter, const struct xt_op *op,
                                const char *value, const int64_t *dims, int count)
 {
-    char name[96];
-    snprintf(name, sizeof name, "%s/shape", op->name);
-    const char *shape = xt_export_axes(exporter, name, dims, count);
+    const char *shape =
+        xt_export_axes(exporter, xt_export_name(op->name, "/shape").text, dims, count);
     return xt_export_node(exporter, op,
                           &(struct xt_onnx_node){.type = "Reshape", .inputs = {value, shape}});
 }

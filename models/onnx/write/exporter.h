@@ -31,6 +31,11 @@ const char *xt_export_in(struct xt_exporter *exporter, const struct xt_tensor *t
 /* Registers the value of a tensor, in the tensor's own type from then on. */
 void xt_export_out(struct xt_exporter *exporter, const struct xt_tensor *tensor, const char *value,
                    enum xt_dtype dtype);
+/* What a value or node of an op or a tensor is called: its name, and what follows. */
+struct xt_export_name {
+    char text[96];
+};
+struct xt_export_name xt_export_name(const char *owner, const char *rest);
 /* "NAME/TYPE" as the name of a node of this op, with these attributes (the last has no name). */
 const char *xt_export_node(struct xt_exporter *exporter, const struct xt_op *op,
                            const struct xt_onnx_node *node);

@@ -53,7 +53,6 @@ static const char *shares_of(struct xt_exporter *exporter, const struct xt_windo
     const struct xt_tensor *out = xt_op_out(&pool->op, 0);
     const int64_t dims[] = {1, 1, out->h, out->w};
     struct xt_err err = {0};
-    char name[96];
     float *shares = NULL;
     size_t count = (size_t)out->h * (size_t)out->w;
     if (xt_mem_aligned(&shares, count, sizeof *shares, pool->op.name, &err)) {
@@ -62,8 +61,8 @@ static const char *shares_of(struct xt_exporter *exporter, const struct xt_windo
     }
     for (int i = 0; i < out->h * out->w; i++)
         shares[i] = (float)xt_window_pool_share(pool, i / out->w, i % out->w);
-    snprintf(name, sizeof name, "%s/shares", pool->op.name);
-    const char *value = xt_export_constant(exporter, name, dtype, 4, dims, shares);
+    const char *value = xt_export_constant(exporter, xt_export_name(pool->op.name, "/shares").text,
+                                           dtype, 4, dims, shares);
     free(shares);
     return value;
 }

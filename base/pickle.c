@@ -21,6 +21,7 @@ struct opcode {
     enum xt_status (*run)(struct machine *m);
     enum xt_pickle_kind kind;
     int number;
+    size_t needs; /* values on the stack, before it runs */
 };
 
 struct xt_pickle_block {
@@ -396,9 +397,6 @@ static enum xt_status read_inst(struct machine *m)
 
 static enum xt_status stack_global(struct machine *m)
 {
-    enum xt_status status = need(m, 2);
-    if (status)
-        return status;
     m->depth -= 2;
     const struct xt_pickle_value *module = m->stack[m->depth];
     const struct xt_pickle_value *name = m->stack[m->depth + 1];
@@ -430,9 +428,6 @@ static enum xt_status call_dict(struct machine *m, const struct xt_pickle_value 
 
 static enum xt_status reduce(struct machine *m)
 {
-    enum xt_status status = need(m, 2);
-    if (status)
-        return status;
     m->depth -= 2;
     const struct xt_pickle_value *function = m->stack[m->depth];
     struct xt_pickle_value *args = m->stack[m->depth + 1];
@@ -441,7 +436,7 @@ static enum xt_status reduce(struct machine *m)
     if (function->global->role == XT_PICKLE_ROLE_DICT)
         return call_dict(m, args);
     struct xt_pickle_value *call = NULL;
-    status = push_new(m, XT_PICKLE_CALL, &call);
+    enum xt_status status = push_new(m, XT_PICKLE_CALL, &call);
     if (status)
         return status;
     call->call.global = function->global;
@@ -452,9 +447,6 @@ static enum xt_status reduce(struct machine *m)
 /* State beside an object's content. A dictionary's (a state_dict's _metadata) is ignored. */
 static enum xt_status build(struct machine *m)
 {
-    enum xt_status status = need(m, 2);
-    if (status)
-        return status;
     const struct xt_pickle_value *state = top(m);
     m->depth--;
     if (top(m)->kind != XT_PICKLE_DICT && top(m)->kind != XT_PICKLE_CALL)
@@ -466,12 +458,9 @@ static enum xt_status build(struct machine *m)
 
 static enum xt_status persistent(struct machine *m)
 {
-    enum xt_status status = need(m, 1);
-    if (status)
-        return status;
     struct xt_pickle *pickle = m->pickle;
-    status = xt_mem_add(&pickle->persistent, pickle->persistent_count, sizeof *pickle->persistent,
-                        "a pickle", m->err);
+    enum xt_status status = xt_mem_add(&pickle->persistent, pickle->persistent_count,
+                                       sizeof *pickle->persistent, "a pickle", m->err);
     struct xt_pickle_value *value = NULL;
     if (!status)
         status = make(m, XT_PICKLE_PERSISTENT, &value);
@@ -514,8 +503,7 @@ static enum xt_status drop_marked(struct machine *m)
 
 static enum xt_status duplicate(struct machine *m)
 {
-    enum xt_status status = need(m, 1);
-    return status ? status : push(m, top(m));
+    return push(m, top(m));
 }
 
 static enum xt_status read_protocol(struct machine *m)
@@ -543,7 +531,7 @@ static enum xt_status read_frame(struct machine *m)
 static enum xt_status stop(struct machine *m)
 {
     m->stopped = true;
-    return need(m, 1);
+    return XT_OK;
 }
 
 static enum xt_status unknown(struct machine *m)
@@ -558,11 +546,11 @@ static enum xt_status unknown(struct machine *m)
 static const struct opcode opcodes[256] = {
     [0x80] = {read_protocol, .number = 1},
     [0x95] = {read_frame, .number = 8},
-    ['.'] = {stop},
+    ['.'] = {stop, .needs = 1},
     ['('] = {mark},
     ['0'] = {pop},
     ['1'] = {drop_marked},
-    ['2'] = {duplicate},
+    ['2'] = {duplicate, .needs = 1},
     ['N'] = {push_constant, XT_PICKLE_NONE, 0},
     [0x88] = {push_constant, XT_PICKLE_BOOL, 1},
     [0x89] = {push_constant, XT_PICKLE_BOOL, 0},
@@ -603,10 +591,10 @@ static const struct opcode opcodes[256] = {
     ['j'] = {read_memo_get, .number = 4},
     ['c'] = {read_global},
     ['i'] = {read_inst},
-    [0x93] = {stack_global},
-    ['R'] = {reduce},
-    ['b'] = {build},
-    ['Q'] = {persistent},
+    [0x93] = {stack_global, .needs = 2},
+    ['R'] = {reduce, .needs = 2},
+    ['b'] = {build, .needs = 2},
+    ['Q'] = {persistent, .needs = 1},
 };
 
 enum xt_status xt_pickle_read(struct xt_pickle *pickle, const uint8_t *bytes, size_t size,
@@ -622,7 +610,9 @@ enum xt_status xt_pickle_read(struct xt_pickle *pickle, const uint8_t *bytes, si
         if (status)
             break;
         m.opcode = opcodes[*opcode];
-        status = m.opcode.run ? m.opcode.run(&m) : unknown(&m);
+        status = need(&m, m.opcode.needs);
+        if (!status)
+            status = m.opcode.run ? m.opcode.run(&m) : unknown(&m);
     }
     if (!status) {
         *root = top(&m);

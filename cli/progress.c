@@ -58,10 +58,8 @@ struct line {
     char parts[PART_COUNT][48]; /* "": absent */
 };
 
-static void set(struct line *line, enum part part, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void set(struct line *line, enum part part, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void set(struct line *line, enum part part,
+                                                      const char *format, ...)
 {
     va_list args;
     va_start(args, format);

@@ -135,9 +135,7 @@ static const char *conversion_of(const char *format)
 }
 
 /* Formats one value; NULL if out of memory. */
-static char *print_value(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static char *print_value(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static char *print_value(const char *format, ...)
 {
     char *text = NULL;
     va_list args;

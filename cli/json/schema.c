@@ -220,10 +220,11 @@ static void append(cJSON **to, cJSON *item)
     *to = NULL;
 }
 
-static cJSON *one_type(const char *type)
+/* {KEY:VALUE} */
+static cJSON *object_of(const char *key, cJSON *value)
 {
     cJSON *to = cJSON_CreateObject();
-    put(&to, "type", cJSON_CreateString(type));
+    put(&to, key, value);
     return to;
 }
 
@@ -247,7 +248,7 @@ static cJSON *type_of(const struct xt_json_name *name, const char *type)
 
 static cJSON *list_of(cJSON *items)
 {
-    cJSON *to = one_type("array");
+    cJSON *to = object_of("type", cJSON_CreateString("array"));
     put(&to, "items", items);
     return to;
 }
@@ -262,10 +263,8 @@ static cJSON *item_schema(const struct item *item)
     if (item->open == '{')
         return object_schema(item->inner, type_of(name, "object"));
     if (name->type == XT_JSON_TEXTS || name->type == XT_JSON_NUMBERS)
-        return list_of(one_type(schema_types[name->type]));
-    cJSON *to = cJSON_CreateObject();
-    put(&to, "type", type_of(name, schema_types[name->type]));
-    return to;
+        return list_of(object_of("type", cJSON_CreateString(schema_types[name->type])));
+    return object_of("type", type_of(name, schema_types[name->type]));
 }
 
 static void put_names(cJSON **properties, cJSON **always, const char *shape)
@@ -293,35 +292,14 @@ static cJSON *object_schema(const char *shape, cJSON *type)
     return to;
 }
 
-/* {"properties":{KEY:{"const":VALUE}}} */
-static cJSON *constant(const char *key, cJSON *value)
-{
-    cJSON *is = cJSON_CreateObject();
-    put(&is, "const", value);
-    cJSON *properties = cJSON_CreateObject();
-    put(&properties, key, is);
-    cJSON *to = cJSON_CreateObject();
-    put(&to, "properties", properties);
-    return to;
-}
-
 cJSON *xt_schema_mark(int id)
 {
     char name[32];
     snprintf(name, sizeof name, "%s", xt_schema_name(id));
     if (strchr(name, ' '))
         *strchr(name, ' ') = '-';
-    cJSON *to = cJSON_CreateObject();
-    put(&to, "name", cJSON_CreateString(name));
+    cJSON *to = object_of("name", cJSON_CreateString(name));
     put(&to, "version", cJSON_CreateNumber(XT_SCHEMA_VERSION));
-    return to;
-}
-
-/* {"required":[NAME...]} */
-static cJSON *requires(cJSON *names)
-{
-    cJSON *to = cJSON_CreateObject();
-    put(&to, "required", names);
     return to;
 }
 
@@ -330,17 +308,13 @@ cJSON *xt_schema_create(int id)
     char title[64];
     snprintf(title, sizeof title, is_line(id) ? "a line of --jsonl: %s" : "xtrain %s --json",
              xt_schema_name(id));
-    cJSON *to = cJSON_CreateObject();
-    put(&to, "$schema", cJSON_CreateString("https://json-schema.org/draft/2020-12/schema"));
+    cJSON *to =
+        object_of("$schema", cJSON_CreateString("https://json-schema.org/draft/2020-12/schema"));
     put(&to, "title", cJSON_CreateString(title));
     put(&to, "type", cJSON_CreateString("object"));
-    cJSON *mark = cJSON_CreateObject();
-    cJSON *value = xt_schema_mark(id);
-    put(&mark, "const", value);
-    cJSON *properties = cJSON_CreateObject();
+    cJSON *properties = object_of("schema", object_of("const", xt_schema_mark(id)));
     cJSON *always = cJSON_CreateArray();
     cJSON *on_success = cJSON_CreateArray();
-    put(&properties, "schema", mark);
     append(&always, cJSON_CreateString("schema"));
     if (!is_line(id))
         put_names(&properties, &always, common);
@@ -355,17 +329,16 @@ cJSON *xt_schema_create(int id)
     cJSON *on_error = cJSON_CreateArray();
     append(&on_error, cJSON_CreateString("error"));
     append(&on_error, cJSON_CreateString("next"));
-    put(&to, "if", constant("exit_code", cJSON_CreateNumber(0)));
+    put(&to, "if",
+        object_of("properties", object_of("exit_code", object_of("const", cJSON_CreateNumber(0)))));
     /* --help, --print-config and --dry-run give a text instead. */
     cJSON *only_text = cJSON_CreateArray();
     append(&only_text, cJSON_CreateString("text"));
     cJSON *either = cJSON_CreateArray();
-    append(&either, requires(on_success));
-    append(&either, requires(only_text));
-    cJSON *then = cJSON_CreateObject();
-    put(&then, "anyOf", either);
-    put(&to, "then", then);
-    put(&to, "else", requires(on_error));
+    append(&either, object_of("required", on_success));
+    append(&either, object_of("required", only_text));
+    put(&to, "then", object_of("anyOf", either));
+    put(&to, "else", object_of("required", on_error));
     return to;
 }
 

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/system/stop.h"
+#include "data/loader.h"
 
 /* Sums over all pixels of all images. */
 struct sums {
@@ -188,6 +189,15 @@ enum xt_status xt_survey_take(struct xt_survey *survey, const struct xt_source *
     xt_decoder_clear(&decoder);
     xt_image_clear(&sample.picture.image);
     return status;
+}
+
+enum xt_status xt_survey_check(const struct xt_survey *survey, struct xt_err *err)
+{
+    if (survey->bad < survey->count && !xt_loader_is_too_bad(survey->bad, survey->count))
+        return XT_OK;
+    return xt_err_set(
+        err, XT_ERR_DATA, "%zu of %s cannot be used, more than the 1 %% allowed; the first: %s",
+        survey->bad, xt_count((long long)survey->count, "image").text, survey->first_bad);
 }
 
 void xt_survey_clear(struct xt_survey *survey)

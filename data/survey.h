@@ -40,6 +40,8 @@ struct xt_survey {
 enum xt_status xt_survey_take(struct xt_survey *survey, const struct xt_source *source, int symbols,
                               bool strict, struct xt_err *err);
 void xt_survey_clear(struct xt_survey *survey);
+/* XT_ERR_DATA where more samples are bad than a training allows. */
+enum xt_status xt_survey_check(const struct xt_survey *survey, struct xt_err *err);
 
 /* The number of samples of `a` whose pixels are those of a sample of `b`. */
 size_t xt_survey_common(const struct xt_survey *a, const struct xt_survey *b);

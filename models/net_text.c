@@ -115,11 +115,6 @@ static void print_field(struct xt_str *out, const struct xt_node *node, const st
     }
 }
 
-static void print_sides(struct xt_str *out, const struct xt_value *value)
-{
-    xt_str_printf(out, NULL, "\th=%d\tw=%d\tc=%d", value->h, value->w, value->c);
-}
-
 /* The fields that are not in the table. */
 static void print_more(const struct xt_net *net, struct xt_str *out, const struct xt_node *node)
 {
@@ -132,7 +127,8 @@ static void print_more(const struct xt_net *net, struct xt_str *out, const struc
         xt_str_printf(out, NULL, "\tof=%s", activations[node->as.activation.kind]);
     if (node->kind == XT_NODE_RESHAPE || node->kind == XT_NODE_INPUT ||
         node->kind == XT_NODE_PARAMETER)
-        print_sides(out, node->output);
+        xt_str_printf(out, NULL, "\th=%d\tw=%d\tc=%d", node->output->h, node->output->w,
+                      node->output->c);
     if (is_global(node))
         xt_str_printf(out, NULL, "\tglobal=1");
     if (node->kind == XT_NODE_LINEAR && node->as.linear.in_first)

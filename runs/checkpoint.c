@@ -539,13 +539,6 @@ enum xt_status xt_checkpoint_load(const struct xt_checkpoint_file *from,
     return status;
 }
 
-enum xt_status xt_checkpoint_numbers(const struct xt_checkpoint_file *from,
-                                     const struct xt_number_field *list, size_t count, void *into,
-                                     struct xt_err *err)
-{
-    return xt_numbers_read(list, count, into, from->state.step, &from->file, from->path, err);
-}
-
 enum xt_status xt_checkpoint_batch(const struct xt_checkpoint_file *from, int *batch,
                                    struct xt_err *err)
 {

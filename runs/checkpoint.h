@@ -96,10 +96,6 @@ enum xt_status xt_checkpoint_load_array(const struct xt_checkpoint_file *from,
                                         struct xt_network *network,
                                         const struct xt_checkpoint_array *array,
                                         struct xt_err *err);
-/* The trainer's numbers; those that the file lacks are unchanged. */
-enum xt_status xt_checkpoint_numbers(const struct xt_checkpoint_file *from,
-                                     const struct xt_number_field *list, size_t count, void *into,
-                                     struct xt_err *err);
 
 /* The step of the folder's newest checkpoint, intact or not, into *step; -1: there is none. */
 enum xt_status xt_checkpoint_newest_step(const char *folder, int64_t *step, struct xt_err *err);

@@ -161,11 +161,12 @@ enum xt_status xt_cmd_bench_infer(struct xt_options *options, struct xt_err *err
         status = measure(options, &bench, err);
     if (!status)
         status = report(options, &bench, err);
-    for (int i = 0; i < bench.count; i++)
+    for (int i = 0; i < bench.count; i++) {
         others = fmax(others, bench.runs[i].others);
+        free(bench.runs[i].ops);
+    }
     if (!status)
         xt_cpu_warn_of_others(others);
-    xt_bench_infer_clear(&bench);
     free(bench.runs);
     return status;
 }

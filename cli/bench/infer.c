@@ -205,9 +205,3 @@ enum xt_status xt_bench_infer(struct xt_bench_infer *bench,
     xt_network_clear(&work.lower_bound);
     return status;
 }
-
-void xt_bench_infer_clear(struct xt_bench_infer *bench)
-{
-    for (int i = 0; i < bench->count; i++)
-        free(bench->runs[i].ops);
-}

@@ -45,4 +45,3 @@ struct xt_bench_infer {
 enum xt_status xt_bench_infer(struct xt_bench_infer *bench,
                               const struct xt_infer_settings *settings, int samples,
                               const struct xt_bench_observer *observer, struct xt_err *err);
-void xt_bench_infer_clear(struct xt_bench_infer *bench);

@@ -168,11 +168,6 @@ static enum xt_status save_sheet(const struct xt_image_set *set, const struct xt
     return status;
 }
 
-static bool is_usable(const struct xt_survey *survey)
-{
-    return survey->bad < survey->count && !xt_loader_is_too_bad(survey->bad, survey->count);
-}
-
 /* A finding that would stop a training run gives its exit code, after all is reported. */
 static enum xt_status judge(const struct xt_image_set *set, const struct xt_survey *survey,
                             struct xt_err *err)
@@ -181,11 +176,7 @@ static enum xt_status judge(const struct xt_image_set *set, const struct xt_surv
         *err = set->labels;
         return err->status;
     }
-    if (is_usable(survey))
-        return XT_OK;
-    return xt_err_set(
-        err, XT_ERR_DATA, "%zu of %s cannot be used, more than the 1 %% allowed; the first: %s",
-        survey->bad, xt_count((long long)survey->count, "image").text, survey->first_bad);
+    return xt_survey_check(survey, err);
 }
 
 /* Compares with the other set, which must not share images with this one; its errors go to *fault.
@@ -217,7 +208,7 @@ static enum xt_status check(const struct xt_image_set *set, const struct xt_sett
         status = compare(set->model, s, &against, &fault, err);
     if (!status)
         status = report(set, s, &survey, others ? &against : NULL, err);
-    if (!status && s->dataset.sheet && is_usable(&survey))
+    if (!status && s->dataset.sheet && !xt_survey_check(&survey, NULL))
         status = save_sheet(set, s, err);
     if (!status)
         status = judge(set, &survey, err);

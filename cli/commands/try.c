@@ -212,11 +212,8 @@ static enum xt_status look_at_images(struct trial *t, struct xt_err *err)
     enum xt_status status = xt_image_set_open_whole(&t->set, t->s, t->images, "try", err);
     if (!status)
         status = xt_survey_take(survey, t->set.source, xt_image_set_symbols(&t->set), false, err);
-    if (!status &&
-        (survey->bad == survey->count || xt_loader_is_too_bad(survey->bad, survey->count)))
-        status = xt_err_set(
-            err, XT_ERR_DATA, "%zu of %s cannot be used, more than the 1 %% allowed; the first: %s",
-            survey->bad, xt_count((long long)survey->count, "image").text, survey->first_bad);
+    if (!status)
+        status = xt_survey_check(survey, err);
     if (status)
         return status;
     t->model = t->s->network.model ? t->s->network.model : t->set.alphabet ? "lprnet" : "resnet18";

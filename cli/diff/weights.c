@@ -213,12 +213,7 @@ static enum xt_status read_weights(struct xt_weight_file *file, const char *path
     if (xt_model_is_file(path))
         return read_model(file, path, err);
     enum xt_status status = xt_weight_file_read(file, path, XT_MODEL_BYTES_MAX, err);
-    if (status || !xt_weight_file_meta(file, XT_CHECKPOINT_KEY))
-        return status;
-    return xt_err_set(err, XT_ERR_DATA,
-                      "%s is a checkpoint, which --resume continues from; the weights are "
-                      "last.safetensors and best.safetensors beside it",
-                      path);
+    return status ? status : xt_network_refuse_checkpoint(file, path, err);
 }
 
 enum xt_status xt_diff_weights(const char *const paths[2], struct xt_report *report,

@@ -262,6 +262,17 @@ static void settle_prefix(struct xt_network *network)
                 network->weights_name, (int)file->prefix_length, name);
 }
 
+enum xt_status xt_network_refuse_checkpoint(const struct xt_weight_file *file, const char *path,
+                                            struct xt_err *err)
+{
+    if (!xt_weight_file_meta(file, XT_CHECKPOINT_KEY))
+        return XT_OK;
+    return xt_err_set(err, XT_ERR_DATA,
+                      "%s is a checkpoint, which --resume continues from; the weights are "
+                      "last.safetensors and best.safetensors beside it",
+                      path);
+}
+
 /* Weights without metadata take that of others, with which they are compared. */
 static enum xt_status describe_by(struct xt_network *network, const char *others,
                                   struct xt_err *err)
@@ -301,12 +312,7 @@ static enum xt_status read_weights(struct xt_network *network,
         settle_prefix(network);
     if (!status)
         status = describe_by(network, settings->described_by, err);
-    if (!status && xt_weight_file_meta(&network->weights, XT_CHECKPOINT_KEY))
-        status = xt_err_set(err, XT_ERR_DATA,
-                            "%s is a checkpoint, which --resume continues from; the weights are "
-                            "last.safetensors and best.safetensors beside it",
-                            settings->init);
-    return status;
+    return status ? status : xt_network_refuse_checkpoint(&network->weights, settings->init, err);
 }
 
 enum xt_status xt_network_open(struct xt_network *network,

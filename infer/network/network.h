@@ -143,5 +143,9 @@ void xt_network_meta_clear(struct xt_network_meta *meta);
  * name, synced, renamed. */
 enum xt_status xt_network_save(struct xt_network *network, const char *path, struct xt_err *err);
 
+/* XT_ERR_DATA where the file is a checkpoint. */
+enum xt_status xt_network_refuse_checkpoint(const struct xt_weight_file *file, const char *path,
+                                            struct xt_err *err);
+
 /* The number of trained parameters, without the padding of formats. */
 size_t xt_network_parameter_count(const struct xt_network *network);

@@ -160,7 +160,8 @@ enum xt_status xt_train_state_read(const struct xt_checkpoint_file *from,
         .run = from->state,
         .own = {.ema_updates = -1, .lr_factor = 1, .patience_since = -1, .patience.loss = NAN},
     };
-    enum xt_status status = xt_checkpoint_numbers(from, fields, FIELDS, &out->own, err);
+    enum xt_status status =
+        xt_numbers_read(fields, FIELDS, &out->own, from->state.step, &from->file, from->path, err);
     double scale = out->own.loss_scale;
     if (!status && scale != 0 && (scale < 1 || scale > 1e9))
         status = xt_err_set(err, XT_ERR_DATA, "%s holds a loss scale of %g, which cannot be",

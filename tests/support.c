@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 /* Under the address sanitizer a size that cannot be had is an answer, as it is without. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void)
@@ -71,6 +73,15 @@ void support_write_file(const char *path, const void *bytes, size_t count)
     assert_non_null(file);
     assert_int_equal(fwrite(bytes, 1, count, file), count);
     assert_int_equal(fclose(file), 0);
+}
+
+uint8_t *support_read_file(const char *path, size_t *size)
+{
+    struct xt_bytes bytes;
+    struct xt_err err;
+    assert_int_equal(xt_file_load(path, 1 << 30, &bytes, &err), XT_OK);
+    *size = bytes.size;
+    return bytes.data;
 }
 
 void support_assert_error(const struct xt_err *err, enum xt_status status, const char *part)

@@ -34,5 +34,8 @@ const char *support_path(const char *folder, const char *name);
 /* Writes a file as it is, with no care for half-written ones. */
 void support_write_file(const char *path, const void *bytes, size_t count);
 
+/* Reads a whole file, a zero behind its bytes; release it with free. */
+uint8_t *support_read_file(const char *path, size_t *size);
+
 /* Asserts that the call failed with this status and that its sentence holds `part`. */
 void support_assert_error(const struct xt_err *err, enum xt_status status, const char *part);

@@ -20,13 +20,10 @@ static const char *folder_of(void **state)
 /* Asserts that the file holds this text and nothing else. */
 static void assert_holds(const char *path, const char *text)
 {
-    struct xt_err err = {0};
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
     size_t size = 0;
-    assert_int_equal(xt_file_read(path, 1000, &bytes, &capacity, &size, &err), XT_OK);
+    char *bytes = (char *)support_read_file(path, &size);
     assert_int_equal(size, strlen(text));
-    assert_memory_equal(bytes, text, size);
+    assert_string_equal(bytes, text);
     free(bytes);
 }
 
@@ -82,13 +79,11 @@ static void an_empty_file_is_read(void **state)
 static void assert_read_fails(const char *path, size_t limit, const char *part)
 {
     struct xt_err err = {0};
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
-    size_t size = 0;
-    assert_int_equal(xt_file_read(path, limit, &bytes, &capacity, &size, &err), XT_ERR_DATA);
+    struct xt_bytes bytes;
+    assert_int_equal(xt_file_load(path, limit, &bytes, &err), XT_ERR_DATA);
     support_assert_error(&err, XT_ERR_DATA, part);
     support_assert_error(&err, XT_ERR_DATA, path);
-    free(bytes);
+    assert_null(bytes.data);
 }
 
 static void a_file_over_the_limit_is_refused_not_cut(void **state)

@@ -1,5 +1,6 @@
 #include "support.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,6 +152,25 @@ static void a_growth_that_fails_leaves_the_array(void **state)
     free(numbers);
 }
 
+/* Also where elements go in between. */
+static void there_is_room_for_one_more(void **state)
+{
+    (void)state;
+    struct xt_err err = {0};
+    int *numbers = NULL;
+    size_t count = 0;
+    for (int i = 0; i < 10000; i++) {
+        assert_int_equal(xt_mem_add(&numbers, count, sizeof *numbers, "numbers", &err), XT_OK);
+        assert_true(malloc_usable_size(numbers) >= (count + 1) * sizeof *numbers);
+        numbers[count] = (int)count;
+        count++;
+        count -= i % 100 == 99 ? count / 2 : 0;
+    }
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(numbers[i], (int)i);
+    free(numbers);
+}
+
 static void a_string_is_copied(void **state)
 {
     (void)state;
@@ -175,6 +195,7 @@ int main(void)
         cmocka_unit_test(growing_keeps_what_is_there),
         cmocka_unit_test(growing_to_less_does_nothing),
         cmocka_unit_test(a_growth_that_fails_leaves_the_array),
+        cmocka_unit_test(there_is_room_for_one_more),
         cmocka_unit_test(a_string_is_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

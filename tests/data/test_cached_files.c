@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "data/cached_files.h"
 #include "data/sources/registry.h"
 
@@ -94,16 +93,12 @@ static enum xt_status read_twice(const char *folder, uint64_t limit)
 {
     const struct xt_source_options options = {.labels_optional = true, .task = XT_TASK_CLASSES};
     char path[512];
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
     size_t size = 0;
     struct xt_source *source = NULL;
     struct xt_decoder decoder = {0};
     struct xt_sample sample = {0};
     snprintf(path, sizeof path, "%s/京A12345.jpg", folder);
-    assert_int_equal(xt_file_read("tests/fuzz/corpus/image/ycc_444.jpg", XT_CACHED_FILE_MAX, &bytes,
-                                  &capacity, &size, &err),
-                     XT_OK);
+    uint8_t *bytes = support_read_file("tests/fuzz/corpus/image/ycc_444.jpg", &size);
     support_write_file(path, bytes, size);
     free(bytes);
     assert_int_equal(xt_source_open(&source, folder, &options, &err), XT_OK);

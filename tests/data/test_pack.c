@@ -112,12 +112,10 @@ static void a_file_keeps_its_bytes_and_its_label_stands_beside_it(void **state)
     assert_int_equal(packed.images, COUNT);
     assert_int_equal(packed.shards, 1);
     char path[1024];
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
     size_t size = 0;
     size_t packed_size = 0;
     source->class->name(source, 5, path, sizeof path);
-    assert_int_equal(xt_file_read(path, 1 << 20, &bytes, &capacity, &size, &err), XT_OK);
+    uint8_t *bytes = support_read_file(path, &size);
     uint8_t *image = read_member(0, "00000005.png", &packed_size);
     assert_non_null(image);
     assert_int_equal(packed_size, size);
@@ -258,12 +256,9 @@ static void shards_are_read_as_the_set_that_was_packed(void **state)
 
 static void shards_that_are_packed_again_keep_the_bytes(void **state)
 {
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
     size_t size = 0;
-    assert_int_equal(xt_file_read(support_path("tests/fuzz/corpus/image", "ycc_420.jpg"), 1 << 20,
-                                  &bytes, &capacity, &size, &err),
-                     XT_OK);
+    uint8_t *bytes =
+        support_read_file(support_path("tests/fuzz/corpus/image", "ycc_420.jpg"), &size);
     for (int i = 0; i < COUNT; i++) {
         char name[64];
         snprintf(name, sizeof name, "in/京A%d.png", 10000 + i);

@@ -58,15 +58,13 @@ static void add_image(struct writer *writer, const char *name, int width)
 {
     static uint8_t pixels[64 * 64 * 3];
     char path[64] = "/tmp/xtrain-test-tar-XXXXXX";
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
     size_t size = 0;
     struct xt_image image = {.width = width, .height = 5, .pixels = pixels};
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
     assert_int_equal(xt_png_save(path, &image, XT_PIXEL_RGB, &err), XT_OK);
-    assert_int_equal(xt_file_read(path, 100000, &bytes, &capacity, &size, &err), XT_OK);
+    uint8_t *bytes = support_read_file(path, &size);
     add(writer, name, bytes, size);
     unlink(path);
     free(bytes);
@@ -333,10 +331,8 @@ static void a_damaged_header_ends_a_shard(void **state)
     const char *path = support_path(*state, "data.tar");
     write_three(path);
     open_good(path);
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
     size_t size = 0;
-    assert_int_equal(xt_file_read(path, 100000, &bytes, &capacity, &size, &err), XT_OK);
+    uint8_t *bytes = support_read_file(path, &size);
     uint8_t *header = memmem(bytes, size, "b.d/001.png", 11);
     assert_non_null(header);
     header[0] = 'c';

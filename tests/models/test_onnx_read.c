@@ -127,11 +127,8 @@ static const char *write_model(const char *folder, const char *op)
 
 static Onnx__ModelProto *load(const char *path)
 {
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
     size_t size = 0;
-    struct xt_err err;
-    assert_int_equal(xt_file_read(path, 1 << 20, &bytes, &capacity, &size, &err), XT_OK);
+    uint8_t *bytes = support_read_file(path, &size);
     Onnx__ModelProto *model = onnx__model_proto__unpack(NULL, size, bytes);
     assert_non_null(model);
     free(bytes);

@@ -10,12 +10,8 @@ static const struct xt_bad_image broken = {"11.jpg", "it is broken"};
 
 static void assert_holds(const char *path, const char *wanted)
 {
-    uint8_t *text = NULL;
-    size_t capacity = 0;
     size_t size = 0;
-    struct xt_err err = {0};
-    assert_int_equal(xt_file_read(path, 1 << 20, &text, &capacity, &size, &err), XT_OK);
-    text[size] = '\0';
+    uint8_t *text = support_read_file(path, &size);
     assert_string_equal((const char *)text, wanted);
     free(text);
 }

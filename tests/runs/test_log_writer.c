@@ -4,19 +4,13 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "base/file.h"
 #include "support.h"
 #include "runs/log_writer.h"
 
 static char *contents(const char *path)
 {
-    uint8_t *text = NULL;
-    size_t capacity = 0;
     size_t size = 0;
-    struct xt_err err;
-    assert_int_equal(xt_file_read(path, 1 << 20, &text, &capacity, &size, &err), XT_OK);
-    text[size] = '\0';
-    return (char *)text;
+    return (char *)support_read_file(path, &size);
 }
 
 static void assert_contents(const char *path, const char *expected)

@@ -183,13 +183,10 @@ static void a_resumed_run_goes_on_with_its_loss_scale(void **state)
 /* How often the record holds the text. */
 static int count_in_record(const char *run, const char *text)
 {
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
     size_t size = 0;
-    struct xt_err err = {0};
     int count = 0;
     const char *path = support_path(run, "metrics.jsonl");
-    assert_int_equal(xt_file_read(path, 1 << 20, &bytes, &capacity, &size, &err), XT_OK);
+    uint8_t *bytes = support_read_file(path, &size);
     for (size_t at = 0; at + strlen(text) <= size; at++)
         count += memcmp(bytes + at, text, strlen(text)) == 0;
     free(bytes);
@@ -376,11 +373,9 @@ static void any_flipped_bit_of_a_checkpoint_is_seen(void **state)
     trainer_run(&trainer, &settings);
     xt_trainer_clear(&trainer);
     const char *path = support_path(run, "state-00000002.safetensors");
-    uint8_t *bytes = NULL;
-    size_t capacity = 0;
     size_t size = 0;
     struct xt_err err = {0};
-    assert_int_equal(xt_file_read(path, 1 << 30, &bytes, &capacity, &size, &err), XT_OK);
+    uint8_t *bytes = support_read_file(path, &size);
     xt_log_set_level(XT_LOG_QUIET);
     enum { PLACES = 16 };
     for (size_t i = 0; i < PLACES; i++) {

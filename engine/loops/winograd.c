@@ -102,6 +102,20 @@ XT_INLINE struct corner corner_of(const struct chunk *chunk, int i, enum xt_wino
                            sides->tile_w * (at % wide)};
 }
 
+/* The next tile's, without corner_of's divisions. */
+XT_INLINE struct corner corner_after(const struct chunk *chunk, struct corner at,
+                                     enum xt_winograd_form form)
+{
+    at.x += xt_winograd_forms[form].tile_w;
+    if (at.x < chunk->w)
+        return at;
+    at.x = 0;
+    at.y += xt_winograd_forms[form].tile_h;
+    if (at.y < chunk->h)
+        return at;
+    return (struct corner){.n = at.n + 1};
+}
+
 /* A pixel's channels, or `outside`. */
 XT_INLINE const float *pixel(const struct images *images, int n, int y, int x, const float *outside)
 {
@@ -118,6 +132,13 @@ static __attribute__((noinline)) void find_pixels(const struct images *images, s
                                                   int high, int wide, const float *outside,
                                                   const float *found[PLACES])
 {
+    if (at.y >= 0 && at.x >= 0 && at.y + high <= images->h && at.x + wide <= images->w) {
+        const float *next = pixel(images, at.n, at.y, at.x, outside);
+        for (int y = 0; y < high; y++, next += (size_t)(images->w - wide) * (size_t)images->c)
+            for (int x = 0; x < wide; x++, next += images->c)
+                found[wide * y + x] = next;
+        return;
+    }
     for (int y = 0; y < high; y++)
         for (int x = 0; x < wide; x++)
             found[wide * y + x] = pixel(images, at.n, at.y + y, at.x + x, outside);
@@ -157,10 +178,12 @@ XT_INLINE void transform_inputs(const struct chunk *chunk, const struct images *
     int high = xt_winograd_high(form);
     int wide = xt_winograd_wide(form);
     const float *found[2][PLACES];
+    struct corner at = corner_of(chunk, 0, form);
     for (int i = 0; i <= chunk->count; i++) {
-        struct corner at = corner_of(chunk, i < chunk->count ? i : i - 1, form);
         find_pixels(in, (struct corner){at.n, at.y - pads[0], at.x - pads[1]}, high, wide, zeros,
                     found[i % 2]);
+        if (i + 1 < chunk->count)
+            at = corner_after(chunk, at, form);
         if (!i)
             continue;
         const float *const *from = found[(i - 1) % 2];
@@ -271,8 +294,8 @@ XT_INLINE void write_outputs(const struct xt_winograd *job, const struct chunk *
     size_t c = (size_t)job->out_c;
     int high = xt_winograd_high(form);
     int wide = xt_winograd_wide(form);
-    for (int i = 0; i < chunk->count; i++) {
-        struct corner at = corner_of(chunk, i, form);
+    struct corner at = corner_of(chunk, 0, form);
+    for (int i = 0; i < chunk->count; i++, at = corner_after(chunk, at, form)) {
         int below = chunk->h - at.y;
         int right = chunk->w - at.x;
         size_t first = ((size_t)at.n * (size_t)chunk->h + (size_t)at.y) * (size_t)chunk->w;

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Times inference of xtrain, OpenVINO and ONNX Runtime, alternating, and prints their medians.
 
-usage: against-runtimes.py WEIGHTS IMAGES [--batch 1,32] [--amp f32,int8] [--threads 2] [--turns 5] [--seconds 2]
+usage: against-runtimes.py WEIGHTS IMAGES [--batch 1,32] [--amp f32,bf16,int8] [--threads 2] [--turns 5] [--seconds 2]
                            [--shared] [--xtrain build/xtrain]     needs numpy, onnxruntime and openvino; IMAGES give int8's ranges
 
 A turn is one process of each, from bytes in memory to logits. xtrain runs the weights by `bench infer`; the others run
-what `xtrain export --with-preprocess --fixed-batch` writes of them. A process's figure is the median of its passes, the
-first ones left out; p99 is that of all its passes (not measured of xtrain here).
+what `xtrain export --with-preprocess --fixed-batch` writes of them; for bf16 the float32 model, which OpenVINO is told to
+run in bf16 and ONNX Runtime, without bf16 on CPUs, in float32. A process's figure is the median of its passes, the
+first ones left out; p99 is that of all its passes. xtrain's p99 is of another process, by its Python module, from pixels
+to answers: decoding the logits and making Python's objects are part of it.
 --shared: all three in one process (xtrain by its Python module, libxtrain.so.1 beside --xtrain), batch 1, float32: each
 called again and again while the others are loaded and idle, then each in turn, when the others' threads still wait.
 """
@@ -20,12 +22,24 @@ import tempfile
 import time
 
 
+def module_of(args):
+    sys.path.insert(0, os.path.join(os.path.dirname(__file__), '../python'))
+    os.environ.setdefault('XTRAIN_LIBRARY', os.path.join(os.path.dirname(args.xtrain), 'libxtrain.so.1'))
+    import xtrain
+    return xtrain
+
+
 def passes_of(args, peer):
+    if peer == 'xtrain':
+        network = module_of(args).Network(args.weights, type=args.amp, threads=args.threads, batch=int(args.batch),
+                                          calibrate=args.images if args.amp == 'int8' else None)
+        width, height = network.image_size
+        return [int(args.batch), height, width, 3], network.read_many
     if peer == 'openvino':
         import openvino
         model = openvino.Core().compile_model(args.model, 'CPU', {
             'INFERENCE_NUM_THREADS': args.threads, 'PERFORMANCE_HINT': 'LATENCY', 'NUM_STREAMS': 1,
-            'INFERENCE_PRECISION_HINT': 'f32'})
+            'INFERENCE_PRECISION_HINT': 'bf16' if args.amp == 'bf16' else 'f32'})
         request = model.create_infer_request()
         shape = list(model.input(0).shape)
         return shape, lambda images: request.infer({0: images}, share_inputs=True)
@@ -57,9 +71,7 @@ def run_peer(args):
 def run_shared(args):
     import itertools
     import numpy
-    sys.path.insert(0, os.path.join(os.path.dirname(__file__), '../python'))
-    os.environ.setdefault('XTRAIN_LIBRARY', os.path.join(os.path.dirname(args.xtrain), 'libxtrain.so.1'))
-    import xtrain
+    xtrain = module_of(args)
     calls = {}
     shape, calls['openvino'] = passes_of(args, 'openvino')
     _, calls['onnxruntime'] = passes_of(args, 'onnxruntime')
@@ -109,9 +121,10 @@ def turn(args, model, kind, batch):
     bench = run([args.xtrain, 'bench', 'infer', args.weights, '--amp', kind, '--batch', str(batch), '--threads',
                  str(args.threads), '--steps', str(args.steps), '--json'])
     fused = [r for r in bench.get('runs', [bench]) if r['type'] == 'fused ' + kind]
-    peers = [run([sys.executable, __file__, args.weights, args.images, '--peer', peer, '--model', model, '--threads',
-                  str(args.threads), '--seconds', str(args.seconds)]) for peer in ('openvino', 'onnxruntime')]
-    return [fused[0]['pass_ms']] + [p['ms'] for p in peers] + [p['p99'] for p in peers]
+    peers = [run([sys.executable, __file__, args.weights, args.images, '--peer', peer, '--model', model, '--amp', kind, '--batch',
+                  str(batch), '--threads', str(args.threads), '--seconds', str(args.seconds), '--xtrain', args.xtrain])
+             for peer in ('openvino', 'onnxruntime', 'xtrain')]
+    return [fused[0]['pass_ms']] + [p['ms'] for p in peers[:2]] + [p['p99'] for p in peers]
 
 
 def main():
@@ -128,19 +141,19 @@ def main():
     if args.shared:
         with tempfile.TemporaryDirectory() as folder:
             return compare_shared(args, folder)
-    print(f'{"type":5} {"batch":>5} {"xtrain":>9} {"OpenVINO":>9} {"ORT":>9} ms a pass   best peer / xtrain   p99 of both')
+    print(f'{"type":5} {"batch":>5} {"xtrain":>9} {"OpenVINO":>9} {"ORT":>9} ms a pass   best peer / xtrain   p99: OpenVINO, ORT, xtrain')
     with tempfile.TemporaryDirectory() as folder:
         for kind in args.amp.split(','):
             for batch in args.batch.split(','):
                 model = f'{folder}/{kind}-{batch}.onnx'
                 run([args.xtrain, 'export', args.weights, model, '--with-preprocess', '--fixed-batch', batch, '--json',
-                     '--amp', kind] + (['--calibrate', args.images] if kind == 'int8' else []))
+                     '--amp', 'f32' if kind == 'bf16' else kind] + (['--calibrate', args.images] if kind == 'int8' else []))
                 turns = [turn(args, model, kind, batch) for _ in range(args.turns)]
                 xtrain, openvino, ort, *p99 = [statistics.median(column) for column in zip(*turns)]
                 ratios = sorted(min(t[1], t[2]) / t[0] for t in turns)
                 print(f'{kind:5} {batch:>5} {xtrain:9.3f} {openvino:9.3f} {ort:9.3f}             '
                       f'{min(openvino, ort) / xtrain:5.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})   '
-                      f'{p99[0]:.2f} {p99[1]:.2f}', flush=True)
+                      f'{p99[0]:.2f} {p99[1]:.2f} {p99[2]:.2f}', flush=True)
 
 
 if __name__ == '__main__':

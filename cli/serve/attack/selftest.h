@@ -2,6 +2,8 @@
  * says what held. Sends at most some hundred megabytes in two minutes. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 /* XT_ERR_RUN where something did not hold, or nobody answers there. */

@@ -167,6 +167,7 @@ struct xt_piece {
 struct xt_slices {
     int workers;        /* 0: passes run op by op */
     int samples;        /* of a slice */
+    size_t bytes_most;  /* of what one op reads and writes in a slice */
     int worker_samples; /* of a worker; the last one may have fewer */
     bool even;          /* workers have about the same number of samples */
     int segments[2];    /* forward, backward */

@@ -209,16 +209,35 @@ static bool infers_by_slices(const struct xt_graph *graph)
 
 /* ---- the plan ---- */
 
-/* Most samples of a slice: 8 of int8, 4 of 16 bits, 2 of float32. */
-static int samples_most(const struct xt_graph_options *options)
+/* Training such a network is bound by memory: even one sample's slice that only the last cache
+ * holds is quicker than the whole batch. */
+static bool has_depthwise(const struct xt_graph *graph)
 {
-    enum { ELEMENT_BYTES = 8 }; /* of one number of all of them */
-    return ELEMENT_BYTES / (int)xt_dtype_size(options->int8 ? XT_U8 : options->dtype);
+    for (int i = 0; i < graph->op_count; i++) {
+        const struct xt_op *op = graph->ops[i];
+        if (op->kind == &xt_kind_conv && ((const struct xt_conv_op *)op)->groups > 1 &&
+            ((const struct xt_conv_op *)op)->groups == xt_op_in(op, 0)->c)
+            return true;
+    }
+    return false;
+}
+
+/* Most samples of a slice: 8 of int8, 4 of 16 bits, 2 of float32; and its bytes. */
+static int samples_most(const struct xt_graph *graph, size_t *bytes)
+{
+    enum {
+        ELEMENT_BYTES = 8 /* of one number of all samples */,
+        SMALL = 2560 << 10,
+        LARGE = 8 << 20
+    };
+    const struct xt_graph_options *options = &graph->options;
+    bool large = options->training && has_depthwise(graph);
+    *bytes = large ? LARGE : SMALL;
+    return large ? 1 : ELEMENT_BYTES / (int)xt_dtype_size(options->int8 ? XT_U8 : options->dtype);
 }
 
 void xt_slices_plan(struct xt_graph *graph)
 {
-    int most = samples_most(&graph->options);
     const struct xt_graph_options *options = &graph->options;
     struct xt_slices *slices = &graph->slices;
     int n = options->batch;
@@ -228,6 +247,7 @@ void xt_slices_plan(struct xt_graph *graph)
     if (!options->by_slices || !graph->backend->by_slices ||
         (!options->training && options->lower_bound))
         return;
+    int most = samples_most(graph, &slices->bytes_most);
     slices->samples = 1;
     while (slices->samples < most && n % (2 * slices->samples) == 0 &&
            n / (2 * slices->samples) >= threads)

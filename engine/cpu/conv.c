@@ -16,6 +16,12 @@ struct state {
     struct xt_cpu_depthwise depthwise;
 };
 
+static bool is_flat(const struct xt_conv_op *conv)
+{
+    return conv->kernel[0] == 1 && conv->kernel[1] == 1 && conv->strides[0] == 1 &&
+           conv->strides[1] == 1 && !conv->pads[0] && !conv->pads[1];
+}
+
 /* The loops for its weight gradient; NULL: oneDNN's primitive, which is faster in float32 with many
  * weights (docs/notes/performance.md). */
 static xt_weight_grad_loop *loop_for(const struct xt_conv_op *conv, const struct xt_graph *graph)
@@ -28,6 +34,8 @@ static xt_weight_grad_loop *loop_for(const struct xt_conv_op *conv, const struct
         return NULL;
     if (in->dtype == XT_BF16 && xt_device_cpu_has_tiles())
         return graph->loops->weight_grad;
+    if (in->dtype == XT_BF16 && is_flat(conv))
+        return graph->loops->weight_grad_bf16;
     if (in->dtype == XT_F32 && weights <= F32_WEIGHTS_MOST)
         return graph->loops->weight_grad_f32;
     return NULL;
@@ -58,7 +66,7 @@ static struct xt_weight_grad describe_job(const struct xt_conv_op *conv)
 /* If a slice fits in L2 together with weights and their sums, and every thread has work. */
 static bool can_slice(const struct xt_op *op, struct xt_graph *graph, bool backward)
 {
-    enum { WEIGHTS_MOST = 640 << 10, INFERENCE_WEIGHTS_MOST = 1 << 20, SLICE_MOST = 2560 << 10 };
+    enum { WEIGHTS_MOST = 640 << 10, INFERENCE_WEIGHTS_MOST = 1 << 20 };
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
     const struct xt_tensor *in = xt_op_in(op, 0);
     const struct xt_tensor *out = xt_op_out(op, 0);
@@ -66,7 +74,8 @@ static bool can_slice(const struct xt_op *op, struct xt_graph *graph, bool backw
     size_t slice = (xt_tensor_bytes(in) + xt_tensor_bytes(out)) / (size_t)in->n *
                    (size_t)graph->slices.samples;
     bool training = graph->options.training;
-    if (!graph->slices.even || (training && in->dtype != out->dtype) || slice > SLICE_MOST ||
+    if (!graph->slices.even || (training && in->dtype != out->dtype) ||
+        slice > graph->slices.bytes_most ||
         (size_t)weights * xt_dtype_size(in->dtype) >
             (training ? WEIGHTS_MOST : INFERENCE_WEIGHTS_MOST))
         return false;
@@ -151,7 +160,7 @@ static void prepare_weight_grad(struct state *state, struct xt_conv_op *conv,
     state->scratch = xt_graph_temporary(graph, xt_op_out(op, 0), xt_weight_grad_scratch(job),
                                         xt_op_backward_time(graph, op));
     state->loop = loop;
-    op->own_name[1] = job->f32 ? "xtrain AVX-512" : "xtrain AMX";
+    op->own_name[1] = loop == graph->loops->weight_grad ? "xtrain AMX" : "xtrain AVX-512";
 }
 
 /* oneDNN's data gradient of a strided 1x1 takes twice as long as one without strides followed by

@@ -31,6 +31,9 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
 #ifdef __AVX512F__
     .weight_grad_f32 = XT_LOOPS_NAME(weight_grad_f32),
 #endif
+#ifdef __AVX512BF16__
+    .weight_grad_bf16 = XT_LOOPS_NAME(weight_grad_bf16),
+#endif
 #ifdef XT_LOOPS_HAVE_VECTORS
     .winograd = XT_LOOPS_NAME(winograd),
     .winograd_grad = XT_LOOPS_NAME(winograd_grad),

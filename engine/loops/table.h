@@ -68,6 +68,9 @@ bool XT_LOOPS_NAME(norm_wide_statistics)(enum xt_dtype dtype, const void *z, siz
 #ifdef __AVX512F__
 xt_weight_grad_loop XT_LOOPS_NAME(weight_grad_f32);
 #endif
+#ifdef __AVX512BF16__
+xt_weight_grad_loop XT_LOOPS_NAME(weight_grad_bf16);
+#endif
 #ifdef __AVX2__
 xt_winograd_loop XT_LOOPS_NAME(winograd);
 xt_winograd_grad_loop XT_LOOPS_NAME(winograd_grad);

@@ -140,9 +140,15 @@ static void check_bias(const struct work *work)
     }
 }
 
-/* Of every build that this CPU can run, in either type. */
-enum { LOOPS_MAX = 2 * BUILDS_MAX };
-static int find_loops(xt_weight_grad_loop *loops[LOOPS_MAX], bool f32[LOOPS_MAX])
+/* A build's loop, of float32 or bf16, that of every shape or only of flat ones. */
+struct variant {
+    xt_weight_grad_loop *loop;
+    bool f32, flat;
+};
+
+/* Of every build that this CPU can run. */
+enum { LOOPS_MAX = 3 * BUILDS_MAX };
+static int find_loops(struct variant loops[LOOPS_MAX])
 {
     static bool loaded;
     const struct xt_loops *all[BUILDS_MAX];
@@ -151,12 +157,12 @@ static int find_loops(xt_weight_grad_loop *loops[LOOPS_MAX], bool f32[LOOPS_MAX]
         assert_int_equal(xt_dnnl_load(XT_DNNL_CPU, &(struct xt_err){0}), XT_OK);
     loaded = true;
     for (int b = builds(all) - 1; b >= 0; b--) {
-        f32[count] = true;
         if (all[b]->weight_grad_f32)
-            loops[count++] = all[b]->weight_grad_f32;
-        f32[count] = false;
+            loops[count++] = (struct variant){all[b]->weight_grad_f32, true, false};
+        if (all[b]->weight_grad_bf16)
+            loops[count++] = (struct variant){all[b]->weight_grad_bf16, false, true};
         if (all[b]->weight_grad && xt_device_cpu_has_tiles())
-            loops[count++] = all[b]->weight_grad;
+            loops[count++] = (struct variant){all[b]->weight_grad, false, false};
     }
     if (!count)
         print_message("skipped: no AVX-512 here\n");
@@ -298,26 +304,32 @@ static const struct xt_weight_grad shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
-static struct xt_weight_grad shape_of(int index, bool f32)
+/* Sets up a shape with the variant's type; false: not one of its shapes. */
+static bool begin(struct work *work, const struct variant *variant, int index)
 {
     struct xt_weight_grad shape = shapes[index];
-    shape.f32 = f32;
+    shape.f32 = variant->f32;
     shape.stride_h = shape.stride_h ? shape.stride_h : 1;
     shape.stride_w = shape.stride_w ? shape.stride_w : 1;
-    return shape;
+    bool flat = shape.kernel_h * shape.kernel_w * shape.stride_h * shape.stride_w == 1 &&
+                !shape.pad_h && !shape.pad_w;
+    if (variant->flat && !flat)
+        return false;
+    setup(work, shape);
+    return true;
 }
 
 static void it_is_what_plain_loops_make_of_it(void **state)
 {
     (void)state;
-    xt_weight_grad_loop *loops[LOOPS_MAX];
-    bool f32[LOOPS_MAX];
-    int count = find_loops(loops, f32);
+    struct variant loops[LOOPS_MAX];
+    int count = find_loops(loops);
     for (int i = 0; i < count * SHAPES; i++)
         for (int threads = 1; threads <= 4; threads++) {
             struct work work;
-            setup(&work, shape_of(i % SHAPES, f32[i / SHAPES]));
-            float *grad = run(&work, loops[i / SHAPES], threads);
+            if (!begin(&work, &loops[i / SHAPES], i % SHAPES))
+                continue;
+            float *grad = run(&work, loops[i / SHAPES].loop, threads);
             check_weights(&work, grad);
             check_bias(&work);
             free(grad);
@@ -328,13 +340,13 @@ static void it_is_what_plain_loops_make_of_it(void **state)
 static void by_slices_it_is_the_same_sum(void **state)
 {
     (void)state;
-    xt_weight_grad_loop *loops[LOOPS_MAX];
-    bool f32[LOOPS_MAX];
-    int count = find_loops(loops, f32);
+    struct variant loops[LOOPS_MAX];
+    int count = find_loops(loops);
     for (int i = 0; i < count * SHAPES; i++) {
         struct work work;
-        setup(&work, shape_of(i % SHAPES, f32[i / SHAPES]));
-        float *grad = run_slices(&work, loops[i / SHAPES]);
+        if (!begin(&work, &loops[i / SHAPES], i % SHAPES))
+            continue;
+        float *grad = run_slices(&work, loops[i / SHAPES].loop);
         check_weights(&work, grad);
         check_bias(&work);
         free(grad);
@@ -345,13 +357,13 @@ static void by_slices_it_is_the_same_sum(void **state)
 static void it_is_the_same_every_time_and_without_the_bias(void **state)
 {
     (void)state;
-    xt_weight_grad_loop *loops[LOOPS_MAX];
-    bool f32[LOOPS_MAX];
-    int count = find_loops(loops, f32);
+    struct variant loops[LOOPS_MAX];
+    int count = find_loops(loops);
     for (int i = 0; i < count * SHAPES; i++) {
-        xt_weight_grad_loop *loop = loops[i / SHAPES];
+        xt_weight_grad_loop *loop = loops[i / SHAPES].loop;
         struct work work;
-        setup(&work, shape_of(i % SHAPES, f32[i / SHAPES]));
+        if (!begin(&work, &loops[i / SHAPES], i % SHAPES))
+            continue;
         float *first = run(&work, loop, 3);
         size_t bytes = work.job.weights * sizeof *first;
         float *second = run(&work, loop, 3);

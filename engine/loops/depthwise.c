@@ -345,6 +345,116 @@ XT_INLINE void sum_wide(const struct product *m, const struct line *l, enum xt_d
     sum_edge(m, end, l->count, l->width, dtype);
 }
 
+#ifdef __AVX512BF16__
+enum { LINE_CHANNELS = 2 * WIDTH };
+
+/* `mask` of the channels from k on in a column of a row of `width`; zeros outside the row. */
+XT_INLINE __m512i load_column(const void *row, int column, int width, size_t c, size_t k,
+                              __mmask32 mask, bool inside)
+{
+    inside = inside || (column >= 0 && column < width);
+    return _mm512_maskz_loadu_epi16(inside ? mask : 0,
+                                    (const uint16_t *)row + (inside ? (size_t)column * c + k : 0));
+}
+
+/* All taps of SUMMED of the output's pixels from x on, two at a time by dot products: of
+ * LINE_CHANNELS channels from k on, those of `mask`; if not `inside`, some are outside the rows. */
+XT_INLINE void sum_pairs(const struct product *m, const struct line *l, int x, size_t k,
+                         __mmask32 mask, int taps, int step, bool inside)
+{
+    enum { PAIRS = SUMMED / 2, TAPS_MOST = 7 };
+    const __m512i first = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
+    const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+    size_t c = (size_t)m->c;
+    int left = m->first + x * step;
+    __m512bh g[PAIRS][2];
+    __m512 sum[TAPS_MOST][2];
+#pragma GCC unroll 8
+    for (int q = 0; q < PAIRS; q++) {
+        __m512i a = load_column(m->out_grad, x + 2 * q, l->count, c, k, mask, inside);
+        __m512i b = load_column(m->out_grad, x + 2 * q + 1, l->count, c, k, mask, inside);
+        g[q][0] = (__m512bh)_mm512_unpacklo_epi16(a, b);
+        g[q][1] = (__m512bh)_mm512_unpackhi_epi16(a, b);
+    }
+#pragma GCC unroll 8
+    for (int t = 0; t < taps; t++)
+        sum[t][0] = sum[t][1] = _mm512_setzero_ps();
+#pragma GCC unroll 24
+    for (int i = 0; i < (SUMMED - 2) * step + taps; i++) {
+        __m512i a = load_column(m->in, left + i, l->width, c, k, ~0u, inside);
+        __m512i b = load_column(m->in, left + i + step, l->width, c, k, ~0u, inside);
+        __m512bh low = (__m512bh)_mm512_unpacklo_epi16(a, b);
+        __m512bh high = (__m512bh)_mm512_unpackhi_epi16(a, b);
+#pragma GCC unroll 8
+        for (int q = 0; q < PAIRS; q++) {
+            int t = i - 2 * q * step;
+            if (t < 0 || t >= taps)
+                continue;
+            sum[t][0] = _mm512_dpbf16_ps(sum[t][0], low, g[q][0]);
+            sum[t][1] = _mm512_dpbf16_ps(sum[t][1], high, g[q][1]);
+        }
+    }
+#pragma GCC unroll 8
+    for (int t = 0; t < taps; t++) {
+        float *to = m->sums + (size_t)t * c + k;
+        __m512 low = _mm512_permutex2var_ps(sum[t][0], first, sum[t][1]);
+        __m512 high = _mm512_permutex2var_ps(sum[t][0], second, sum[t][1]);
+        _mm512_storeu_ps(to, _mm512_add_ps(_mm512_loadu_ps(to), low));
+        _mm512_storeu_ps(to + WIDTH, _mm512_add_ps(_mm512_loadu_ps(to + WIDTH), high));
+    }
+}
+
+/* All channels; the last ones again, uncounted, where they fill no line. */
+XT_INLINE void sum_lines(const struct product *m, const struct line *l, int x, int taps, int step,
+                         bool inside)
+{
+    size_t c = (size_t)m->c;
+    size_t k = 0;
+    for (; k + LINE_CHANNELS <= c; k += LINE_CHANNELS)
+        sum_pairs(m, l, x, k, ~0u, taps, step, inside);
+    if (k < c)
+        sum_pairs(m, l, x, c - LINE_CHANNELS, ~0u << (k + LINE_CHANNELS - c), taps, step, inside);
+}
+
+XT_INLINE void sum_blocks(const struct product *m, const struct line *l, int taps, int step)
+{
+    for (int x = 0; x < l->count; x += SUMMED) {
+        int left = m->first + x * step;
+        fetch(&m->ahead, x, SUMMED);
+        if (left >= 0 && x + SUMMED <= l->count && left + (SUMMED - 1) * step + taps <= l->width)
+            sum_lines(m, l, x, taps, step, true);
+        else
+            sum_lines(m, l, x, taps, step, false);
+    }
+}
+
+/* bf16 by dot products; false, doing nothing, if there is no loop for the shape. */
+static bool sum_dots(const struct product *m, const struct line *l)
+{
+    int shape = m->tap_step == 1 && m->c >= LINE_CHANNELS ? 10 * m->taps + m->step : 0;
+    if (shape == 31)
+        sum_blocks(m, l, 3, 1);
+    else if (shape == 32)
+        sum_blocks(m, l, 3, 2);
+    else if (shape == 51)
+        sum_blocks(m, l, 5, 1);
+    else if (shape == 52)
+        sum_blocks(m, l, 5, 2);
+    else if (shape == 71)
+        sum_blocks(m, l, 7, 1);
+    else
+        return false;
+    return true;
+}
+#else
+static bool sum_dots(const struct product *m, const struct line *l)
+{
+    (void)m;
+    (void)l;
+    return false;
+}
+#endif
+
 static void sum_narrow(const struct product *m, const struct line *l, enum xt_dtype dtype)
 {
     size_t c = (size_t)m->c;
@@ -363,7 +473,7 @@ static void sum_line(const struct product *m, const struct line *l, enum xt_dtyp
         sum_narrow(m, l, dtype);
     else if (dtype == XT_F32)
         sum_wide(m, l, XT_F32);
-    else
+    else if (!sum_dots(m, l))
         sum_wide(m, l, XT_BF16);
 }
 

@@ -22,11 +22,10 @@ static bool is_flat(const struct xt_conv_op *conv)
            conv->strides[1] == 1 && !conv->pads[0] && !conv->pads[1];
 }
 
-/* The loops for its weight gradient; NULL: oneDNN's primitive, which is faster in float32 with many
- * weights (docs/notes/performance.md). */
+/* The loops for its weight gradient; NULL: oneDNN's primitive. */
 static xt_weight_grad_loop *loop_for(const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
-    enum { F32_WEIGHTS_MOST = 32768 };
+    enum { UNPACKED_MOST = 32768 };
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
     int64_t weights = conv->kernel[0] * conv->kernel[1] * in->c * out->c;
@@ -36,8 +35,9 @@ static xt_weight_grad_loop *loop_for(const struct xt_conv_op *conv, const struct
         return graph->loops->weight_grad;
     if (in->dtype == XT_BF16 && is_flat(conv))
         return graph->loops->weight_grad_bf16;
-    if (in->dtype == XT_F32 && weights <= F32_WEIGHTS_MOST)
-        return graph->loops->weight_grad_f32;
+    if (in->dtype == XT_F32)
+        return weights > UNPACKED_MOST ? graph->loops->weight_grad_packed
+                                       : graph->loops->weight_grad_f32;
     return NULL;
 }
 
@@ -149,6 +149,7 @@ static void prepare_weight_grad(struct state *state, struct xt_conv_op *conv,
     struct xt_op *op = &conv->op;
     struct xt_weight_grad *job = &state->job;
     *job = describe_job(conv);
+    job->packed = loop == graph->loops->weight_grad_packed;
     if (op->by_slices[1]) {
         job->n = graph->slices.samples;
         xt_weight_grad_plan_workers(job, graph->slices.workers);

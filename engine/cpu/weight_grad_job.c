@@ -3,6 +3,7 @@
 
 /* Sums that one core's L2 holds beside the matrices; with more of them the channels are divided. */
 static const size_t share_bytes = (size_t)768 << 10;
+static const size_t packed_share_bytes = (size_t)256 << 10;
 /* With sums larger than any cache the matrices must be longer to limit traffic. */
 static const size_t large_bytes = (size_t)1536 << 10;
 /* Blocks of a chunk, so that two tiles' worth of both matrices is about the size of L1. */
@@ -26,10 +27,11 @@ static int tiles_of(int channels)
 static void plan_parts(struct xt_weight_grad *job, int threads)
 {
     size_t bytes = job->weights * sizeof(float);
+    size_t most = job->packed ? packed_share_bytes : share_bytes;
     job->shares_left = job->left_tiles > job->right_tiles;
     int tiles = job->shares_left ? job->left_tiles : job->right_tiles;
     job->shares = 1;
-    while (threads % (2 * job->shares) == 0 && bytes / (size_t)job->shares > share_bytes &&
+    while (threads % (2 * job->shares) == 0 && bytes / (size_t)job->shares > most &&
            divide_up(tiles, 2) >= 2 * job->shares)
         job->shares *= 2;
     job->groups = threads / job->shares;
@@ -40,6 +42,11 @@ static void plan_parts(struct xt_weight_grad *job, int threads)
 static void plan_units(struct xt_weight_grad *job)
 {
     bool large = job->weights * sizeof(float) > large_bytes;
+    if (job->packed) {
+        job->units = divide_up(job->n * job->out_h * job->out_w, XT_TILE_PIXELS);
+        job->chunk_units = XT_PACKED_PIXELS / XT_TILE_PIXELS;
+        return;
+    }
     if (job->flat) {
         job->unit_blocks = 1;
         job->unit_pixels = XT_TILE_PIXELS;
@@ -61,24 +68,49 @@ static void plan_units(struct xt_weight_grad *job)
     job->chunk_units = blocks / job->unit_blocks > 1 ? blocks / job->unit_blocks : 1;
 }
 
+/* The most tiles of a share. */
+static int share_most(const struct xt_weight_grad *job, bool left)
+{
+    int most = 0;
+    for (int share = 0; share < job->shares; share++) {
+        int first = 0;
+        int tiles = xt_weight_grad_share(job, share, left, &first);
+        most = tiles > most ? tiles : most;
+    }
+    return most;
+}
+
+static size_t panels(int channels, int wide)
+{
+    return (size_t)divide_up(channels, wide) * (size_t)(wide * XT_PACKED_PIXELS + XT_PACKED_SPARE) *
+           sizeof(float);
+}
+
+static void plan_packed(struct xt_weight_grad *job, size_t bias)
+{
+    int left = share_most(job, true);
+    int channels = job->in_c > job->out_c ? job->in_c : job->out_c;
+    left = left < XT_PACKED_TILES ? left : XT_PACKED_TILES;
+    job->right_at = panels(left * XT_TILE_CHANNELS, XT_PACKED_ROWS);
+    job->zeros_at =
+        job->right_at + panels(share_most(job, false) * XT_TILE_CHANNELS, XT_PACKED_WIDE);
+    job->bias_at = job->zeros_at + aligned((size_t)channels * sizeof(float));
+    job->part_bytes = job->bias_at + bias;
+}
+
 static void plan_scratch(struct xt_weight_grad *job)
 {
     /* Four sums per channel, when summed along the rows of the left matrix. */
     size_t bias = (size_t)tiles_of(job->out_c) * XT_TILE_CHANNELS * 4 * sizeof(float);
     job->part_bytes = aligned(bias);
+    if (job->packed)
+        plan_packed(job, bias);
     if (job->f32)
         return;
     /* An odd number of cache lines, so that a tile's rows do not map to the same cache set. */
     job->left_stride = (job->chunk_units * job->unit_pixels / XT_TILE_PIXELS | 1) * XT_TILE_PIXELS;
-    int first = 0;
-    int left = 0;
-    int right = 0;
-    for (int share = 0; share < job->shares; share++) {
-        int some = xt_weight_grad_share(job, share, true, &first);
-        left = some > left ? some : left;
-        some = xt_weight_grad_share(job, share, false, &first);
-        right = some > right ? some : right;
-    }
+    int left = share_most(job, true);
+    int right = share_most(job, false);
     int channels = job->in_c > job->out_c ? job->in_c : job->out_c;
     size_t row = (size_t)job->left_stride * sizeof(uint16_t);
     size_t tile = (size_t)XT_TILE_CHANNELS * XT_TILE_PIXELS * sizeof(uint16_t);

@@ -159,6 +159,8 @@ struct xt_loops {
     xt_weight_grad_loop *weight_grad;
     /* The same in float32; NULL in builds without AVX-512. */
     xt_weight_grad_loop *weight_grad_f32;
+    /* The same for many channels, where the job is packed. */
+    xt_weight_grad_loop *weight_grad_packed;
     /* In bf16 without tiles, if the job is flat; NULL in builds without AVX-512's bf16. */
     xt_weight_grad_loop *weight_grad_bf16;
     /* The input's gradient of some convolutions in bf16 (data_grad_job.h); NULL in builds without

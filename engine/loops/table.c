@@ -30,6 +30,7 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
     .depthwise_weight_grad = XT_LOOPS_NAME(depthwise_weight_grad),
 #ifdef __AVX512F__
     .weight_grad_f32 = XT_LOOPS_NAME(weight_grad_f32),
+    .weight_grad_packed = XT_LOOPS_NAME(weight_grad_packed),
 #endif
 #ifdef __AVX512BF16__
     .weight_grad_bf16 = XT_LOOPS_NAME(weight_grad_bf16),

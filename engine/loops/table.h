@@ -67,6 +67,7 @@ bool XT_LOOPS_NAME(norm_wide_statistics)(enum xt_dtype dtype, const void *z, siz
 #endif
 #ifdef __AVX512F__
 xt_weight_grad_loop XT_LOOPS_NAME(weight_grad_f32);
+xt_weight_grad_loop XT_LOOPS_NAME(weight_grad_packed);
 #endif
 #ifdef __AVX512BF16__
 xt_weight_grad_loop XT_LOOPS_NAME(weight_grad_bf16);

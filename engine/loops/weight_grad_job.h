@@ -23,6 +23,17 @@
  * row. */
 enum { XT_TILE_CHANNELS = 16, XT_TILE_PIXELS = 32, XT_F32_BLOCKS = 3 };
 
+/* Packed float32: a chunk's pixels, channels of a panel of the input and of the gradient, floats
+ * behind each panel so that panels do not map to the same cache sets, tiles of the input packed at
+ * a time. */
+enum {
+    XT_PACKED_PIXELS = 192,
+    XT_PACKED_ROWS = 8,
+    XT_PACKED_WIDE = 32,
+    XT_PACKED_SPARE = 16,
+    XT_PACKED_TILES = 32
+};
+
 struct xt_weight_grad {
     /* The convolution: no groups, no dilation; tensors are dense N, H, W, C. */
     int n, h, w, in_c;
@@ -31,7 +42,8 @@ struct xt_weight_grad {
     int stride_h, stride_w;
     int pad_h, pad_w;
 
-    bool f32; /* the tensors; else bf16 */
+    bool f32;    /* the tensors; else bf16 */
+    bool packed; /* float32 for many channels */
 
     /* One worker per call (slices.h): n samples are a slice, a worker is a group with consecutive
      * slices, and a call processes all units. */

@@ -140,14 +140,15 @@ static void check_bias(const struct work *work)
     }
 }
 
-/* A build's loop, of float32 or bf16, that of every shape or only of flat ones. */
+/* A build's loop, of float32 or bf16, from packed pixels or not, that of every shape or only of flat
+ * ones. */
 struct variant {
     xt_weight_grad_loop *loop;
-    bool f32, flat;
+    bool f32, packed, flat;
 };
 
 /* Of every build that this CPU can run. */
-enum { LOOPS_MAX = 3 * BUILDS_MAX };
+enum { LOOPS_MAX = 4 * BUILDS_MAX };
 static int find_loops(struct variant loops[LOOPS_MAX])
 {
     static bool loaded;
@@ -158,11 +159,14 @@ static int find_loops(struct variant loops[LOOPS_MAX])
     loaded = true;
     for (int b = builds(all) - 1; b >= 0; b--) {
         if (all[b]->weight_grad_f32)
-            loops[count++] = (struct variant){all[b]->weight_grad_f32, true, false};
+            loops[count++] = (struct variant){.loop = all[b]->weight_grad_f32, .f32 = true};
+        if (all[b]->weight_grad_packed)
+            loops[count++] =
+                (struct variant){.loop = all[b]->weight_grad_packed, .f32 = true, .packed = true};
         if (all[b]->weight_grad_bf16)
-            loops[count++] = (struct variant){all[b]->weight_grad_bf16, false, true};
+            loops[count++] = (struct variant){.loop = all[b]->weight_grad_bf16, .flat = true};
         if (all[b]->weight_grad && xt_device_cpu_has_tiles())
-            loops[count++] = (struct variant){all[b]->weight_grad, false, false};
+            loops[count++] = (struct variant){.loop = all[b]->weight_grad};
     }
     if (!count)
         print_message("skipped: no AVX-512 here\n");
@@ -301,6 +305,16 @@ static const struct xt_weight_grad shapes[] = {
      .pad_w = 1},
     {.n = 1, .h = 3, .w = 7, .in_c = 330, .out_c = 700, .kernel_h = 1, .kernel_w = 1},
     {.n = 1, .h = 3, .w = 7, .in_c = 700, .out_c = 330, .kernel_h = 1, .kernel_w = 1},
+    /* several chunks of packed pixels, and of their channels */
+    {.n = 3,
+     .h = 15,
+     .w = 14,
+     .in_c = 1032,
+     .out_c = 40,
+     .kernel_h = 1,
+     .kernel_w = 1,
+     .stride_h = 2,
+     .stride_w = 1},
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
@@ -309,6 +323,7 @@ static bool begin(struct work *work, const struct variant *variant, int index)
 {
     struct xt_weight_grad shape = shapes[index];
     shape.f32 = variant->f32;
+    shape.packed = variant->packed;
     shape.stride_h = shape.stride_h ? shape.stride_h : 1;
     shape.stride_w = shape.stride_w ? shape.stride_w : 1;
     bool flat = shape.kernel_h * shape.kernel_w * shape.stride_h * shape.stride_w == 1 &&

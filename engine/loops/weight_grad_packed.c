@@ -1,0 +1,299 @@
+/* One part of a convolution's weight gradient in float32 by AVX-512, for many channels;
+ * weight_grad_job.h says how it is divided. A chunk's pixels are copied into panels of a few
+ * channels, so that a product reads consecutive memory; those of the input once for each tap. */
+#include "engine/loops/table.h"
+
+#ifdef __AVX512F__
+#include <immintrin.h>
+#include <string.h>
+
+enum {
+    CHANNELS = XT_TILE_CHANNELS,
+    SUMS = CHANNELS * CHANNELS,
+    ROWS = XT_PACKED_ROWS,
+    WIDE = XT_PACKED_WIDE,
+    PIXELS = XT_PACKED_PIXELS,
+    LEFT_PANEL = ROWS * PIXELS + XT_PACKED_SPARE,
+    RIGHT_PANEL = WIDE * PIXELS + XT_PACKED_SPARE,
+    UNROLLED = 4
+};
+
+/* The products of one tap with up to XT_PACKED_TILES tiles of input channels, over a chunk. */
+struct step {
+    int unit, end;
+    int tap;
+    int tile, tiles;
+    const float *pixels[PIXELS]; /* the input's */
+};
+
+/* What the next step reads, fetched into L2 meanwhile: `rate` is lines per turn, times 256. */
+struct ahead {
+    const float *out_grad, *end; /* first those */
+    const struct step *step;
+    size_t pixel, pixels, floats, at;
+    size_t rate, due;
+};
+
+struct part {
+    const struct xt_weight_grad *job;
+    int left_first, left_end, right_first, right_end; /* tiles */
+    float *left, *right;                              /* panels */
+    const float *zeros;                               /* a pixel outside the image */
+    float *sums;
+    float *bias; /* NULL: another part computes it, or it is not needed */
+    struct ahead ahead;
+};
+
+XT_INLINE void fetch(struct ahead *ahead)
+{
+    for (ahead->due += ahead->rate; ahead->due >= 256; ahead->due -= 256)
+        if (ahead->out_grad < ahead->end) {
+            _mm_prefetch(ahead->out_grad, _MM_HINT_T1);
+            ahead->out_grad += CHANNELS;
+        } else if (ahead->pixel < ahead->pixels) {
+            _mm_prefetch(ahead->step->pixels[ahead->pixel] + ahead->at, _MM_HINT_T1);
+            ahead->at += CHANNELS;
+            if (ahead->at >= ahead->floats) {
+                ahead->at = 0;
+                ahead->pixel++;
+            }
+        }
+}
+
+static size_t pixel_of(const struct xt_weight_grad *job, int unit)
+{
+    size_t all = (size_t)job->n * (size_t)job->out_h * (size_t)job->out_w;
+    size_t pixel = (size_t)unit * XT_TILE_PIXELS;
+    return pixel < all ? pixel : all;
+}
+
+static int count_of(const struct xt_weight_grad *job, const struct step *step)
+{
+    return (int)(pixel_of(job, step->end) - pixel_of(job, step->unit));
+}
+
+/* The input's pixels of a step, from its first channel on. */
+static void find_pixels(const struct part *part, struct step *step)
+{
+    const struct xt_weight_grad *job = part->job;
+    size_t first = pixel_of(job, step->unit);
+    int count = count_of(job, step);
+    int n = (int)(first / (size_t)(job->out_h * job->out_w));
+    int y = (int)(first / (size_t)job->out_w % (size_t)job->out_h);
+    int x = (int)(first % (size_t)job->out_w);
+    const float *in = (const float *)job->in + step->tile * CHANNELS;
+    for (int i = 0; i < count; i++) {
+        int row = y * job->stride_h + step->tap / job->kernel_w - job->pad_h;
+        int column = x * job->stride_w + step->tap % job->kernel_w - job->pad_w;
+        bool inside = row >= 0 && row < job->h && column >= 0 && column < job->w;
+        size_t at = ((size_t)n * (size_t)job->h + (size_t)row) * (size_t)job->w + (size_t)column;
+        step->pixels[i] = inside ? in + at * (size_t)job->in_c : part->zeros;
+        if (++x == job->out_w) {
+            x = 0;
+            if (++y == job->out_h) {
+                y = 0;
+                n++;
+            }
+        }
+    }
+}
+
+static void begin_chunk(const struct part *part, struct step *step, int unit, int end)
+{
+    step->unit = unit;
+    step->end = end - unit < part->job->chunk_units ? end : unit + part->job->chunk_units;
+    step->tap = 0;
+    step->tile = part->left_first;
+}
+
+static void set_tiles(const struct part *part, struct step *step)
+{
+    int left = part->left_end - step->tile;
+    step->tiles = left < XT_PACKED_TILES ? left : XT_PACKED_TILES;
+    find_pixels(part, step);
+}
+
+/* The step after `step`; its unit is `end` after the last one. */
+static void find_next(const struct part *part, const struct step *step, int end, struct step *next)
+{
+    next->unit = step->unit;
+    next->end = step->end;
+    next->tap = step->tap;
+    next->tile = step->tile + step->tiles;
+    if (next->tile == part->left_end) {
+        next->tile = part->left_first;
+        next->tap++;
+    }
+    if (next->tap == part->job->taps)
+        begin_chunk(part, next, step->end, end);
+    if (next->unit < end)
+        set_tiles(part, next);
+}
+
+static __mmask16 mask_of(int channels)
+{
+    return (__mmask16)(channels >= CHANNELS ? 0xFFFF : (1 << channels) - 1);
+}
+
+/* The number of pixels after padding with zeros. */
+static int padded(int count)
+{
+    return (count + UNROLLED - 1) / UNROLLED * UNROLLED;
+}
+
+static void pack_left(const struct part *part, const struct step *step, int count)
+{
+    int channels = part->job->in_c - step->tile * CHANNELS;
+    for (int i = 0; i < padded(count); i++) {
+        const float *from = i < count ? step->pixels[i] : part->zeros;
+        float *to = part->left + i * ROWS;
+        for (int tile = 0; tile < step->tiles; tile++, to += 2 * (size_t)LEFT_PANEL) {
+            __m512 all =
+                _mm512_maskz_loadu_ps(mask_of(channels - tile * CHANNELS), from + tile * CHANNELS);
+            _mm256_storeu_ps(to, _mm512_castps512_ps256(all));
+            _mm256_storeu_ps(to + LEFT_PANEL,
+                             _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(all), 1)));
+        }
+    }
+}
+
+static void pack_right(const struct part *part, const struct step *step, int count)
+{
+    size_t c = (size_t)part->job->out_c;
+    const float *grads = (const float *)part->job->out_grad + pixel_of(part->job, step->unit) * c;
+    for (int i = 0; i < padded(count); i++)
+        for (int tile = part->right_first; tile < part->right_end; tile++) {
+            const float *from = i < count ? grads + (size_t)i * c + tile * CHANNELS : part->zeros;
+            int panel = (tile - part->right_first) / 2;
+            float *to = part->right + (size_t)panel * RIGHT_PANEL + i * WIDE +
+                        (tile - part->right_first) % 2 * CHANNELS;
+            int left = part->job->out_c - tile * CHANNELS;
+            _mm512_storeu_ps(to, _mm512_maskz_loadu_ps(mask_of(left), from));
+        }
+}
+
+static void add_bias(const struct part *part, int count)
+{
+    for (int tile = part->right_first; tile < part->right_end; tile++) {
+        int at = tile - part->right_first;
+        const float *from = part->right + (size_t)(at / 2) * RIGHT_PANEL + at % 2 * CHANNELS;
+        float *to = part->bias + tile * CHANNELS;
+        __m512 sum = _mm512_loadu_ps(to);
+        for (int i = 0; i < count; i++)
+            sum = _mm512_add_ps(sum, _mm512_loadu_ps(from + i * WIDE));
+        _mm512_storeu_ps(to, sum);
+    }
+}
+
+/* Adds the sums of ROWS input channels with one or two tiles of output channels; overwrites if
+ * they are the first. */
+XT_INLINE void add_tile(struct part *part, const float *left, const float *right, int count,
+                        float *const to[2], bool first, int wide)
+{
+    struct ahead ahead = part->ahead;
+    __m512 sums[ROWS][2];
+    for (int r = 0; r < ROWS; r++)
+        for (int v = 0; v < wide; v++) {
+            sums[r][v] = _mm512_setzero_ps();
+            __builtin_prefetch(to[v] + r * CHANNELS, 1);
+        }
+    for (int i = 0; i < count; i += UNROLLED) {
+        fetch(&ahead);
+        for (int k = 0; k < UNROLLED; k++, left += ROWS, right += WIDE) {
+            __m512 grads[2];
+            for (int v = 0; v < wide; v++)
+                grads[v] = _mm512_loadu_ps(right + v * CHANNELS);
+            for (int r = 0; r < ROWS; r++) {
+                __m512 one = _mm512_set1_ps(left[r]);
+                for (int v = 0; v < wide; v++)
+                    sums[r][v] = _mm512_fmadd_ps(one, grads[v], sums[r][v]);
+            }
+        }
+    }
+    part->ahead = ahead;
+    for (int r = 0; r < ROWS; r++)
+        for (int v = 0; v < wide; v++) {
+            float *at = to[v] + r * CHANNELS;
+            _mm512_storeu_ps(at,
+                             first ? sums[r][v] : _mm512_add_ps(_mm512_loadu_ps(at), sums[r][v]));
+        }
+}
+
+static void multiply(struct part *part, const struct step *step, int count, bool first)
+{
+    const struct xt_weight_grad *job = part->job;
+    size_t row = (size_t)job->left_tiles * (size_t)job->taps * SUMS;
+    for (int right = part->right_first; right < part->right_end; right += 2) {
+        const float *grads = part->right + (size_t)((right - part->right_first) / 2) * RIGHT_PANEL;
+        for (int i = 0; i < 2 * step->tiles; i++) {
+            size_t tile = (size_t)(step->tile + i / 2) * (size_t)job->taps + (size_t)step->tap;
+            float *sums = part->sums + (size_t)right * row + tile * SUMS + i % 2 * ROWS * CHANNELS;
+            float *const to[2] = {sums, sums + row};
+            const float *pixels = part->left + (size_t)i * LEFT_PANEL;
+            if (right + 1 < part->right_end)
+                add_tile(part, pixels, grads, padded(count), to, first, 2);
+            else
+                add_tile(part, pixels, grads, padded(count), to, first, 1);
+        }
+    }
+}
+
+static void look_ahead(struct part *part, const struct step *step, const struct step *next, int end)
+{
+    const struct xt_weight_grad *job = part->job;
+    struct ahead *ahead = &part->ahead;
+    size_t c = (size_t)job->out_c;
+    size_t tiles = (size_t)(2 * step->tiles * (part->right_end - part->right_first + 1) / 2);
+    size_t turns = tiles * (size_t)(padded(count_of(job, step)) / UNROLLED);
+    *ahead = (struct ahead){.step = next};
+    if (next->unit == end)
+        return;
+    ahead->pixels = (size_t)count_of(job, next);
+    ahead->floats = (size_t)next->tiles * CHANNELS;
+    if (next->unit != step->unit) {
+        ahead->out_grad = (const float *)job->out_grad + pixel_of(job, next->unit) * c;
+        ahead->end = ahead->out_grad + ahead->pixels * c;
+    }
+    size_t lines =
+        (size_t)(ahead->end - ahead->out_grad) / CHANNELS + ahead->pixels * (size_t)next->tiles;
+    ahead->rate = (lines * 256 + turns - 1) / turns;
+}
+
+void XT_LOOPS_NAME(weight_grad_packed)(const struct xt_weight_grad *job, int number)
+{
+    char *scratch = (char *)job->scratch + (size_t)number * job->part_bytes;
+    int share = number % job->shares;
+    struct part part = {.job = job,
+                        .left = (float *)(void *)scratch,
+                        .right = (float *)(void *)(scratch + job->right_at),
+                        .zeros = (const float *)(const void *)(scratch + job->zeros_at),
+                        .sums = xt_weight_grad_sums(job, number / job->shares),
+                        .bias = xt_weight_grad_bias(job, number)};
+    part.left_end = xt_weight_grad_share(job, share, true, &part.left_first) + part.left_first;
+    part.right_end = xt_weight_grad_share(job, share, false, &part.right_first) + part.right_first;
+    /* The zeros and the sums of the bias. */
+    if (!job->adds)
+        memset(scratch + job->zeros_at, 0, job->part_bytes - job->zeros_at);
+    if (!job->bias_grad || (share > 0 && job->shares_left))
+        part.bias = NULL;
+    struct step steps[2];
+    int unit = 0;
+    int end = xt_weight_grad_units(job, number, &unit);
+    begin_chunk(&part, &steps[0], unit, end);
+    set_tiles(&part, &steps[0]);
+    for (int i = 0; steps[i].unit < end; i = !i) {
+        const struct step *step = &steps[i];
+        int count = count_of(job, step);
+        find_next(&part, step, end, &steps[!i]);
+        if (step->tap == 0 && step->tile == part.left_first) {
+            pack_right(&part, step, count);
+            if (part.bias)
+                add_bias(&part, count);
+        }
+        pack_left(&part, step, count);
+        look_ahead(&part, step, &steps[!i], end);
+        multiply(&part, step, count, step->unit == unit && !job->adds);
+    }
+}
+
+#endif

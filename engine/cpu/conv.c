@@ -1,6 +1,7 @@
 /* A convolution: the ReLU's gradient with the sum of two readers' gradients in one pass, and the
  * weights' and the input's gradients by loops where they are faster than oneDNN's primitives
- * (docs/notes/performance.md); the program runs what winograd.c and depthwise.c do not. */
+ * (docs/notes/performance.md); the program runs what winograd.c, pointwise.c and depthwise.c do
+ * not. */
 #include "base/mem.h"
 #include "engine/cpu/cpu.h"
 
@@ -11,7 +12,9 @@ struct state {
     xt_weight_grad_loop *loop;
     struct xt_data_grad data;
     const struct xt_buffer
-        *data_weights; /* NULL: a primitive computes the input's gradient, if any */
+        *data_weights; /* NULL: these loops do not compute the input's gradient */
+    bool by_pointwise; /* beside the loops for the weights' gradient */
+    struct xt_cpu_pointwise pointwise;
     struct xt_cpu_winograd winograd;
     struct xt_cpu_depthwise depthwise;
 };
@@ -201,6 +204,11 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
         prepare_weight_grad(state, conv, graph, loop);
         if (loops_data_grad(conv, graph, loop))
             prepare_data_grad(state, conv, graph);
+        state->by_pointwise = xt_cpu_pointwise_can(conv, graph);
+        if (state->by_pointwise) {
+            xt_cpu_pointwise_prepare(&state->pointwise, conv, graph);
+            op->own_name[0] = op->own_name[1];
+        }
     } else if (by_winograd) {
         xt_cpu_winograd_prepare(&state->winograd, conv, graph);
         op->own_name[0] = op->own_name[1] = "xtrain Winograd";
@@ -279,8 +287,11 @@ static enum xt_status own_gradients(struct xt_op *op, struct xt_graph *graph, st
 {
     int n = xt_op_in(op, 0)->n;
     int each = (n + graph->options.device->threads - 1) / graph->options.device->threads;
+    const struct state *state = op->own;
     enum xt_status status = weight_gradient(op, graph, err);
-    if (status || !((const struct state *)op->own)->data_weights)
+    if (!status && state->by_pointwise)
+        return xt_cpu_pointwise_backward(&state->pointwise, op, graph, err);
+    if (status || !state->data_weights)
         return status;
 #pragma omp parallel for schedule(static)
     for (int first = 0; first < n; first += each)
@@ -322,8 +333,11 @@ enum xt_status xt_cpu_conv_refresh(struct xt_op *op, struct xt_graph *graph, str
 enum xt_status xt_cpu_conv_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     const struct xt_cpu_winograd *winograd = winograd_of(op);
+    const struct state *state = op->own;
     if (depthwise_of(op))
         return depthwise_forward(op, graph, err);
+    if (state && state->by_pointwise)
+        return xt_cpu_pointwise_forward(&state->pointwise, op, graph, err);
     return winograd ? xt_cpu_winograd_forward(winograd, op, graph, err)
                     : xt_program_run(&op->program, XT_FORWARD, err);
 }

@@ -49,6 +49,26 @@ enum xt_status xt_cpu_winograd_backward_slice(const struct xt_cpu_winograd *wino
 enum xt_status xt_cpu_winograd_end(const struct xt_cpu_winograd *winograd, const struct xt_op *op,
                                    const struct xt_graph *graph, struct xt_err *err);
 
+/* A 1x1 convolution of a training graph by loops (loops/pointwise_job.h), in place of its
+ * primitives except for the weights' gradient. */
+struct xt_cpu_pointwise {
+    struct xt_pointwise output, input_grad;
+    struct xt_location master; /* the weights */
+    struct xt_buffer *turned;  /* transposed for the input's gradient; NULL: that is not needed */
+};
+/* If the back end's loops write its weights' gradient. */
+bool xt_cpu_pointwise_can(const struct xt_conv_op *conv, struct xt_graph *graph);
+/* Plans its work and memory, before the op is described. */
+void xt_cpu_pointwise_prepare(struct xt_cpu_pointwise *pointwise, struct xt_conv_op *conv,
+                              struct xt_graph *graph);
+enum xt_status xt_cpu_pointwise_forward(const struct xt_cpu_pointwise *pointwise,
+                                        const struct xt_op *op, const struct xt_graph *graph,
+                                        struct xt_err *err);
+/* The input's gradient, at the pixels that are read. */
+enum xt_status xt_cpu_pointwise_backward(const struct xt_cpu_pointwise *pointwise,
+                                         const struct xt_op *op, const struct xt_graph *graph,
+                                         struct xt_err *err);
+
 /* A depthwise convolution of a training graph by loops (loops/depthwise_job.h), in place of its
  * primitives. */
 struct xt_cpu_depthwise {

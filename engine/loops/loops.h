@@ -18,6 +18,7 @@
 #include "engine/net/activation.h"
 #include "engine/loops/data_grad_job.h"
 #include "engine/loops/depthwise_job.h"
+#include "engine/loops/pointwise_job.h"
 #include "engine/loops/weight_grad_job.h"
 #include "engine/loops/winograd_job.h"
 
@@ -166,6 +167,9 @@ struct xt_loops {
     /* The input's gradient of some convolutions in bf16 (data_grad_job.h); NULL in builds without
      * AMX. Requires xt_device_cpu_has_tiles. */
     xt_data_grad_loop *data_grad;
+    /* 1x1 convolutions of float32 (pointwise_job.h); NULL in builds without AVX2. */
+    xt_pointwise_loop *pointwise;
+    xt_pointwise_turn_loop *pointwise_turn;
     /* Winograd's convolutions of float32 (winograd_job.h); NULL in builds without AVX2. */
     xt_winograd_loop *winograd;
     xt_winograd_grad_loop *winograd_grad;

@@ -36,6 +36,8 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
     .weight_grad_bf16 = XT_LOOPS_NAME(weight_grad_bf16),
 #endif
 #ifdef XT_LOOPS_HAVE_VECTORS
+    .pointwise = XT_LOOPS_NAME(pointwise),
+    .pointwise_turn = XT_LOOPS_NAME(pointwise_turn),
     .winograd = XT_LOOPS_NAME(winograd),
     .winograd_grad = XT_LOOPS_NAME(winograd_grad),
     .winograd_weights = XT_LOOPS_NAME(winograd_weights),

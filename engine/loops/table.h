@@ -73,6 +73,8 @@ xt_weight_grad_loop XT_LOOPS_NAME(weight_grad_packed);
 xt_weight_grad_loop XT_LOOPS_NAME(weight_grad_bf16);
 #endif
 #ifdef __AVX2__
+xt_pointwise_loop XT_LOOPS_NAME(pointwise);
+xt_pointwise_turn_loop XT_LOOPS_NAME(pointwise_turn);
 xt_winograd_loop XT_LOOPS_NAME(winograd);
 xt_winograd_grad_loop XT_LOOPS_NAME(winograd_grad);
 xt_winograd_weights_loop XT_LOOPS_NAME(winograd_weights);

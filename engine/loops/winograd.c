@@ -1,7 +1,7 @@
 /* Winograd convolutions by AVX-512 or AVX2, defined in winograd_job.h. Works on a chunk of tiles at
  * a time, so that its sums stay in L2. */
 #include "engine/loops/table.h"
-#include "engine/loops/vector.h"
+#include "engine/loops/turn.h"
 
 #ifdef XT_LOOPS_HAVE_VECTORS
 #include <stdbool.h>
@@ -22,8 +22,8 @@ enum {
     PANELS = XT_WINOGRAD_PANELS, /* output channels at a time */
     AT_ONCE = PANELS / WIDE,
     TAPS = 9,
-    EDGE = 16,          /* of a block of weights */
-    BLOCK = EDGE * EDGE /* of one tap */
+    EDGE = XT_TURN_EDGE, /* of a block of weights */
+    BLOCK = EDGE * EDGE  /* of one tap */
 };
 
 /* The points of a side of six are 0, +-NEAR, +-FAR and infinity: sums have a third of the error
@@ -322,35 +322,6 @@ XT_INLINE void write_outputs(const struct xt_winograd *job, const struct chunk *
         }
     }
 }
-
-#ifdef __AVX512F__
-/* Transposes: each round sorts by one more bit of the column. */
-static void turn(const float *from, float *to)
-{
-    enum { ROUNDS = 4, HALF = EDGE / 2 };
-    xt_vector rows[EDGE];
-    xt_vector sorted[EDGE];
-    memcpy(rows, from, sizeof rows);
-    for (int round = 0; round < ROUNDS; round++) {
-        for (int i = 0; i < HALF; i++) {
-            xt_vector a = rows[i];
-            xt_vector b = rows[i + HALF];
-            sorted[2 * i] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21,
-                                                    6, 22, 7, 23);
-            sorted[2 * i + 1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28,
-                                                        13, 29, 14, 30, 15, 31);
-        }
-        memcpy(rows, sorted, sizeof rows);
-    }
-    memcpy(to, rows, sizeof rows);
-}
-#else
-static void turn(const float *from, float *to)
-{
-    for (int i = 0; i < BLOCK; i++)
-        to[i] = from[i % EDGE * EDGE + i / EDGE];
-}
-#endif
 
 /* Row y of a large tile's weights: of one panel's taps, [2][in / 16][3 x 3][16 in][16 out], to
  * [SIDE][in][WIDE]. */

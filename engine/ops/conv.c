@@ -668,7 +668,7 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
         add_data_gradient(&m);
     if (xt_op_learns(op, graph) && xt_op_in(op, 0)->wants_grad && is_product(&m))
         add_product(&m);
-    if (conv->read_grad)
+    if (conv->read_grad && !conv->own[1])
         add_read_gradient(&m);
     add_slice(&slice, &post_ops);
 }

@@ -48,6 +48,11 @@ NETWORK(a_7x7_of_stride_2, 9, 10, 3,
         SPEC(.channels = 5, .kernel_h = 7, .kernel_w = 7, .stride_h = 2, .stride_w = 2, .pad_h = 3,
              .pad_w = 3))
 
+/* As the loops for 1x1 convolutions want it. */
+NETWORK(a_1x1_from_32_to_64_channels, 3, 5, 32, SPEC(.channels = 64, .kernel_h = 1, .kernel_w = 1))
+NETWORK(a_1x1_of_stride_2_from_32_to_32_channels, 5, 6, 32,
+        SPEC(.channels = 32, .kernel_h = 1, .kernel_w = 1, .stride_h = 2, .stride_w = 2))
+
 /* Both gradients of the ReLU's output are added up. */
 static struct xt_tensor *two_readers(struct net *net)
 {
@@ -229,6 +234,8 @@ int main(void)
         cmocka_unit_test(a_3x3_of_stride_2),
         cmocka_unit_test(a_1x1_of_stride_2),
         cmocka_unit_test(a_7x7_of_stride_2),
+        cmocka_unit_test(a_1x1_from_32_to_64_channels),
+        cmocka_unit_test(a_1x1_of_stride_2_from_32_to_32_channels),
         cmocka_unit_test(a_relu_with_two_readers),
         cmocka_unit_test(a_tensor_of_the_file_in_two_parts),
         cmocka_unit_test(an_inference_graph_shares_the_parameters),

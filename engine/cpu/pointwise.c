@@ -1,0 +1,98 @@
+/* 1x1 convolutions of float32 in training, forward and for the input's gradient, by loops that read
+ * the weights as they are (loops/pointwise_job.h). */
+#include "engine/cpu/cpu.h"
+
+bool xt_cpu_pointwise_can(const struct xt_conv_op *conv, struct xt_graph *graph)
+{
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    const struct xt_op *op = &conv->op;
+    return graph->loops->pointwise && graph->options.training && xt_op_learns(op, graph) &&
+           !op->by_slices[0] && !op->by_slices[1] && in->dtype == XT_F32 && out->dtype == XT_F32 &&
+           conv->kernel[0] == 1 && conv->kernel[1] == 1 && xt_conv_is_even(conv) &&
+           !conv->pads[0] && !conv->pads[1] && conv->groups == 1 && conv->bias < 0 && !conv->relu &&
+           in->c % XT_POINTWISE_CHANNELS == 0 && out->c % XT_POINTWISE_CHANNELS == 0 &&
+           xt_cpu_weights_are(conv, graph, dnnl_OIhw16i16o);
+}
+
+void xt_cpu_pointwise_prepare(struct xt_cpu_pointwise *pointwise, struct xt_conv_op *conv,
+                              struct xt_graph *graph)
+{
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    pointwise->output = (struct xt_pointwise){.h = in->h,
+                                              .w = in->w,
+                                              .out_h = out->h,
+                                              .out_w = out->w,
+                                              .stride_h = (int)conv->strides[0],
+                                              .stride_w = (int)conv->strides[1],
+                                              .in_c = in->c,
+                                              .out_c = out->c};
+    pointwise->input_grad = (struct xt_pointwise){.h = out->h,
+                                                  .w = out->w,
+                                                  .out_h = out->h,
+                                                  .out_w = out->w,
+                                                  .stride_h = 1,
+                                                  .stride_w = 1,
+                                                  .in_c = out->c,
+                                                  .out_c = in->c};
+    pointwise->master = xt_graph_value_of(graph, conv->weight);
+    if (in->wants_grad)
+        pointwise->turned =
+            xt_graph_temporary(graph, out, (size_t)in->c * (size_t)out->c * sizeof(float),
+                               xt_op_backward_time(graph, &conv->op));
+    conv->own[0] = conv->own[1] = true;
+}
+
+static void convolve(const struct xt_pointwise *job, const struct xt_graph *graph, int pixels)
+{
+    enum { UNIT = 8 };
+    int threads = graph->options.device->threads;
+    int64_t units = (pixels + UNIT - 1) / UNIT;
+#pragma omp parallel for schedule(static)
+    for (int part = 0; part < threads; part++) {
+        int first = UNIT * (int)(units * part / threads);
+        int end = UNIT * (int)(units * (part + 1) / threads);
+        graph->loops->pointwise(job, first, end < pixels ? end : pixels);
+    }
+}
+
+static int pixels_of(const struct xt_tensor *tensor)
+{
+    return tensor->n * tensor->h * tensor->w;
+}
+
+enum xt_status xt_cpu_pointwise_forward(const struct xt_cpu_pointwise *pointwise,
+                                        const struct xt_op *op, const struct xt_graph *graph,
+                                        struct xt_err *err)
+{
+    struct xt_pointwise job = pointwise->output;
+    job.in = xt_op_in(op, 0)->value->data;
+    job.out = xt_op_out(op, 0)->value->data;
+    job.weights = xt_program_address(&op->program, &pointwise->master, err);
+    if (!job.weights)
+        return err->status;
+    convolve(&job, graph, pixels_of(xt_op_out(op, 0)));
+    return XT_OK;
+}
+
+enum xt_status xt_cpu_pointwise_backward(const struct xt_cpu_pointwise *pointwise,
+                                         const struct xt_op *op, const struct xt_graph *graph,
+                                         struct xt_err *err)
+{
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
+    struct xt_pointwise job = pointwise->input_grad;
+    if (!pointwise->turned)
+        return XT_OK;
+    const float *weights = xt_program_address(&op->program, &pointwise->master, err);
+    if (!weights)
+        return err->status;
+    job.in = xt_op_out(op, 0)->grad[0]->data;
+    job.out = conv->read_grad ? conv->read_grad->data : xt_op_in_grad(op, 0)->data;
+    job.weights = pointwise->turned->data;
+#pragma omp parallel for schedule(static)
+    for (int block = 0; block < job.out_c / XT_POINTWISE_BLOCK; block++)
+        graph->loops->pointwise_turn(weights, job.out_c, job.in_c, block, pointwise->turned->data);
+    convolve(&job, graph, pixels_of(xt_op_out(op, 0)));
+    return XT_OK;
+}

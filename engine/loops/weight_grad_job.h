@@ -27,7 +27,7 @@ enum { XT_TILE_CHANNELS = 16, XT_TILE_PIXELS = 32, XT_F32_BLOCKS = 3 };
  * behind each panel so that panels do not map to the same cache sets, tiles of the input packed at
  * a time. */
 enum {
-    XT_PACKED_PIXELS = 192,
+    XT_PACKED_PIXELS = 128,
     XT_PACKED_ROWS = 8,
     XT_PACKED_WIDE = 32,
     XT_PACKED_SPARE = 16,

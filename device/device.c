@@ -13,13 +13,13 @@
 
 #include "base/log.h"
 #include "base/str.h"
-#include "base/system/process.h"
 #include "base/system/thread.h"
 #include "device/faults/guard.h"
 #include "device/faults/watchdog.h"
 #include "device/kernels/ahead.h"
 #include "device/kernels/engine_blob.h"
 #include "device/kernels/own.h"
+#include "device/gpu/back_end.h"
 #include "device/gpu/host_gpu.h"
 #include "device/gpu/opencl.h"
 #include "device/primitive.h"
@@ -243,7 +243,7 @@ static enum xt_status no_xpu(const struct xt_device *device, const char *spec, c
     char why[640];
     char others[32];
     const char *selector = getenv("ONEAPI_DEVICE_SELECTOR");
-    const bool selects = selector && *selector;
+    const bool selects = selector && *selector && !device->chose_opencl;
     list_selectors(device, others, sizeof others);
     if (selects && *others)
         snprintf(why, sizeof why,
@@ -286,17 +286,22 @@ static void warn_without_opencl(const struct xt_xpu *xpu)
                      "intel-opencl-icd (Debian, Ubuntu) or intel-opencl (Fedora)");
 }
 
-static void say_choice(struct xt_device *device, const struct xt_xpus *list, const char *spec)
+static void say_choice(struct xt_device *device, const struct xt_xpus *list,
+                       const struct xt_back_end_choice *back_end, const char *spec)
 {
-    if (strcmp(spec, "xpu") != 0)
-        return;
+    char text[160];
     const struct xt_gpu_facts *facts = &device->xpu.facts;
-    snprintf(device->chosen, sizeof device->chosen, "%s, %.1f GB%s",
-             facts->integrated ? "an integrated GPU" : "a discrete GPU",
-             (double)facts->memory / 1e9,
-             xt_xpu_working(list) > 1 ? ", the best of those that oneDNN lists"
-             : list->count > 1        ? ", the only one that can be opened"
-                                      : ", the only one");
+    if (strcmp(spec, "xpu") == 0)
+        snprintf(device->chosen, sizeof device->chosen, "%s, %.1f GB%s",
+                 facts->integrated ? "an integrated GPU" : "a discrete GPU",
+                 (double)facts->memory / 1e9,
+                 xt_xpu_working(list) > 1 ? ", the best of those that oneDNN lists"
+                 : list->count > 1        ? ", the only one that can be opened"
+                                          : ", the only one");
+    xt_back_end_say(back_end, device->xpu.backend, text, sizeof text);
+    if (*text)
+        xt_str_append_to(device->chosen, sizeof device->chosen, "%s%s", *device->chosen ? "; " : "",
+                         text);
 }
 
 /* Without it SYCL cannot allocate, and reports that in unhelpful words. oneDNN's own OpenCL runtime
@@ -318,7 +323,10 @@ static enum xt_status check_shared_memory(const struct xt_xpu *xpu, const char *
 static enum xt_status choose_xpu(struct xt_device *device, const char *spec, struct xt_err *err)
 {
     struct xt_xpus list;
+    struct xt_back_end_choice back_end;
     int index = 0;
+    xt_back_end_count(&back_end, device->zero);
+    device->chose_opencl = xt_back_end_select(&back_end);
     xt_xpu_list(&list, device->zero);
     if (list.count == 0)
         return no_xpu(device, spec, xt_guard_said(), err);
@@ -335,35 +343,9 @@ static enum xt_status choose_xpu(struct xt_device *device, const char *spec, str
     snprintf(device->place, sizeof device->place, "xpu:%d", index);
     snprintf(device->name, sizeof device->name, "xpu:%d: %.72s%s%s", index, device->xpu.facts.name,
              *pci.text ? ", " : "", pci.text);
-    say_choice(device, &list, spec);
+    say_choice(device, &list, &back_end, spec);
     warn_without_opencl(&device->xpu);
     return XT_OK;
-}
-
-static void try_level_zero(const void *argument, void *result)
-{
-    (void)argument;
-    (void)result;
-    struct xt_level_zero *zero = NULL;
-    struct xt_err why = {0};
-    if (!xt_level_zero_open(&zero, &why))
-        xt_level_zero_close(zero);
-}
-
-/* OpenCL may have been chosen because Level Zero's driver crashes or hangs; then it is used for
- * telemetry only. */
-static bool level_zero_can_be_asked(struct xt_device *device)
-{
-    enum { SECONDS = 30 };
-    const char *selector = getenv("ONEAPI_DEVICE_SELECTOR");
-    char nothing = 0;
-    struct xt_err why = {0};
-    const struct xt_process process = {.work = try_level_zero, .seconds = SECONDS};
-    if (!selector || !xt_str_starts(selector, "opencl") ||
-        !xt_process_run(&process, &nothing, sizeof nothing, NULL, &why))
-        return true;
-    snprintf(device->no_zero, sizeof device->no_zero, "Level Zero is not used: %.200s", why.text);
-    return false;
 }
 
 /* Level Zero is opened before oneDNN starts the drivers: an old loader enables Sysman when its
@@ -371,7 +353,7 @@ static bool level_zero_can_be_asked(struct xt_device *device)
 static void open_level_zero(struct xt_device *device)
 {
     struct xt_err why = {0};
-    if (level_zero_can_be_asked(device) && xt_level_zero_open(&device->zero, &why))
+    if (xt_level_zero_open(&device->zero, &why))
         snprintf(device->no_zero, sizeof device->no_zero, "%.255s", why.text);
 }
 
@@ -404,11 +386,6 @@ static enum xt_status start_xpu(struct xt_device *device, const char *spec,
                                        library, err);
     if (!status)
         open_level_zero(device);
-    if (!status && xt_ahead_wants_opencl(&device->cache)) {
-        device->chose_opencl = setenv("ONEAPI_DEVICE_SELECTOR", "opencl:gpu", 1) == 0;
-        xt_log_note("using the GPU through OpenCL, for which kernels were compiled in advance; "
-                    "ONEAPI_DEVICE_SELECTOR says otherwise");
-    }
     if (!status)
         status = xt_dnnl_load(XT_DNNL_GPU, err);
     if (!status && !options->for_gpu)

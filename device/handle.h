@@ -49,7 +49,7 @@ struct xt_device {
     struct xt_span engine_span;  /* seconds to find and open the device */
     char place[16];              /* "cpu", "xpu:0" */
     char name[128];    /* "cpu: Intel(R) Xeon(R) ..., 2 threads"; "xpu:0: Intel(R) Arc(TM) ..." */
-    char chosen[1088]; /* why this one, if "auto" or "xpu" had a choice; else "" */
+    char chosen[1088]; /* why this one, and this back end, where there was a choice; else "" */
     /* XPU only: */
     struct xt_xpu xpu;
     char better[160];           /* of xt_xpu_better */
@@ -58,7 +58,7 @@ struct xt_device {
     struct xt_figures figures;  /* as last read */
     struct xt_kernel_cache cache;
     bool watched;      /* its end ends the watchdog */
-    bool chose_opencl; /* by ONEAPI_DEVICE_SELECTOR, for its kernels */
+    bool chose_opencl; /* by ONEAPI_DEVICE_SELECTOR, where the user has not (gpu/back_end.h) */
     struct xt_traffic traffic;
     _Atomic size_t memory_used; /* bytes of its memory that were allocated here */
     size_t memory_most;         /* that may be; 0: no limit (xt_device_limit_memory) */

@@ -6,6 +6,7 @@
 #include "base/system/process.h"
 #include "base/str.h"
 #include "device/faults/watchdog.h"
+#include "device/gpu/back_end.h"
 #include "device/gpu/figures.h"
 
 enum { LIST_SECONDS = 120 };
@@ -36,6 +37,7 @@ static void list_xpus(const void *argument, void *result)
     (void)argument;
     struct xt_probe *out = result;
     struct xt_level_zero *zero = NULL;
+    struct xt_back_end_choice choice;
     struct xt_err err = {0};
     const char *outer = xt_watchdog_begin_query("while GPUs are listed");
     if (xt_level_zero_open(&zero, &err))
@@ -47,6 +49,8 @@ static void list_xpus(const void *argument, void *result)
         xt_str_append_to(out->commit, sizeof out->commit, "%s", xt_dnnl.version()->hash);
         xt_str_append_to(out->runtime, sizeof out->runtime, "%s", xt_dnnl_gpu_runtime());
         out->experimental = xt_dnnl_is_experimental();
+        xt_back_end_count(&choice, zero);
+        xt_back_end_select(&choice);
         xt_xpu_list(&out->xpus, zero);
     }
     if (out->status)

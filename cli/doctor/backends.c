@@ -27,7 +27,7 @@ int xt_backends_choose(const struct xt_backend_tried tried[XT_BACKENDS])
     const double noticeable = 1.1;
     bool both = works(&tried[0]) && works(&tried[1]);
     if (both)
-        return tried[0].result.pass_s > noticeable * tried[1].result.pass_s ? 1 : 0;
+        return tried[1].result.pass_s > noticeable * tried[0].result.pass_s ? 0 : 1;
     return works(&tried[0]) ? 0 : works(&tried[1]) ? 1 : -1;
 }
 
@@ -50,7 +50,7 @@ void xt_backends_advise(const struct xt_backend_tried tried[XT_BACKENDS], char *
     else if (!works(other))
         snprintf(text, size, "%s, since %s does not work: export ONEAPI_DEVICE_SELECTOR=%s",
                  taken->name, other->name, taken->selector);
-    else if (choice == 1)
+    else if (choice == 0)
         snprintf(text, size,
                  "%s, which takes %.2f ms where %s takes %.2f: export ONEAPI_DEVICE_SELECTOR=%s",
                  taken->name, ms, other->name, other_ms, taken->selector);

@@ -17,8 +17,8 @@ struct xt_backend_tried {
  * Call before threads start. */
 enum xt_status xt_backends_try(struct xt_backend_tried out[XT_BACKENDS], struct xt_err *err);
 
-/* The one to use: the only one with correct results, else the faster; within a tenth Level Zero,
- * which is oneDNN's default; -1: none works. */
+/* The one to use: the only one with correct results, else the faster; within a tenth OpenCL, which
+ * is the default (device/gpu/back_end.h); -1: none works. */
 int xt_backends_choose(const struct xt_backend_tried tried[XT_BACKENDS]);
 
 /* The recommendation, its reason and the command if one works: "Level Zero: ...". */

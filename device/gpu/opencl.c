@@ -165,11 +165,15 @@ enum xt_status xt_opencl_describe(uint64_t value, struct xt_gpu_facts *facts, ch
     return XT_OK;
 }
 
+static bool has_shared_memory(const struct functions *cl, handle device)
+{
+    return has_extension(cl, device, "cl_intel_unified_shared_memory");
+}
+
 bool xt_opencl_has_shared_memory(uint64_t value)
 {
     struct functions cl;
-    return load(&cl, NULL) == XT_OK &&
-           has_extension(&cl, pointer_of(value), "cl_intel_unified_shared_memory");
+    return load(&cl, NULL) == XT_OK && has_shared_memory(&cl, pointer_of(value));
 }
 
 /* The GPUs of all platforms, at most `room`; their number into *count. */
@@ -204,6 +208,20 @@ enum xt_status xt_opencl_gpus(int *count, char *name, char *driver, struct xt_er
         text(&cl, devices[0], DRIVER_VERSION, driver, 64);
     }
     return XT_OK;
+}
+
+int xt_opencl_shared_count(void)
+{
+    struct functions cl;
+    handle devices[DEVICES_MAX];
+    uint32_t found = 0;
+    int count = 0;
+    if (load(&cl, NULL))
+        return 0;
+    list_gpus(&cl, devices, DEVICES_MAX, &found);
+    for (uint32_t i = 0; i < found; i++)
+        count += has_shared_memory(&cl, devices[i]);
+    return count;
 }
 
 void xt_opencl_visit_gpus(void (*visit)(void *argument, void *device, void *context),

@@ -25,6 +25,9 @@ bool xt_opencl_has_shared_memory(uint64_t handle);
  * into `name` and `driver` (64 bytes each). XT_ERR_DEVICE if there is no loader. */
 enum xt_status xt_opencl_gpus(int *count, char *name, char *driver, struct xt_err *err);
 
+/* The number of those with unified shared memory; 0 without a loader. */
+int xt_opencl_shared_count(void);
+
 /* Visits each GPU that the OpenCL drivers offer with its cl_device_id and a cl_context of its own,
  * which is released after the visit. */
 void xt_opencl_visit_gpus(void (*visit)(void *argument, void *device, void *context),

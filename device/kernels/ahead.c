@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -112,15 +111,6 @@ static enum xt_status check_ours(struct xt_kernel_cache *cache, const char *abou
                           cache->folder, why);
     xt_log_warn("%s made ahead of time, not used: %s; compiling afresh", count.text, why);
     return XT_OK;
-}
-
-bool xt_ahead_wants_opencl(const struct xt_kernel_cache *cache)
-{
-    char runtime[VALUE_MAX];
-    const char *selector = getenv("ONEAPI_DEVICE_SELECTOR");
-    xt_cache_about(xt_str_get(&cache->about), "runtime", runtime, sizeof runtime);
-    return cache->folder && compiled_ahead(cache) && xt_str_ends(runtime, "OpenCL") &&
-           (!selector || !*selector);
 }
 
 /* ---- those of other folders, if this one is empty ---- */

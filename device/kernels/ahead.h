@@ -12,10 +12,6 @@ extern const char xt_ahead_mark[];
 extern const char xt_ahead_never_run[];
 extern const char xt_ahead_run[];
 
-/* They are compiled through OpenCL, but oneDNN prefers Level Zero: true if OpenCL is to be selected
- * for them, since the user has not chosen. Before oneDNN is loaded. */
-bool xt_ahead_wants_opencl(const struct xt_kernel_cache *cache);
-
 /* `about`: the lines of the opened device, as recorded with kernels. Kernels in this folder that
  * are for another device, driver or oneDNN are removed; those that no GPU has run yet are reported,
  * and require a new device check. XT_ERR_DEVICE if they cannot be removed. */

@@ -9,6 +9,7 @@
  * driver does. XT_LAYER_HANG=N: compiling the program of that number never ends.
  * XT_LAYER_FEW=1: a device of few extensions, without unified shared memory. XT_LAYER_TWO=N: two
  * devices, each a CPU of its own, of which the N-th (1 or 2; 0: none) cannot be opened.
+ * XT_LAYER_UUID=1: a device with the UUID of the discrete GPU of ze_driver.c.
  */
 #include "layer.h"
 
@@ -148,6 +149,10 @@ static cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info wh
     const cl_uint version = XE_LP_GENERIC;
     const cl_bitfield none = 0;
     static const char few[] = "cl_khr_fp16 cl_intel_subgroups";
+    cl_uchar uuid[CL_UUID_SIZE_KHR];
+    memset(uuid, 0xa0, sizeof uuid);
+    if (what == CL_DEVICE_UUID_KHR && getenv("XT_LAYER_UUID"))
+        return layer_answer(uuid, sizeof uuid, room, out, needed);
     if (what == CL_DEVICE_EXTENSIONS && getenv("XT_LAYER_FEW"))
         return layer_answer(few, sizeof few, room, out, needed);
     if (what == CL_DEVICE_TYPE)

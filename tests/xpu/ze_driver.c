@@ -2,6 +2,7 @@
  * answers the discovery and Sysman calls that device/gpu/level_zero.c makes, and nothing else (the
  * tables of ze_tables.c stay empty). XT_ZE_TEST says what it plays:
  *   two       a discrete and an integrated GPU (the default)
+ *   one       the discrete one alone
  *   none      a driver without a device
  *   fail      a driver that does not start
  *   crash     one that ends the process
@@ -97,7 +98,7 @@ static ze_result_t get_driver_properties(ze_driver_handle_t handle, ze_driver_pr
 static ze_result_t get_devices(ze_driver_handle_t handle, uint32_t *count, ze_device_handle_t *out)
 {
     (void)handle;
-    return give(devices, plays("none") ? 0 : DEVICES, count, out);
+    return give(devices, plays("none") ? 0 : plays("one") ? 1 : DEVICES, count, out);
 }
 
 static void fill_device(int i, ze_device_properties_t *out)

@@ -3,12 +3,14 @@
 #include "train/losses/loss.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
 #include "engine/executor.h"
 #include "models/registry.h"
+#include "models/weights/weight_file.h"
 #include "support.h"
 
 enum { BATCH = 6, T_MAX = 40, CLASSES_MAX = 600 };
@@ -364,12 +366,137 @@ static void cross_entropy_is_the_hosts(void **state)
     }
 }
 
+/* ---- on the logits of real networks, from the golden files ---- */
+
+enum { GOLDEN_BATCH = 4, SYMBOLS = 67, STEPS = 18, TARGETS = 10 };
+
+static const struct xt_file_tensor *golden(const struct xt_weight_file *file, const char *prefix,
+                                           const char *name)
+{
+    char full[64];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    const struct xt_file_tensor *tensor = xt_weight_file_find(file, full);
+    assert_non_null(tensor);
+    return tensor;
+}
+
+static void read_golden(struct xt_weight_file *file, const char *name)
+{
+    struct xt_err err = {0};
+    if (xt_weight_file_read(file, support_shared(name), XT_MODEL_BYTES_MAX, &err))
+        fail_msg("%s", err.text);
+}
+
+/* A network's logits are off by 1e-6 from what its reference's loss is of; the loss itself is not.
+ */
+static void assert_reference(const struct xt_weight_file *file, const char *prefix, double mean)
+{
+    float losses[5];
+    assert_int_equal(xt_file_tensor_floats(golden(file, prefix, "train.losses"), losses, 5, NULL),
+                     XT_OK);
+    if (!(fabs(mean - (double)losses[0]) <= 1e-6 * (double)losses[0]))
+        fail_msg("%s: the mean is %.9g, the reference's %.9g", prefix, mean, (double)losses[0]);
+}
+
+/* The file has a sample's logits by class, then step. */
+static void take_plates(struct bench *bench, const struct xt_weight_file *file, const char *prefix)
+{
+    float logits[GOLDEN_BATCH * STEPS * (SYMBOLS + 1)];
+    const size_t image = (size_t)STEPS * (SYMBOLS + 1);
+    assert_int_equal(xt_file_tensor_floats(golden(file, prefix, "train.logits"), logits,
+                                           sizeof logits / sizeof *logits, NULL),
+                     XT_OK);
+    for (size_t i = 0; i < GOLDEN_BATCH; i++)
+        for (size_t t = 0; t < STEPS; t++)
+            for (size_t k = 0; k <= SYMBOLS; k++)
+                bench->logits[i * image + t * (SYMBOLS + 1) + k] =
+                    logits[i * image + k * STEPS + t];
+}
+
+static void take_labels(struct bench *bench, const struct xt_weight_file *file)
+{
+    const int32_t *symbol = golden(file, "", "labels")->data;
+    const int32_t *lengths = golden(file, "", "label_lengths")->data;
+    for (int i = 0; i < GOLDEN_BATCH; i++) {
+        bench->lengths[i] = lengths[i];
+        for (int k = 0; k < lengths[i]; k++)
+            bench->labels[i * XT_LABEL_MAX + k] = *symbol++;
+    }
+}
+
+static void ctc_of_lprnets_logits_is_the_definition_and_the_references(void **state)
+{
+    (void)state;
+    need_double();
+    static const char *const prefixes[] = {"sample.", "batch."};
+    struct bench bench;
+    struct xt_weight_file file;
+    read_golden(&file, "golden/lprnet.safetensors");
+    open_bench(&bench, STEPS, SYMBOLS + 1, XT_BLANK_LAST, 0);
+    take_labels(&bench, &file);
+    bench.batch.count = GOLDEN_BATCH;
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        take_plates(&bench, &file, prefixes[i]);
+        check_ctc(&bench, SYMBOLS, 1);
+        assert_reference(&file, prefixes[i], compute(&bench, 1));
+    }
+    close_bench(&bench);
+    xt_weight_file_clear(&file);
+}
+
+/* -ln p of the target, and the gradient of the mean, in double precision. */
+static double exact_classes(const float *logits, int target, double *grad)
+{
+    double sum = 0;
+    for (int k = 0; k < TARGETS; k++)
+        sum += exp((double)logits[k]);
+    for (int k = 0; k < TARGETS; k++)
+        grad[k] = (exp((double)logits[k]) / sum - (k == target)) / GOLDEN_BATCH;
+    return log(sum) - (double)logits[target];
+}
+
+static void cross_entropy_of_resnets_logits_is_the_definition_and_the_references(void **state)
+{
+    (void)state;
+    need_double();
+    struct bench bench;
+    struct xt_weight_file file;
+    double wanted = 0;
+    read_golden(&file, "golden/resnet50.safetensors");
+    const int32_t *target = golden(&file, "", "target")->data;
+    open_bench(&bench, 0, TARGETS, XT_BLANK_LAST, 0);
+    bench.batch.count = GOLDEN_BATCH;
+    assert_int_equal(xt_file_tensor_floats(golden(&file, "", "train.logits"), bench.logits,
+                                           (size_t)GOLDEN_BATCH * TARGETS, NULL),
+                     XT_OK);
+    for (int i = 0; i < GOLDEN_BATCH; i++) {
+        bench.lengths[i] = 1;
+        bench.labels[i * XT_LABEL_MAX] = target[i];
+    }
+    double mean = compute(&bench, 1);
+    for (int i = 0; i < GOLDEN_BATCH; i++) {
+        double grad[TARGETS];
+        wanted += exact_classes(bench.logits + i * TARGETS, target[i], grad) / GOLDEN_BATCH;
+        for (int k = 0; k < TARGETS; k++)
+            if (!(fabs((double)bench.grad[i * TARGETS + k] - grad[k]) <= 2e-7))
+                fail_msg("sample %d, class %d: %g, not %g", i, k,
+                         (double)bench.grad[i * TARGETS + k], grad[k]);
+    }
+    if (!(fabs(mean - wanted) <= 4e-7 * (1 + wanted)))
+        fail_msg("the mean is %.9g, not %.9g", mean, wanted);
+    assert_reference(&file, "", mean);
+    close_bench(&bench);
+    xt_weight_file_clear(&file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ctc_is_the_definition),
         cmocka_unit_test(ctc_of_hard_labels_is_the_definition),
         cmocka_unit_test(cross_entropy_is_the_hosts),
+        cmocka_unit_test(ctc_of_lprnets_logits_is_the_definition_and_the_references),
+        cmocka_unit_test(cross_entropy_of_resnets_logits_is_the_definition_and_the_references),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

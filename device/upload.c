@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "device/kernels/own.h"
+#include "device/kernels/copies.h"
 
 static enum xt_status create_pageable_slots(struct xt_upload *upload, int count, struct xt_err *err)
 {
@@ -34,9 +34,8 @@ static enum xt_status create_pinned_slots(struct xt_upload *upload, const_dnnl_m
 /* Mapped memory is none that a queue's copies take. */
 static enum xt_status create_queue(struct xt_upload *upload, struct xt_err *err)
 {
-    enum xt_status status = upload->host[0].backing
-                                ? XT_OK
-                                : xt_own_copies_create(upload->device, &upload->copies, err);
+    enum xt_status status =
+        upload->host[0].backing ? XT_OK : xt_copies_create(upload->device, &upload->copies, err);
     if (status || upload->copies)
         return status;
     status = xt_transfer_create(upload->device, &upload->host[0], &upload->buffers[0],
@@ -97,7 +96,7 @@ void xt_upload_clear(struct xt_upload *upload)
     if (upload->stream)
         xt_dnnl.stream_destroy(upload->stream);
     xt_transfer_destroy(&upload->transfer);
-    xt_own_copies_destroy(upload->copies);
+    xt_copies_destroy(upload->copies);
     for (int i = 0; i < XT_UPLOAD_BUFFERS; i++)
         xt_device_memory_destroy(&upload->buffers[i]);
     for (int i = 0; i < XT_SLOTS_MAX; i++)
@@ -137,18 +136,17 @@ enum xt_status xt_upload_start(struct xt_upload *upload, int slot, int buffer, s
     if (status)
         return status;
     xt_traffic_add(upload->device, XT_CAUSE_IMAGES, true, upload->bytes);
-    return xt_own_copy_start(upload->copies, buffer, to, fill(upload, slot)->host, upload->bytes,
-                             err);
+    return xt_copy_start(upload->copies, buffer, to, fill(upload, slot)->host, upload->bytes, err);
 }
 
 enum xt_status xt_upload_order(struct xt_upload *upload, int buffer, struct xt_err *err)
 {
-    return upload->copies ? xt_own_copy_order(upload->copies, buffer, err) : XT_OK;
+    return upload->copies ? xt_copy_order(upload->copies, buffer, err) : XT_OK;
 }
 
 enum xt_status xt_upload_finish(struct xt_upload *upload, int buffer, struct xt_err *err)
 {
-    return upload->copies ? xt_own_copy_wait(upload->copies, buffer, err) : XT_OK;
+    return upload->copies ? xt_copy_wait(upload->copies, buffer, err) : XT_OK;
 }
 
 enum xt_status xt_upload_move(struct xt_upload *upload, int slot, int buffer, struct xt_err *err)
@@ -159,5 +157,5 @@ enum xt_status xt_upload_move(struct xt_upload *upload, int slot, int buffer, st
 
 const char *xt_upload_queue(const struct xt_upload *upload)
 {
-    return upload->copies ? xt_own_copies_family(upload->copies) : NULL;
+    return upload->copies ? xt_copies_family(upload->copies) : NULL;
 }

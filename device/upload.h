@@ -43,7 +43,7 @@ struct xt_upload {
     struct xt_device_memory buffers[XT_UPLOAD_BUFFERS]; /* u8, {batch, 3, height, width} as NHWC */
     struct xt_transfer transfer;
     dnnl_stream_t stream;
-    struct xt_own_copies *copies; /* in place of transfer and stream, where the device has one */
+    struct xt_copies *copies; /* in place of transfer and stream, where the device has one */
 };
 
 /* XT_ERR_MEMORY if host or device has too little. */

@@ -201,6 +201,11 @@ dnnl_status_t xt_guard_launch(dnnl_status_t (*function)(void *argument), void *a
     return call("a launch", LAUNCH, (uintptr_t)function, (uintptr_t)argument, 0, 0, 0);
 }
 
+dnnl_status_t xt_guard_submit(dnnl_status_t (*function)(void *argument), void *argument)
+{
+    return call("a launch", LAUNCH, (uintptr_t)function, (uintptr_t)argument, 0, 0, 0);
+}
+
 dnnl_status_t xt_guard_compile(dnnl_status_t (*function)(void *argument), void *argument)
 {
     return call("the creation of kernels", CREATION, (uintptr_t)function, (uintptr_t)argument, 0, 0,

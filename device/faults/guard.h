@@ -59,10 +59,11 @@ struct xt_guard_spent xt_guard_spent(void);
  * lost device, is a failure. Its failure does not lose the device. */
 dnnl_status_t xt_guard_run(dnnl_status_t (*function)(void *argument), void *argument);
 
-/* The same for functions that launch a kernel or wait for one, whose failure loses the device, and
- * that compile. */
+/* The same for functions that launch a kernel, submit other work or wait, whose failure loses the
+ * device, and that compile. */
 dnnl_status_t xt_guard_wait(dnnl_status_t (*function)(void *argument), void *argument);
 dnnl_status_t xt_guard_launch(dnnl_status_t (*function)(void *argument), void *argument);
+dnnl_status_t xt_guard_submit(dnnl_status_t (*function)(void *argument), void *argument);
 dnnl_status_t xt_guard_compile(dnnl_status_t (*function)(void *argument), void *argument);
 
 /* Records that an op was submitted to the device; the texts are copied. */

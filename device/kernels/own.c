@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "device/faults/guard.h"
 #include "device/gpu/opencl.h"
+#include "device/kernels/own_queue.h"
 
 /* Numbers of the OpenCL 3.0 specification. */
 enum {
@@ -17,73 +18,27 @@ enum {
     QUEUE_OUT_OF_ORDER = 1,
     DEVICE_PLATFORM = 0x1031,
     PROGRAM_BUILD_LOG = 0x1183,
-    QUEUE_FAMILIES = 0x418B, /* cl_intel_command_queue_families */
-    QUEUE_FAMILY = 0x418C,
-    QUEUE_INDEX = 0x418D,
-    FAMILY_TELLS_OTHERS = 1 << 1, /* its events, to other queues */
-    FAMILY_COPIES = 1 << 8,
-    FAMILY_COMPUTES = 1 << 26,
     MEM_OBJECT_ALLOCATION_FAILURE = -4,
     OUT_OF_HOST_MEMORY = -6,
 };
 
-typedef void *handle;
-
-struct functions {
-    int32_t (*get_queue_info)(handle queue, uint32_t what, size_t room, void *out, size_t *needed);
-    int32_t (*release_queue)(handle queue);
-    int32_t (*get_device_info)(handle device, uint32_t what, size_t room, void *out,
-                               size_t *needed);
-    void *(*get_extension)(handle platform, const char *name);
-    handle (*create_program)(handle context, uint32_t count, const char **texts,
-                             const size_t *lengths, int32_t *error);
-    int32_t (*build_program)(handle program, uint32_t count, const handle *devices,
-                             const char *options, void *notify, void *user);
-    int32_t (*get_build_info)(handle program, handle device, uint32_t what, size_t room, void *out,
-                              size_t *needed);
-    int32_t (*release_program)(handle program);
-    handle (*create_kernel)(handle program, const char *name, int32_t *error);
-    int32_t (*release_kernel)(handle kernel);
-    int32_t (*set_argument)(handle kernel, uint32_t index, size_t size, const void *value);
-    int32_t (*launch)(handle queue, handle kernel, uint32_t dims, const size_t *offset,
-                      const size_t *global, const size_t *local, uint32_t waits, const handle *wait,
-                      handle *event);
-    int32_t (*set_pointer)(handle kernel, uint32_t index, const void *pointer);
-    int32_t (*mark)(handle queue, uint32_t waits, const handle *wait, handle *event);
-    int32_t (*wait)(uint32_t count, const handle *events);
-    int32_t (*release_event)(handle event);
-    int32_t (*flush)(handle queue);
-    handle (*create_queue)(handle context, handle device, const uint64_t *properties,
-                           int32_t *error);
-    int32_t (*barrier)(handle queue, uint32_t waits, const handle *wait, handle *event);
-    int32_t (*copy)(handle queue, uint32_t blocking, void *to, const void *from, size_t bytes,
-                    uint32_t waits, const handle *wait, handle *event);
-};
-
+enum { OPTIONS_MAX = 512 };
 struct xt_own_program {
     struct xt_own_program *next;
     const char *source;
-    char options[512];
-    handle program; /* NULL: the driver does not compile it */
-};
-
-struct xt_own_kernels {
-    struct functions cl;
-    handle queue, context, device;
-    struct xt_device_memory counters; /* since the first program */
-    struct xt_own_program *programs;
-    handle mark; /* NULL: none that has not been waited for */
+    char options[OPTIONS_MAX];
+    xt_cl_handle program; /* NULL: the driver does not compile it */
 };
 
 struct xt_own_kernel {
     const struct xt_own_kernels *own;
     const char *name;
-    handle kernel;
+    xt_cl_handle kernel;
 };
 
 /* ---- the queue ---- */
 
-static bool find_functions(struct functions *cl)
+static bool find_functions(struct xt_cl_functions *cl)
 {
     const struct {
         const char *name;
@@ -119,7 +74,7 @@ static bool find_functions(struct functions *cl)
 
 /* sycl::queue's own method, called by its mangled name as in xpu.c; the caller releases the queue
  * that it returns. */
-static handle queue_of_sycl(dnnl_stream_t stream)
+static xt_cl_handle queue_of_sycl(dnnl_stream_t stream)
 {
     union {
         void *symbol;
@@ -127,7 +82,7 @@ static handle queue_of_sycl(dnnl_stream_t stream)
     } interop = {.symbol = xt_dnnl_symbol("dnnl_sycl_interop_stream_get_queue")};
     union {
         void *symbol;
-        handle (*get)(const void *queue, int32_t *kind);
+        xt_cl_handle (*get)(const void *queue, int32_t *kind);
     } native = {.symbol = xt_dnnl_symbol("_ZNK4sycl3_V15queue9getNativeERi")};
     void *queue = NULL;
     int32_t kind = 0;
@@ -145,7 +100,7 @@ static dnnl_status_t find_queue(void *argument)
 {
     const struct request *request = argument;
     struct xt_own_kernels *own = request->own;
-    handle platform = NULL;
+    xt_cl_handle platform = NULL;
     uint64_t properties = QUEUE_OUT_OF_ORDER;
     own->queue = queue_of_sycl(request->device->stream);
     if (!own->queue ||
@@ -233,12 +188,13 @@ struct compilation {
 static dnnl_status_t compile(void *argument)
 {
     const struct compilation *c = argument;
-    const struct functions *cl = &c->own->cl;
+    const struct xt_cl_functions *cl = &c->own->cl;
     const char *text = c->program->source;
     char log[1024] = "";
-    handle program = cl->create_program(c->own->context, 1, &text, NULL, NULL);
-    if (program &&
-        !cl->build_program(program, 1, &c->own->device, c->program->options, NULL, NULL)) {
+    char options[OPTIONS_MAX + 16];
+    xt_cl_handle program = cl->create_program(c->own->context, 1, &text, NULL, NULL);
+    snprintf(options, sizeof options, "-cl-std=CL3.0 %s", c->program->options);
+    if (program && !cl->build_program(program, 1, &c->own->device, options, NULL, NULL)) {
         c->program->program = program;
         return dnnl_success;
     }
@@ -368,7 +324,7 @@ static dnnl_status_t await(void *argument)
 enum xt_status xt_own_mark(struct xt_device *device, struct xt_err *err)
 {
     release_mark(device->own_kernels);
-    return xt_dnnl_check(xt_guard_launch(mark, device->own_kernels), "a mark", err);
+    return xt_dnnl_check(xt_guard_submit(mark, device->own_kernels), "a mark", err);
 }
 
 enum xt_status xt_own_wait(struct xt_device *device, struct xt_err *err)
@@ -377,147 +333,4 @@ enum xt_status xt_own_wait(struct xt_device *device, struct xt_err *err)
         xt_dnnl_check(xt_guard_wait(await, device->own_kernels), "the device", err);
     release_mark(device->own_kernels);
     return status;
-}
-
-/* ---- copies beside the stream ---- */
-
-struct family {
-    uint64_t properties, capabilities;
-    uint32_t count; /* of its queues */
-    char name[64];
-};
-
-struct xt_own_copies {
-    const struct xt_own_kernels *own;
-    handle queue;
-    char family[64];
-    handle events[XT_OWN_COPIES]; /* of the last one started; NULL: none */
-};
-
-/* -1: the driver has none for copies alone, or does not tell. */
-static int find_family(struct xt_own_copies *copies)
-{
-    enum { FAMILIES_MAX = 16, WANTED = FAMILY_COPIES | FAMILY_TELLS_OTHERS };
-    struct family families[FAMILIES_MAX];
-    size_t bytes = 0;
-    if (copies->own->cl.get_device_info(copies->own->device, QUEUE_FAMILIES, sizeof families,
-                                        families, &bytes))
-        return -1;
-    for (int i = 0; i < (int)(bytes / sizeof *families); i++)
-        if (families[i].count && (families[i].capabilities & WANTED) == WANTED &&
-            !(families[i].capabilities & FAMILY_COMPUTES)) {
-            snprintf(copies->family, sizeof copies->family, "%.63s", families[i].name);
-            return i;
-        }
-    return -1;
-}
-
-static dnnl_status_t create_queue(void *argument)
-{
-    struct xt_own_copies *copies = argument;
-    const struct xt_own_kernels *own = copies->own;
-    int family = find_family(copies);
-    int32_t error = 0;
-    const uint64_t of_family[] = {QUEUE_FAMILY, (uint64_t)family, QUEUE_INDEX, 0, 0};
-    const uint64_t usual[] = {0};
-    copies->queue =
-        own->cl.create_queue(own->context, own->device, family < 0 ? usual : of_family, &error);
-    return copies->queue ? dnnl_success : dnnl_unimplemented;
-}
-
-enum xt_status xt_own_copies_create(const struct xt_device *device, struct xt_own_copies **out,
-                                    struct xt_err *err)
-{
-    struct xt_own_copies *copies = NULL;
-    *out = NULL;
-    if (!device->own_kernels)
-        return XT_OK;
-    enum xt_status status = xt_mem_calloc(&copies, 1, sizeof *copies, "a queue for copies", err);
-    if (status)
-        return status;
-    copies->own = device->own_kernels;
-    if (xt_guard_run(create_queue, copies) != dnnl_success) {
-        xt_own_copies_destroy(copies);
-        return XT_OK;
-    }
-    *out = copies;
-    return XT_OK;
-}
-
-const char *xt_own_copies_family(const struct xt_own_copies *copies)
-{
-    return copies->family;
-}
-
-static void forget_copy(struct xt_own_copies *copies, int which)
-{
-    if (copies->events[which] && !xt_guard_is_lost())
-        copies->own->cl.release_event(copies->events[which]);
-    copies->events[which] = NULL;
-}
-
-void xt_own_copies_destroy(struct xt_own_copies *copies)
-{
-    if (!copies)
-        return;
-    for (int i = 0; i < XT_OWN_COPIES; i++)
-        forget_copy(copies, i);
-    if (copies->queue && !xt_guard_is_lost())
-        copies->own->cl.release_queue(copies->queue);
-    free(copies);
-}
-
-struct copy {
-    struct xt_own_copies *copies;
-    int which;
-    void *to;
-    const void *from;
-    size_t bytes;
-};
-
-static dnnl_status_t start_copy(void *argument)
-{
-    const struct copy *c = argument;
-    struct xt_own_copies *copies = c->copies;
-    const struct functions *cl = &copies->own->cl;
-    forget_copy(copies, c->which);
-    return cl->copy(copies->queue, 0, c->to, c->from, c->bytes, 0, NULL,
-                    &copies->events[c->which]) ||
-                   cl->flush(copies->queue)
-               ? dnnl_runtime_error
-               : dnnl_success;
-}
-
-static dnnl_status_t order_copy(void *argument)
-{
-    const struct copy *c = argument;
-    const struct xt_own_kernels *own = c->copies->own;
-    return own->cl.barrier(own->queue, 1, &c->copies->events[c->which], NULL) ? dnnl_runtime_error
-                                                                              : dnnl_success;
-}
-
-static dnnl_status_t await_copy(void *argument)
-{
-    const struct copy *c = argument;
-    return c->copies->own->cl.wait(1, &c->copies->events[c->which]) ? dnnl_runtime_error
-                                                                    : dnnl_success;
-}
-
-enum xt_status xt_own_copy_start(struct xt_own_copies *copies, int which, void *to,
-                                 const void *from, size_t bytes, struct xt_err *err)
-{
-    struct copy copy = {copies, which, to, from, bytes};
-    return xt_dnnl_check(xt_guard_launch(start_copy, &copy), "a copy", err);
-}
-
-enum xt_status xt_own_copy_order(struct xt_own_copies *copies, int which, struct xt_err *err)
-{
-    struct copy copy = {.copies = copies, .which = which};
-    return xt_dnnl_check(xt_guard_launch(order_copy, &copy), "the work behind a copy", err);
-}
-
-enum xt_status xt_own_copy_wait(struct xt_own_copies *copies, int which, struct xt_err *err)
-{
-    struct copy copy = {.copies = copies, .which = which};
-    return xt_dnnl_check(xt_guard_wait(await_copy, &copy), "a copy", err);
 }

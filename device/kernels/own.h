@@ -15,8 +15,8 @@ enum xt_status xt_own_kernels_open(struct xt_device *device, struct xt_err *err)
 void xt_own_kernels_close(struct xt_device *device);
 
 /* A program of the device, compiled once for each `source` (a constant, compared by address) and
- * `options`; messages have `name`, a constant too. NULL if the device has none of its own, or with
- * a warning if its driver does not compile it. Not thread-safe. */
+ * `options` (it is OpenCL C 3.0); messages have `name`, a constant too. NULL if the device has none
+ * of its own, or with a warning if its driver does not compile it. Not thread-safe. */
 struct xt_own_program;
 const struct xt_own_program *xt_own_program(struct xt_device *device, const char *name,
                                             const char *source, const char *options);
@@ -46,23 +46,3 @@ enum xt_status xt_own_kernel_launch(const struct xt_own_kernel *kernel, const si
  * a failure loses the device. */
 enum xt_status xt_own_mark(struct xt_device *device, struct xt_err *err);
 enum xt_status xt_own_wait(struct xt_device *device, struct xt_err *err);
-
-/* A queue for copies beside the device's stream: on an engine that copies alone, where the driver
- * has a family of queues for it (cl_intel_command_queue_families), else one of the usual kind. The
- * addresses are of unified shared memory, which belongs to the context of all queues and not to
- * one. *out is NULL if the device has no kernels of the program's own. */
-struct xt_own_copies;
-enum xt_status xt_own_copies_create(const struct xt_device *device, struct xt_own_copies **out,
-                                    struct xt_err *err);
-/* Once the copies have been waited for, before the device is closed. */
-void xt_own_copies_destroy(struct xt_own_copies *copies);
-const char *xt_own_copies_family(const struct xt_own_copies *copies); /* "bcs"; "": the usual */
-
-/* The copy `which`, in place of the one before, which has been waited for and ordered. */
-enum { XT_OWN_COPIES = 2 };
-enum xt_status xt_own_copy_start(struct xt_own_copies *copies, int which, void *to,
-                                 const void *from, size_t bytes, struct xt_err *err);
-/* What is launched on the stream from now on runs behind it; and the host's wait for it. Each by
- * any thread. */
-enum xt_status xt_own_copy_order(struct xt_own_copies *copies, int which, struct xt_err *err);
-enum xt_status xt_own_copy_wait(struct xt_own_copies *copies, int which, struct xt_err *err);

@@ -114,9 +114,8 @@ struct xt_context_kernels xt_context_kernels(struct xt_context_op *context,
     static const char *const names[LISTS] = {"HEIGHTS", "CHANNELS", "FIRSTS", "GROUPS", "WANTED"};
     const struct xt_tensor *out = xt_op_out(&context->op, 0);
     char options[512] = "";
-    xt_str_append_to(options, sizeof options,
-                     "-cl-std=CL3.0 -DITEMS=%d -DSAMPLES=%d -DWIDTH=%d -DALL=%d", ITEMS, out->n,
-                     out->w, out->c);
+    xt_str_append_to(options, sizeof options, "-DITEMS=%d -DSAMPLES=%d -DWIDTH=%d -DALL=%d", ITEMS,
+                     out->n, out->w, out->c);
     for (int list = 0; list < LISTS; list++)
         for (int i = 0; i < context->spec.count; i++) {
             const struct xt_tensor *tap = xt_op_in(&context->op, i);

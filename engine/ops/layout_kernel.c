@@ -118,9 +118,8 @@ static const char source[] =
 static const struct xt_own_program *code_of(const struct xt_graph *graph)
 {
     char options[128];
-    snprintf(options, sizeof options, "-cl-std=CL3.0 -DDIMS=%d -DBLOCKS=%d -DLANES=%d -DRUN=%d%s",
-             XT_FORM_DIMS, XT_FORM_BLOCKS, LANES, RUN,
-             graph->options.dtype == XT_F16 ? " -DF16" : "");
+    snprintf(options, sizeof options, "-DDIMS=%d -DBLOCKS=%d -DLANES=%d -DRUN=%d%s", XT_FORM_DIMS,
+             XT_FORM_BLOCKS, LANES, RUN, graph->options.dtype == XT_F16 ? " -DF16" : "");
     return xt_own_program(graph->options.device, what, source, options);
 }
 

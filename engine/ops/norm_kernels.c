@@ -242,8 +242,8 @@ const struct xt_own_program *xt_norm_kernels_code(const struct xt_graph *graph,
     char options[96];
     if (!types[in->dtype] || blocks_of(in) > XT_OWN_COUNTERS)
         return NULL;
-    snprintf(options, sizeof options, "-cl-std=CL3.0 -DLANES=%d -DLINES=%d -DV=%d -D%s", LANES,
-             LINES, vector_of(in), types[in->dtype]);
+    snprintf(options, sizeof options, "-DLANES=%d -DLINES=%d -DV=%d -D%s", LANES, LINES,
+             vector_of(in), types[in->dtype]);
     return xt_own_program(graph->options.device, "batch norm", source, options);
 }
 

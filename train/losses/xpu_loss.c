@@ -237,14 +237,13 @@ static const struct xt_own_program *code_of(const struct xt_graph *graph,
     char options[256];
     if (config->steps)
         snprintf(options, sizeof options,
-                 "-cl-std=CL3.0 -DLANES=%d -DLINES=%d -DSTEPS=%d -DCLASSES=%d -DLABELS=%d "
+                 "-DLANES=%d -DLINES=%d -DSTEPS=%d -DCLASSES=%d -DLABELS=%d "
                  "-DSTATES=%d -DBLANK=%d",
                  CTC_LANES, CTC_LINES, config->steps, graph->logits->c, config->labels,
                  states_of(config), config->blank);
     else
-        snprintf(options, sizeof options,
-                 "-cl-std=CL3.0 -DLANES=%d -DLINES=1 -DCLASSES=%d -DWORDS=%d", SOFTMAX_LANES,
-                 graph->logits->c, XT_SOFTMAX_WORDS);
+        snprintf(options, sizeof options, "-DLANES=%d -DLINES=1 -DCLASSES=%d -DWORDS=%d",
+                 SOFTMAX_LANES, graph->logits->c, XT_SOFTMAX_WORDS);
     return xt_own_program(graph->options.device, config->steps ? "CTC" : "cross entropy", source,
                           options);
 }

@@ -16,6 +16,7 @@
 #include "engine/form.h"
 #include "engine/ranges.h"
 #include "engine/ops/layout_kernel.h"
+#include "engine/ops/norm_kernels.h"
 #include "engine/ops/reference.h"
 
 static const char what_forward[] = "the convolution";
@@ -50,6 +51,13 @@ static bool copies_at_once(const struct xt_conv_op *conv, const struct xt_graph 
 static bool has_bias(const struct xt_conv_op *conv)
 {
     return conv->bias >= 0 || has_own_weights(conv);
+}
+
+/* One kernel computes the ReLU's gradient and the bias's, where the device has it. */
+static bool has_relu_kernel(const struct xt_conv_op *conv, const struct xt_graph *graph)
+{
+    return conv->relu && conv->bias >= 0 && xt_op_learns(&conv->op, graph) &&
+           xt_norm_kernels_code(graph, xt_op_out(&conv->op, 0));
 }
 
 /* Weights of one output channel. */
@@ -94,6 +102,7 @@ struct description {
     struct xt_graph *graph;
     struct xt_program *program;
     dnnl_memory_desc_t in, out, weights, weights_grad, bias;
+    dnnl_memory_desc_t bias_grad;        /* NULL: the weight gradient does not compute it */
     dnnl_memory_desc_t reference;        /* of float32 weights */
     dnnl_memory_desc_t own_weights_grad; /* NULL: computed by a primitive */
     dnnl_primitive_attr_t attr, post_attr;
@@ -172,6 +181,7 @@ static void creation_init(struct description *m, const struct xt_post_ops *post_
         m->own_weights_grad =
             xt_program_layout_as(p, dnnl_f32, ndims, dims, conv->weight_grad_format);
     m->bias = has_bias(conv) ? xt_program_layout(p, &bias) : NULL;
+    m->bias_grad = has_relu_kernel(conv, m->graph) ? NULL : m->bias;
     m->attr = xt_program_attr(p, NULL);
     m->post_attr = xt_program_attr(p, post_ops);
     if (reads_int8(conv))
@@ -235,7 +245,7 @@ static void create_backward_weights(struct description *m)
         xt_program_check(p,
                          xt_dnnl.convolution_backward_weights_primitive_desc_create(
                              &m->backward_weights, p->device->engine, dnnl_convolution_direct,
-                             m->in, m->weights_grad, m->bias, m->out, c->strides, c->dilates,
+                             m->in, m->weights_grad, m->bias_grad, m->out, c->strides, c->dilates,
                              c->pads, c->pads_after, m->forward, m->attr),
                          what_weights);
 }
@@ -443,14 +453,18 @@ static void add_forward(struct description *m, const struct xt_post_ops *post_op
 /* Sums the output's gradients into the one before the ReLU. */
 static void add_relu_backward(const struct description *m)
 {
+    static const char what[] = "the ReLU's gradient";
     const struct xt_tensor *out = xt_op_out(&m->conv->op, 0);
     struct xt_operand y = xt_operand_tensor(out, out->value);
     struct xt_operand dy = xt_operand_tensor(out, out->grad[0]);
     struct xt_operand more = xt_operand_tensor(out, out->grad[1]);
     if (out->readers > 1)
         xt_program_binary(m->program, XT_BACKWARD, dnnl_binary_add, &dy, &more, &dy, NULL);
-    xt_program_eltwise_backward(m->program, dnnl_eltwise_relu, 0, 0, &y, &dy, &dy,
-                                "the ReLU's gradient");
+    if (has_relu_kernel(m->conv, m->graph))
+        xt_relu_kernel_backward(&m->conv->op, m->graph, xt_graph_grad_of(m->graph, m->conv->bias),
+                                what);
+    else
+        xt_program_eltwise_backward(m->program, dnnl_eltwise_relu, 0, 0, &y, &dy, &dy, what);
 }
 
 /* The parameter's own gradient if it has the format, else a memory for it. */
@@ -487,7 +501,7 @@ static void add_weight_primitive(struct description *m, struct xt_location writt
     xt_step_arg(step, DNNL_ARG_SRC, xt_in_buffer(xt_op_in(&conv->op, 0)->value));
     xt_step_arg(step, DNNL_ARG_DIFF_DST, xt_in_buffer(whole_gradient(m, conv, false)));
     xt_step_arg(step, DNNL_ARG_DIFF_WEIGHTS, written);
-    if (conv->bias >= 0)
+    if (m->bias_grad)
         xt_step_arg(step, DNNL_ARG_DIFF_BIAS, xt_graph_grad_of(m->graph, conv->bias));
 }
 

@@ -189,6 +189,28 @@ static const char source[] =
     "    }\n"
     "}\n"
     "\n"
+    "/* The gradient of a ReLU's input, in place, and of the bias before it. */\n"
+    "SHAPE kernel void relu_grad(const global number *y, global number *y_grad, int pixels,\n"
+    "                            int channels, global float *parts, global atomic_uint *done,\n"
+    "                            global float *bias_grad)\n"
+    "{\n"
+    "    local float room[LINES * 2 * V * LANES];\n"
+    "    local bool last;\n"
+    "    int c = channel();\n"
+    "    float sums[V], none[V];\n"
+    "    EACH sums[v] = none[v] = 0;\n"
+    "    for (int p = get_global_id(1); p < pixels && c < channels; p += get_global_size(1)) {\n"
+    "        size_t at = (size_t)p * channels + c;\n"
+    "        EACH {\n"
+    "            float g = gradient(RELU_OF_OUTPUT, 0, 0, 0, y + at + v, y_grad + at + v);\n"
+    "            store(y_grad + at + v, g);\n"
+    "            sums[v] += g;\n"
+    "        }\n"
+    "    }\n"
+    "    if (add_groups(room, &last, parts, done, channels, sums, none))\n"
+    "        EACH bias_grad[c + v] = sums[v];\n"
+    "}\n"
+    "\n"
     "/* y_grad and x_grad may be one memory. */\n"
     "SHAPE kernel void norm_grad(const global number *x, const global number *y,\n"
     "                            global number *y_grad, global number *x_grad,\n"
@@ -349,4 +371,18 @@ void xt_norm_kernels_backward(const struct xt_norm_kernels *norm, const char *wh
     add_places(step, 0, grads, sizeof grads / sizeof *grads);
     add_rest(norm, step, 8, flags);
     add_places(step, 12, (struct xt_location[]){norm->scale_grad, norm->shift_grad}, 2);
+}
+
+void xt_relu_kernel_backward(struct xt_op *op, struct xt_graph *graph, struct xt_location bias_grad,
+                             const char *what)
+{
+    const struct xt_tensor *out = xt_op_out(op, 0);
+    const struct xt_norm_kernels kernels = {
+        .code = xt_norm_kernels_code(graph, out), .op = op, .graph = graph, .in = out};
+    struct xt_step *step = add(&kernels, XT_BACKWARD, "relu_grad", true, what);
+    xt_step_arg(step, 0, xt_in_buffer(out->value));
+    xt_step_arg(step, 1, xt_in_buffer(out->grad[0]));
+    add_shape(&kernels, step, 2);
+    add_sums(&kernels, step, 4, xt_op_backward_time(graph, op));
+    xt_step_arg(step, 6, bias_grad);
 }

@@ -30,3 +30,9 @@ const struct xt_own_program *xt_norm_kernels_code(const struct xt_graph *graph,
                                                   const struct xt_tensor *in);
 void xt_norm_kernels_forward(const struct xt_norm_kernels *norm, const char *what);
 void xt_norm_kernels_backward(const struct xt_norm_kernels *norm, const char *what);
+
+/* The gradient of a convolution's ReLU, in place of its output's, and of its bias, by the same
+ * sums: oneDNN's weight gradient may set the bias's to zero first, in a launch of its own. Where
+ * xt_norm_kernels_code has a program for the output. */
+void xt_relu_kernel_backward(struct xt_op *op, struct xt_graph *graph, struct xt_location bias_grad,
+                             const char *what);

@@ -14,7 +14,7 @@ mv "plates/$file" plates/京A00000_1.png
 
 try=("$xtrain" try plates --init known --batch 2 --threads 1)
 expect 0 '1 of 6 look wrong: out/page.html shows them, out/suspects.tsv lists them' "${try[@]}" --max-time 4s --out out
-for text in 'images    6 images in plates, for lprnet; 0 bad, 0 duplicates' 'few       ' 'type      f32' 'training  ' 'reads     ' 'wanted    ' \
+for text in 'images    6 images in plates, for lprnet; 0 bad, 0 duplicates' 'few       ' 'type      ' 'training  ' 'reads     ' 'wanted    ' \
   'serve     xtrain serve out/reader'; do
   grep -qF "$text" <<<"$said" || fail "it does not say $text" "$said"
 done

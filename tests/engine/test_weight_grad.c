@@ -140,8 +140,8 @@ static void check_bias(const struct work *work)
     }
 }
 
-/* A build's loop, of float32 or bf16, from packed pixels or not, that of every shape or only of flat
- * ones. */
+/* A build's loop, of float32 or bf16, from packed pixels or not, that of every shape or only of
+ * flat ones. */
 struct variant {
     xt_weight_grad_loop *loop;
     bool f32, packed, flat;

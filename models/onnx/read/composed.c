@@ -130,10 +130,10 @@ static bool give_scaled(struct xt_reader *reader, struct xt_read_node *node,
 static struct xt_read_view *image_of(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_view *view = xt_read_data(reader, node, 0);
-    if (view && (view->ndims < 3 || xt_read_dim(view, 0) != XT_READ_BATCH))
-        return xt_reader_refuse(reader, node,
-                                "reads something else than [n][channels] and more axes");
-    return view;
+    if (!view || (view->ndims >= 3 && xt_read_dim(view, 0) == XT_READ_BATCH))
+        return view;
+    xt_reader_refuse(reader, node, "reads something else than [n][channels] and more axes");
+    return NULL;
 }
 
 bool xt_read_instance_norm(struct xt_reader *reader, struct xt_read_node *node)

@@ -759,7 +759,7 @@ static uint64_t limit_memory(struct http *http)
     xt_log_warn(
         "--max-pixels %d: of the %.0f MB of memory that are left (the cgroup's limit, "
         "ulimit -v) images of up to %.1f million pixels are decoded; larger ones are refused",
-        settings->max_pixels, (double)left / 1e6, floor((double)pixels / (MEGAPIXEL / 10)) / 10);
+        settings->max_pixels, (double)left / 1e6, floor((double)pixels * 10 / MEGAPIXEL) / 10);
     return room;
 }
 

@@ -26,9 +26,14 @@ static enum kind kind_of(enum xt_command_id command)
     case XT_COMMAND_DOCTOR:
     case XT_COMMAND_SELFTEST:
     case XT_COMMAND_CACHE:
+    case XT_COMMAND_HELP:
+    case XT_COMMAND_VERSION:
+    case XT_COMMAND_MAN:
+    case XT_COMMAND_SCHEMA:
+    case XT_COMMAND_COMPLETION:
         return EACH_HOST;
     default:
-        return xt_command_get(command)->is_aside ? EACH_HOST : ONE_PROCESS;
+        return ONE_PROCESS;
     }
 }
 

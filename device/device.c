@@ -325,8 +325,7 @@ static enum xt_status choose_xpu(struct xt_device *device, const char *spec, str
     struct xt_xpus list;
     struct xt_back_end_choice back_end;
     int index = 0;
-    xt_back_end_count(&back_end, device->zero);
-    device->chose_opencl = xt_back_end_select(&back_end);
+    device->chose_opencl = xt_back_end_choose(&back_end, device->zero);
     xt_xpu_list(&list, device->zero);
     if (list.count == 0)
         return no_xpu(device, spec, xt_guard_said(), err);

@@ -49,8 +49,7 @@ static void list_xpus(const void *argument, void *result)
         xt_str_append_to(out->commit, sizeof out->commit, "%s", xt_dnnl.version()->hash);
         xt_str_append_to(out->runtime, sizeof out->runtime, "%s", xt_dnnl_gpu_runtime());
         out->experimental = xt_dnnl_is_experimental();
-        xt_back_end_count(&choice, zero);
-        xt_back_end_select(&choice);
+        xt_back_end_choose(&choice, zero);
         xt_xpu_list(&out->xpus, zero);
     }
     if (out->status)

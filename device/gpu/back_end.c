@@ -8,7 +8,15 @@
 #include "device/dnnl.h"
 #include "device/gpu/opencl.h"
 
-void xt_back_end_count(struct xt_back_end_choice *out, const struct xt_level_zero *zero)
+bool xt_back_end_is_opencl(const struct xt_back_end_choice *choice)
+{
+    if (choice->settled || choice->level_zero == 0)
+        return false;
+    return choice->masked ? choice->opencl == choice->level_zero
+                          : choice->opencl >= choice->level_zero;
+}
+
+bool xt_back_end_choose(struct xt_back_end_choice *out, const struct xt_level_zero *zero)
 {
     const char *selector = getenv("ONEAPI_DEVICE_SELECTOR");
     *out = (struct xt_back_end_choice){
@@ -18,19 +26,7 @@ void xt_back_end_count(struct xt_back_end_choice *out, const struct xt_level_zer
     };
     if (out->level_zero && !out->settled)
         out->opencl = xt_opencl_shared_count();
-}
-
-bool xt_back_end_is_opencl(const struct xt_back_end_choice *choice)
-{
-    if (choice->settled || choice->level_zero == 0)
-        return false;
-    return choice->masked ? choice->opencl == choice->level_zero
-                          : choice->opencl >= choice->level_zero;
-}
-
-bool xt_back_end_select(const struct xt_back_end_choice *choice)
-{
-    return xt_back_end_is_opencl(choice) && setenv("ONEAPI_DEVICE_SELECTOR", "opencl:gpu", 1) == 0;
+    return xt_back_end_is_opencl(out) && setenv("ONEAPI_DEVICE_SELECTOR", "opencl:gpu", 1) == 0;
 }
 
 void xt_back_end_say(const struct xt_back_end_choice *choice, const char *taken, char *out,

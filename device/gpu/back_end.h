@@ -15,15 +15,13 @@ struct xt_back_end_choice {
     bool settled;   /* by ONEAPI_DEVICE_SELECTOR, or by a runtime that has one alone */
 };
 
-/* What both offer. `zero` may be NULL; oneDNN is loaded. */
-void xt_back_end_count(struct xt_back_end_choice *out, const struct xt_level_zero *zero);
-
 /* Whether it is OpenCL: nobody has chosen, and it has all the GPUs of Level Zero. */
 bool xt_back_end_is_opencl(const struct xt_back_end_choice *choice);
 
-/* Selects OpenCL for this process if it is that; true: ONEAPI_DEVICE_SELECTOR has been set. After
- * Level Zero was opened, which a selector would exclude, and before SYCL looks for GPUs. */
-bool xt_back_end_select(const struct xt_back_end_choice *choice);
+/* Counts what both offer, and selects OpenCL for this process if it is that; true:
+ * ONEAPI_DEVICE_SELECTOR has been set. `zero` may be NULL. After oneDNN was loaded and Level Zero,
+ * which a selector would exclude, opened; before SYCL looks for GPUs. */
+bool xt_back_end_choose(struct xt_back_end_choice *out, const struct xt_level_zero *zero);
 
 /* Why a GPU is reached over `taken` ("OpenCL", "Level Zero"), in a few words; "" where there was no
  * choice, or the runtime took another. */

@@ -19,31 +19,6 @@ struct state {
     struct xt_cpu_depthwise depthwise;
 };
 
-static bool is_flat(const struct xt_conv_op *conv)
-{
-    return conv->kernel[0] == 1 && conv->kernel[1] == 1 && conv->strides[0] == 1 &&
-           conv->strides[1] == 1 && !conv->pads[0] && !conv->pads[1];
-}
-
-/* The loops for its weight gradient; NULL: oneDNN's primitive. */
-static xt_weight_grad_loop *loop_for(const struct xt_conv_op *conv, const struct xt_graph *graph)
-{
-    enum { UNPACKED_MOST = 32768 };
-    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
-    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
-    int64_t weights = conv->kernel[0] * conv->kernel[1] * in->c * out->c;
-    if (conv->groups > 1 || !xt_conv_is_even(conv) || in->dtype != out->dtype)
-        return NULL;
-    if (in->dtype == XT_BF16 && xt_device_cpu_has_tiles())
-        return graph->loops->weight_grad;
-    if (in->dtype == XT_BF16 && is_flat(conv))
-        return graph->loops->weight_grad_bf16;
-    if (in->dtype == XT_F32)
-        return weights > UNPACKED_MOST ? graph->loops->weight_grad_packed
-                                       : graph->loops->weight_grad_f32;
-    return NULL;
-}
-
 static struct xt_weight_grad describe_job(const struct xt_conv_op *conv)
 {
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
@@ -64,6 +39,26 @@ static struct xt_weight_grad describe_job(const struct xt_conv_op *conv)
         .pad_w = (int)conv->pads[1],
         .f32 = in->dtype == XT_F32,
     };
+}
+
+/* The loops for its weight gradient; NULL: oneDNN's primitive. */
+static xt_weight_grad_loop *loop_for(const struct xt_conv_op *conv, const struct xt_graph *graph)
+{
+    enum { UNPACKED_MOST = 32768 };
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    int64_t weights = conv->kernel[0] * conv->kernel[1] * in->c * out->c;
+    if (conv->groups > 1 || !xt_conv_is_even(conv) || in->dtype != out->dtype)
+        return NULL;
+    if (in->dtype == XT_BF16 && xt_device_cpu_has_tiles())
+        return graph->loops->weight_grad;
+    const struct xt_weight_grad job = describe_job(conv);
+    if (in->dtype == XT_BF16 && xt_weight_grad_is_flat(&job))
+        return graph->loops->weight_grad_bf16;
+    if (in->dtype == XT_F32)
+        return weights > UNPACKED_MOST ? graph->loops->weight_grad_packed
+                                       : graph->loops->weight_grad_f32;
+    return NULL;
 }
 
 /* If a slice fits in L2 together with weights and their sums, and every thread has work. */

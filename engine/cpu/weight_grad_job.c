@@ -122,13 +122,18 @@ static void plan_scratch(struct xt_weight_grad *job)
     job->part_bytes = aligned(job->bias_at + bias);
 }
 
+bool xt_weight_grad_is_flat(const struct xt_weight_grad *job)
+{
+    return job->kernel_h * job->kernel_w == 1 && job->stride_h == 1 && job->stride_w == 1 &&
+           !job->pad_h && !job->pad_w;
+}
+
 void xt_weight_grad_plan(struct xt_weight_grad *job, int threads)
 {
     int in_tiles = tiles_of(job->in_c);
     int out_tiles = tiles_of(job->out_c);
     job->taps = job->kernel_h * job->kernel_w;
-    job->flat =
-        job->taps == 1 && job->stride_h == 1 && job->stride_w == 1 && !job->pad_h && !job->pad_w;
+    job->flat = xt_weight_grad_is_flat(job);
     /* Transposing is slower than pairing, so the matrix with fewer channels is transposed; with
      * several taps, the one that they shift over. */
     job->turned = !job->f32 && job->taps == 1 && out_tiles < in_tiles;
@@ -175,7 +180,7 @@ size_t xt_weight_grad_pixel(const struct xt_weight_grad *job, bool out, int unit
     size_t h = (size_t)(out ? job->out_h : job->h);
     size_t w = (size_t)(out ? job->out_w : job->w);
     size_t all = (size_t)job->n * h * w;
-    if (job->flat)
+    if (job->flat || job->packed)
         return (size_t)unit * XT_TILE_PIXELS < all ? (size_t)unit * XT_TILE_PIXELS : all;
     size_t row = (size_t)(unit % job->image_units) * (size_t)job->unit_rows;
     row *= (size_t)(out ? 1 : job->stride_h);

@@ -6,12 +6,11 @@
 
 #include "engine/loops/ahead.h"
 #include "engine/loops/tiles.h"
+#include "engine/loops/weight_grad_tile.h"
 
 enum {
     PIXELS = XT_TILE_PIXELS,
-    CHANNELS = XT_TILE_CHANNELS,
-    TILE = PIXELS * CHANNELS, /* elements of a tile of either matrix */
-    SUMS = CHANNELS * CHANNELS
+    TILE = PIXELS * CHANNELS /* elements of a tile of either matrix */
 };
 
 /* A part in progress. */

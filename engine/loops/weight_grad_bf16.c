@@ -10,10 +10,9 @@
 #include <string.h>
 
 #include "engine/loops/ahead.h"
+#include "engine/loops/weight_grad_tile.h"
 
 enum {
-    CHANNELS = XT_TILE_CHANNELS,
-    SUMS = CHANNELS * CHANNELS,
     ROWS = 8, /* of a tile in registers */
     WIDE = 3  /* at most; its sixteens */
 };
@@ -73,10 +72,8 @@ static void pair_up(struct part *part, const struct matrix *m, size_t pixel, int
         uint32_t *to = m->pairs + (size_t)(t * CHANNELS) * part->pairs;
         for (int v = 0; v < some; v++) {
             size_t k = (size_t)(m->first + t + v) * CHANNELS;
-            size_t left = m->c - k;
             pair_tile(part, m, m->from + pixel * m->c + k, to + v * CHANNELS,
-                      (size_t)(some * CHANNELS),
-                      (__mmask16)(left < CHANNELS ? (1u << left) - 1 : 0xFFFF),
+                      (size_t)(some * CHANNELS), tile_mask((int)(m->c - k)),
                       m->bias ? m->bias + k : NULL);
         }
     }

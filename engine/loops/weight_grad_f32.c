@@ -7,10 +7,9 @@
 #include <string.h>
 
 #include "engine/loops/ahead.h"
+#include "engine/loops/weight_grad_tile.h"
 
 enum {
-    CHANNELS = XT_TILE_CHANNELS,
-    SUMS = CHANNELS * CHANNELS,
     SEGMENTS = XT_F32_BLOCKS * XT_TILE_PIXELS /* rows of one pixel */
 };
 
@@ -76,7 +75,7 @@ XT_INLINE void add_tap(struct part *part, int tap, int tile, int wide)
     const struct xt_weight_grad *job = part->job;
     int o = tile * CHANNELS;
     int last = job->out_c - o - (wide - 1) * CHANNELS;
-    __mmask16 mask = (__mmask16)(last >= CHANNELS ? 0xFFFF : (1 << last) - 1);
+    __mmask16 mask = tile_mask(last);
     for (int i = part->in_first; i < part->in_end;) {
         float *to[4];
         int left = part->in_end - i;
@@ -157,7 +156,7 @@ static void add_bias(struct part *part, int unit, int end)
     size_t c = (size_t)job->out_c;
     for (int t = part->tile_first; t < part->tile_first + part->tile_count; t++) {
         int left = job->out_c - t * CHANNELS;
-        __mmask16 mask = (__mmask16)(left >= CHANNELS ? 0xFFFF : (1 << left) - 1);
+        __mmask16 mask = tile_mask(left);
         const float *from = (const float *)job->out_grad + t * CHANNELS;
         __m512 sum = _mm512_setzero_ps();
         for (size_t i = first; i < last; i++)

@@ -53,7 +53,7 @@ struct xt_weight_grad {
 
     /* Set by xt_weight_grad_plan. */
     bool turned; /* the output's gradient is the left matrix; else the input is */
-    bool flat;   /* 1x1 without stride or padding: one row of all pixels */
+    bool flat;   /* xt_weight_grad_is_flat: one row of all pixels */
     int left_tiles, right_tiles;
     int taps, planes; /* a plane: the input's pixels of one phase of the stride */
     int pitch;
@@ -80,6 +80,9 @@ struct xt_weight_grad {
 /* One part's work. */
 typedef void xt_weight_grad_loop(const struct xt_weight_grad *job, int part);
 
+/* Whether it is 1x1 without stride or padding. */
+bool xt_weight_grad_is_flat(const struct xt_weight_grad *job);
+
 /* Divides the work among at most `threads` parts. */
 void xt_weight_grad_plan(struct xt_weight_grad *job, int threads);
 /* For `workers` workers that run slices of n samples. */
@@ -96,8 +99,8 @@ float *xt_weight_grad_bias(const struct xt_weight_grad *job, int part);
 /* The number of tiles of the left (else right) matrix in a share, from *first on. */
 int xt_weight_grad_share(const struct xt_weight_grad *job, int share, bool left, int *first);
 
-/* The first pixel of a unit, of the output or of the input; their number for the unit after the
- * last. */
+/* The first pixel of a unit, of the output or of the input (packed: of the output alone); their
+ * number for the unit after the last. */
 size_t xt_weight_grad_pixel(const struct xt_weight_grad *job, bool out, int unit);
 
 /* After all parts: sums weights [first, end) and, with the first of them, the bias. */

@@ -4,12 +4,11 @@
 #include "engine/loops/table.h"
 
 #ifdef __AVX512F__
-#include <immintrin.h>
 #include <string.h>
 
+#include "engine/loops/weight_grad_tile.h"
+
 enum {
-    CHANNELS = XT_TILE_CHANNELS,
-    SUMS = CHANNELS * CHANNELS,
     ROWS = XT_PACKED_ROWS,
     WIDE = XT_PACKED_WIDE,
     PIXELS = XT_PACKED_PIXELS,
@@ -60,23 +59,17 @@ XT_INLINE void fetch(struct ahead *ahead)
         }
 }
 
-static size_t pixel_of(const struct xt_weight_grad *job, int unit)
-{
-    size_t all = (size_t)job->n * (size_t)job->out_h * (size_t)job->out_w;
-    size_t pixel = (size_t)unit * XT_TILE_PIXELS;
-    return pixel < all ? pixel : all;
-}
-
 static int count_of(const struct xt_weight_grad *job, const struct step *step)
 {
-    return (int)(pixel_of(job, step->end) - pixel_of(job, step->unit));
+    return (int)(xt_weight_grad_pixel(job, true, step->end) -
+                 xt_weight_grad_pixel(job, true, step->unit));
 }
 
 /* The input's pixels of a step, from its first channel on. */
 static void find_pixels(const struct part *part, struct step *step)
 {
     const struct xt_weight_grad *job = part->job;
-    size_t first = pixel_of(job, step->unit);
+    size_t first = xt_weight_grad_pixel(job, true, step->unit);
     int count = count_of(job, step);
     int n = (int)(first / (size_t)(job->out_h * job->out_w));
     int y = (int)(first / (size_t)job->out_w % (size_t)job->out_h);
@@ -130,11 +123,6 @@ static void find_next(const struct part *part, const struct step *step, int end,
         set_tiles(part, next);
 }
 
-static __mmask16 mask_of(int channels)
-{
-    return (__mmask16)(channels >= CHANNELS ? 0xFFFF : (1 << channels) - 1);
-}
-
 /* The number of pixels after padding with zeros. */
 static int padded(int count)
 {
@@ -148,8 +136,8 @@ static void pack_left(const struct part *part, const struct step *step, int coun
         const float *from = i < count ? step->pixels[i] : part->zeros;
         float *to = part->left + i * ROWS;
         for (int tile = 0; tile < step->tiles; tile++, to += 2 * (size_t)LEFT_PANEL) {
-            __m512 all =
-                _mm512_maskz_loadu_ps(mask_of(channels - tile * CHANNELS), from + tile * CHANNELS);
+            __m512 all = _mm512_maskz_loadu_ps(tile_mask(channels - tile * CHANNELS),
+                                               from + tile * CHANNELS);
             _mm256_storeu_ps(to, _mm512_castps512_ps256(all));
             _mm256_storeu_ps(to + LEFT_PANEL,
                              _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(all), 1)));
@@ -160,7 +148,8 @@ static void pack_left(const struct part *part, const struct step *step, int coun
 static void pack_right(const struct part *part, const struct step *step, int count)
 {
     size_t c = (size_t)part->job->out_c;
-    const float *grads = (const float *)part->job->out_grad + pixel_of(part->job, step->unit) * c;
+    const float *grads =
+        (const float *)part->job->out_grad + xt_weight_grad_pixel(part->job, true, step->unit) * c;
     for (int i = 0; i < padded(count); i++)
         for (int tile = part->right_first; tile < part->right_end; tile++) {
             const float *from = i < count ? grads + (size_t)i * c + tile * CHANNELS : part->zeros;
@@ -168,7 +157,7 @@ static void pack_right(const struct part *part, const struct step *step, int cou
             float *to = part->right + (size_t)panel * RIGHT_PANEL + i * WIDE +
                         (tile - part->right_first) % 2 * CHANNELS;
             int left = part->job->out_c - tile * CHANNELS;
-            _mm512_storeu_ps(to, _mm512_maskz_loadu_ps(mask_of(left), from));
+            _mm512_storeu_ps(to, _mm512_maskz_loadu_ps(tile_mask(left), from));
         }
 }
 
@@ -251,7 +240,8 @@ static void look_ahead(struct part *part, const struct step *step, const struct 
     ahead->pixels = (size_t)count_of(job, next);
     ahead->floats = (size_t)next->tiles * CHANNELS;
     if (next->unit != step->unit) {
-        ahead->out_grad = (const float *)job->out_grad + pixel_of(job, next->unit) * c;
+        ahead->out_grad =
+            (const float *)job->out_grad + xt_weight_grad_pixel(job, true, next->unit) * c;
         ahead->end = ahead->out_grad + ahead->pixels * c;
     }
     size_t lines =

@@ -326,9 +326,7 @@ static bool begin(struct work *work, const struct variant *variant, int index)
     shape.packed = variant->packed;
     shape.stride_h = shape.stride_h ? shape.stride_h : 1;
     shape.stride_w = shape.stride_w ? shape.stride_w : 1;
-    bool flat = shape.kernel_h * shape.kernel_w * shape.stride_h * shape.stride_w == 1 &&
-                !shape.pad_h && !shape.pad_w;
-    if (variant->flat && !flat)
+    if (variant->flat && !xt_weight_grad_is_flat(&shape))
         return false;
     setup(work, shape);
     return true;

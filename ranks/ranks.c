@@ -252,7 +252,7 @@ enum xt_status xt_ranks_introduce(struct xt_ranks *ranks, const struct xt_rank *
 
 /* ---- waiting ---- */
 
-/* A few microseconds of polling, then sleep, at most a twentieth longer than has been waited. Where
+/* A few microseconds of polling, then sleep, at most a fiftieth longer than has been waited. Where
  * others use the CPU, polling uses up this process's part of it, and a yield gives away a whole
  * time slice, of which a sleeper that wakes has credit. */
 static void pause_between(long turn, double waited)
@@ -261,7 +261,7 @@ static void pause_between(long turn, double waited)
     const double shortest = 20e-6;
     const double longest = 1e-3;
     const struct timespec nap = {.tv_nsec =
-                                     (long)(1e9 * fmin(fmax(waited / 20, shortest), longest))};
+                                     (long)(1e9 * fmin(fmax(waited / 50, shortest), longest))};
     if (turn >= POLLS)
         nanosleep(&nap, NULL);
 }

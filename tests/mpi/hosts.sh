@@ -85,6 +85,12 @@ hosts_delay() { # MICROSECONDS
 }
 host_pids=()
 
+# Prints how long the link's packets really took, in microseconds (the median).
+hosts_delay_end() {
+  while kill "$delay_pid" 2>/dev/null; do sleep 0.02; done
+  sed -n 's/^took //p' "$tree/delay"
+}
+
 # What starts ranks on each host, one or RANKS; to be run on the first. "delayed": over the link of hosts_delay.
 hosts_mpirun() { # [RANKS [delayed]]
   local net=${host_addresses[0]%.*}.0/24 of_ranks

@@ -4,7 +4,8 @@
 #
 #   [RATES='1000 10000'] [DELAYS='500 2000'] [STEPS=16] [ROUNDS=3] tests/mpi/links.sh MODEL BATCH [options of train...]
 #
-# RATES are in Mbit/s, by tbf; DELAYS in microseconds, by a process that carries packets (delay.py), beside the same without delay.
+# RATES are in Mbit/s, by tbf; DELAYS in microseconds, by a process that carries packets (delay.py), beside the same without delay. The
+# formula gets the delay that packets really had.
 [ $# -ge 2 ] || { sed -n '2,/^\[/s/^# \{0,1\}//p' "$0" | sed '$d'; exit 2; }
 model=$1 batch=$2
 shift 2
@@ -50,6 +51,7 @@ for ((round = 0; round < ${ROUNDS:-3}; round++)); do
   for delay in ${DELAYS:+0 $DELAYS}; do
     hosts_delay "$delay" || fail 'no packets are carried (delay.py)'
     measure "delay$delay"
+    hosts_delay_end >>"delay$delay.took"
   done
 done
 free=$(median free.steps) waited=$(median free.waited)
@@ -73,8 +75,8 @@ done
 # before they are sent. --no-sync-bn's statistics are a bucket more, small and on its way beside the others.
 for delay in ${DELAYS:+0 $DELAYS}; do
   awk -v t="$(median "delay$delay.steps")" -v none="$(median delay0.steps)" -v w="$(median "delay$delay.waited")" -v k="$buckets" -v m="$norms" \
-    -v us="$delay" 'BEGIN {
-    said = none + 2 * (2 * m + 1 + 3 * (k - !m)) * us / 1e6
+    -v us="$(median "delay$delay.took")" -v us_without="$(median delay0.took)" 'BEGIN {
+    said = none + 2 * (2 * m + 1 + 3 * (k - !m)) * (us - us_without) / 1e6
     printf "%-14s %12.3f %12.3f %7.1f %% %10.1f %%\n", us " us", t, said, 100 * (t / said - 1), w
   }'
 done

@@ -79,6 +79,7 @@ static const char *const activations[XT_ACT_COUNT] = {
     [XT_ACT_TANH] = "tanh",
     [XT_ACT_SOFTPLUS] = "softplus",
     [XT_ACT_MISH] = "mish",
+    [XT_ACT_POWER] = "power",
     [XT_ACT_LINEAR] = "linear",
 };
 

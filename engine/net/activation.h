@@ -15,6 +15,7 @@ enum xt_activation_kind {
     XT_ACT_TANH,
     XT_ACT_SOFTPLUS, /* log(1 + exp(x)) */
     XT_ACT_MISH,     /* x * tanh(softplus(x)) */
+    XT_ACT_POWER,    /* x to the power of alpha */
     XT_ACT_LINEAR,   /* alpha * x + beta */
     XT_ACT_COUNT
 };

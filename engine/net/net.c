@@ -58,6 +58,7 @@ const char *xt_activation_name(enum xt_activation_kind kind)
         [XT_ACT_TANH] = "tanh",
         [XT_ACT_SOFTPLUS] = "softplus",
         [XT_ACT_MISH] = "Mish",
+        [XT_ACT_POWER] = "power",
         [XT_ACT_LINEAR] = "linear function",
     };
     return names[kind];

@@ -2,6 +2,8 @@
  * (squeeze-and-excitation), layer scales, position embeddings. An input of the output's shape
  * shares the output's gradient memory; a broadcast one gets sums.
  */
+#include <math.h>
+
 #include "engine/ops/ops.h"
 
 static bool multiplies(const struct xt_op *op)
@@ -162,7 +164,9 @@ static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_pa
     const struct xt_tensor *out = xt_op_out(reference->op, 0);
     const struct xt_tensor *t = part == XT_PART_OUTPUT ? out : xt_op_in(reference->op, which);
     double terms = (double)xt_tensor_count(out) / (double)xt_tensor_count(t);
-    return (struct xt_bound){.relative = xt_reference_op_relative(t->dtype, 2, terms)};
+    /* Products of random numbers, rounded before they are summed, are a third on average. */
+    return (struct xt_bound){.relative = xt_reference_op_relative(t->dtype, 2, terms),
+                             .scale = terms > 1 ? sqrt(terms) / 3 : 0};
 }
 
 #define REFERENCE                                                                                  \

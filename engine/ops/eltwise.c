@@ -41,6 +41,15 @@ static struct xt_eltwise_algorithm from_input(dnnl_alg_kind_t alg, float alpha, 
     return (struct xt_eltwise_algorithm){alg, alg, alpha, beta, false};
 }
 
+static struct xt_eltwise_algorithm power_of(const struct xt_activation *a)
+{
+    if (a->alpha == 0.5F)
+        return (struct xt_eltwise_algorithm){dnnl_eltwise_sqrt, dnnl_eltwise_sqrt_use_dst_for_bwd,
+                                             0, 0, true};
+    return a->alpha == 2 ? from_input(dnnl_eltwise_square, 0, 0)
+                         : from_input(dnnl_eltwise_pow, 1, a->alpha);
+}
+
 struct xt_eltwise_algorithm xt_eltwise_algorithm(const struct xt_activation *a, enum xt_dtype dtype)
 {
     switch (a->kind) {
@@ -73,6 +82,8 @@ struct xt_eltwise_algorithm xt_eltwise_algorithm(const struct xt_activation *a, 
         return from_input(dnnl_eltwise_soft_relu, 1, 0);
     case XT_ACT_MISH:
         return from_input(dnnl_eltwise_mish, 0, 0);
+    case XT_ACT_POWER:
+        return power_of(a);
     default:
         return from_input(dnnl_eltwise_linear, a->alpha, a->beta);
     }
@@ -175,6 +186,8 @@ double xt_activation_value(const struct xt_activation *a, double x)
         return softplus(x);
     case XT_ACT_MISH:
         return x * tanh(softplus(x));
+    case XT_ACT_POWER:
+        return pow(x, alpha);
     default:
         return alpha * x + beta;
     }
@@ -224,6 +237,8 @@ double xt_activation_slope(const struct xt_activation *a, double x)
         return sigmoid(x);
     case XT_ACT_MISH:
         return mish_slope(x);
+    case XT_ACT_POWER:
+        return alpha * pow(x, alpha - 1);
     default:
         return alpha;
     }
@@ -246,6 +261,14 @@ static enum xt_status reference_backward(struct xt_reference_op *reference)
     return XT_OK;
 }
 
+/* Roots and reciprocals of positive numbers, and not of those near 0. */
+static double least_input(const struct xt_op *op)
+{
+    const struct xt_activation *a = &((const struct xt_eltwise_op *)op)->activation;
+    return a->kind == XT_ACT_POWER && !(a->alpha >= 1 && fmodf(a->alpha, 1) == 0) ? 0.25
+                                                                                  : -INFINITY;
+}
+
 const struct xt_op_kind xt_kind_eltwise = {
     .name = "activation",
     .size = sizeof(struct xt_eltwise_op),
@@ -253,6 +276,7 @@ const struct xt_op_kind xt_kind_eltwise = {
     .what = {xt_what_eltwise, what_gradient},
     .reference = {.forward = reference_forward,
                   .backward = reference_backward,
+                  .least = least_input,
                   .roundings =
                       2, /* the result's, and the output's if the gradient is computed from it */
                   .terms_summed = 4},
@@ -261,7 +285,8 @@ const struct xt_op_kind xt_kind_eltwise = {
 bool xt_activation_is_above_0(const struct xt_activation *a)
 {
     return a->kind == XT_ACT_RELU || a->kind == XT_ACT_SIGMOID || a->kind == XT_ACT_HARD_SIGMOID ||
-           a->kind == XT_ACT_SOFTPLUS || (a->kind == XT_ACT_CLIP && a->alpha >= 0);
+           a->kind == XT_ACT_SOFTPLUS || (a->kind == XT_ACT_CLIP && a->alpha >= 0) ||
+           (a->kind == XT_ACT_POWER && fmodf(a->alpha, 2) == 0);
 }
 
 struct xt_tensor *xt_graph_eltwise(struct xt_graph *graph, struct xt_tensor *in,

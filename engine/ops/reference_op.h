@@ -75,8 +75,9 @@ struct xt_reference_op_kind {
     /* Whether a NaN in the first pixel of the first input has to arrive in the output. NULL: not.
      */
     bool (*passes_nan)(const struct xt_op *op);
-    bool grads_pass_nan;                    /* as one where the output's gradient passes does */
-    bool takes_above_0;                     /* it follows a ReLU and relies on that */
+    bool grads_pass_nan; /* as one where the output's gradient passes does */
+    /* The least number that its inputs may be. NULL: any. */
+    double (*least)(const struct xt_op *op);
     const char *outputs[XT_OP_OUTPUTS_MAX]; /* their names; NULL: "output" */
     const char *inputs[XT_OP_INPUTS_MAX];   /* NULL: "input" */
 };

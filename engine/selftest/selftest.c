@@ -420,7 +420,7 @@ static enum xt_status run(struct walk *walk, bool backward, struct xt_err *err)
     return xt_graph_run_op(walk->graph, walk->op->index, backward, err);
 }
 
-/* Inputs that are random numbers, not negative after a ReLU. */
+/* Inputs that are random numbers, among those that the op takes. */
 static enum xt_status take_inputs(struct walk *walk, struct xt_err *err)
 {
     const struct xt_op *op = walk->op;
@@ -429,8 +429,9 @@ static enum xt_status take_inputs(struct walk *walk, struct xt_err *err)
         double *values = walk->reference.in[i] = take_random(walk, in, err);
         if (!values)
             return err->status;
-        for (size_t k = 0; k < xt_tensor_count(in) && op->kind->reference.takes_above_0; k++)
-            values[k] = values[k] < 0 ? 0 : values[k];
+        double (*least)(const struct xt_op *) = op->kind->reference.least;
+        for (size_t k = 0; k < xt_tensor_count(in) && least; k++)
+            values[k] = fmax(values[k], least(op));
     }
     for (int p = 0; p < op->param_count; p++)
         if (!(walk->reference.param[p] = take_param(walk, p)))

@@ -66,6 +66,9 @@ static void fill(struct bench *b, struct xt_reference_op *reference)
     for (int i = 0; i < op->input_count; i++) {
         size_t count = xt_tensor_count(xt_op_in(op, i));
         reference->in[i] = take(b, reference, count, true);
+        double least = op->kind->reference.least ? op->kind->reference.least(op) : -INFINITY;
+        for (size_t k = 0; k < count && least > -INFINITY; k++)
+            reference->in[i][k] = least + fabs(reference->in[i][k]);
         reference->in_grad[i] = take(b, reference, count, false);
     }
     for (int p = 0; p < op->param_count; p++) {

@@ -40,6 +40,8 @@ static bool activation_of(struct xt_reader *reader, struct xt_read_node *node,
         {"Mish", {.kind = XT_ACT_MISH}},
         {"Gelu", {.kind = XT_ACT_GELU}},
         {"Neg", {.kind = XT_ACT_LINEAR, .alpha = -1}},
+        {"Sqrt", {.kind = XT_ACT_POWER, .alpha = 0.5f}},
+        {"Reciprocal", {.kind = XT_ACT_POWER, .alpha = -1}},
     };
     if (xt_read_is(node, "(activation)")) {
         *out = node->activation;
@@ -85,6 +87,23 @@ bool xt_read_activation(struct xt_reader *reader, struct xt_read_node *node)
            apply(reader, node, xt_read_data(reader, node, 0), activation);
 }
 
+static const struct xt_activation reciprocal = {.kind = XT_ACT_POWER, .alpha = -1};
+
+bool xt_read_power(struct xt_reader *reader, struct xt_read_node *node)
+{
+    double exponent;
+    struct xt_read_view *in = xt_read_data(reader, node, 0);
+    if (!in)
+        return false;
+    if (!xt_read_number(reader, xt_read_input(node, 1), &exponent))
+        return xt_reader_refuse(reader, node,
+                                "has an exponent that is not one number, known while it is read");
+    if (exponent == 1)
+        return xt_read_give(node, in);
+    return apply(reader, node, in,
+                 (struct xt_activation){.kind = XT_ACT_POWER, .alpha = (float)exponent});
+}
+
 /* ---- two values ---- */
 
 /* A number and no parameter: a scalar, or one that an exporter made. */
@@ -119,10 +138,14 @@ static bool with_number(struct xt_reader *reader, struct xt_read_node *node, int
     if (!in)
         return false;
     bool is_product = xt_read_is(node, "Mul") || xt_read_is(node, "Div");
-    if (xt_read_is(node, "Div") && (data != 0 || number == 0))
-        return xt_reader_refuse(reader, node, "divides by a parameter, or by 0");
+    if (xt_read_is(node, "Div") && data == 0 && number == 0)
+        return xt_reader_refuse(reader, node, "divides by 0");
+    if (xt_read_is(node, "Div") && data == 1)
+        in = xt_read_activate(reader, node, in, reciprocal);
+    if (!in)
+        return false;
     if (is_product) {
-        double factor = xt_read_is(node, "Div") ? 1 / number : number;
+        double factor = xt_read_is(node, "Div") && data == 0 ? 1 / number : number;
         if (!scale_product(node, data, in, factor))
             in->scale *= factor;
         return xt_read_give(node, in);
@@ -273,19 +296,23 @@ bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node)
     if (xt_read_is(node, "Div") && first && first->view &&
         first->view->value == reader->input->view->value)
         return refuse_normalisation(reader, node);
-    if (xt_read_is(node, "Div"))
-        return xt_reader_refuse(
-            reader, node,
-            "divides by a value of the network, which is not supported; multiplication (Mul) is");
     struct xt_read_view *a = xt_read_data(reader, node, 0);
     struct xt_read_view *b = a ? xt_read_data(reader, node, 1) : NULL;
+    bool divides = xt_read_is(node, "Div");
+    if (!b)
+        return false;
+    if (divides && b->value->of_parameter)
+        return xt_reader_refuse(reader, node, "divides by a parameter");
+    if (divides)
+        b = xt_read_activate(reader, node, b, reciprocal);
     if (!b)
         return false;
     if (is_normalisation(reader, a, b))
         return refuse_normalisation(reader, node);
     if (xt_read_is(node, "Sub"))
         b->scale = -b->scale;
-    return xt_read_give(node, xt_read_combine(reader, node, a, b, xt_read_is(node, "Mul")));
+    return xt_read_give(
+        node, xt_read_combine(reader, node, a, b, divides || xt_read_is(node, "Mul")));
 }
 
 /* ---- pools ---- */
@@ -395,11 +422,27 @@ static bool axes_to_reduce(struct xt_reader *reader, const struct xt_read_node *
     return true;
 }
 
-/* The mean, the sum or the largest: first over axes that are an image's sides, then over others. */
+/* The root of a sum of squares. The 1e-30 gives the length of zeros a gradient of 0, as PyTorch
+ * does, not an infinite one. */
+static struct xt_read_view *length_of(struct xt_reader *reader, const struct xt_read_node *node,
+                                      struct xt_read_view *squares)
+{
+    const struct xt_activation root = {.kind = XT_ACT_POWER, .alpha = 0.5f};
+    const struct xt_activation above_0 = {XT_ACT_LINEAR, (float)squares->scale, 1e-30f};
+    squares->scale = 1;
+    squares = xt_read_activate(reader, node, squares, above_0);
+    return squares ? xt_read_activate(reader, node, squares, root) : NULL;
+}
+
+/* The mean, the sum, the largest, the sum of squares or its root: first over axes that are an
+ * image's sides, then over others. */
 bool xt_read_reduce(struct xt_reader *reader, struct xt_read_node *node)
 {
+    const struct xt_activation square = {.kind = XT_ACT_POWER, .alpha = 2};
     const struct xt_read_view *in = xt_read_data(reader, node, 0);
     struct xt_read_view *view = in ? xt_read_copy(reader, in) : NULL;
+    bool is_length = xt_read_is(node, "ReduceL2");
+    bool of_squares = is_length || xt_read_is(node, "ReduceSumSquare");
     int homes[XT_READ_DIMS_MAX] = {0};
     bool goes[XT_READ_DIMS_MAX] = {false};
     bool sides[XT_READ_DIMS_MAX] = {false};
@@ -407,6 +450,9 @@ bool xt_read_reduce(struct xt_reader *reader, struct xt_read_node *node)
     double count = 1;
     bool is_max = xt_read_is(node, "ReduceMax");
     if (!view || !axes_to_reduce(reader, node, view, goes, &count))
+        return false;
+    view = of_squares ? xt_read_activate(reader, node, view, square) : view;
+    if (!view)
         return false;
     bool known = xt_read_homes(view, homes);
     for (int i = 0; i < view->ndims; i++) {
@@ -420,7 +466,10 @@ bool xt_read_reduce(struct xt_reader *reader, struct xt_read_node *node)
             view = pool_channels(reader, node, view, i, is_max);
     if (!view)
         return false;
-    view->scale *= xt_read_is(node, "ReduceSum") ? count : 1;
+    view->scale *= of_squares || xt_read_is(node, "ReduceSum") ? count : 1;
+    view = is_length ? length_of(reader, node, view) : view;
+    if (!view)
+        return false;
     if (!xt_read_int(node, "keepdims", 1)) {
         int left = 0;
         for (int i = 0; i < in->ndims; i++)

@@ -34,6 +34,7 @@ bool xt_read_pad(struct xt_reader *reader, struct xt_read_node *node);
 
 /* ---- math.c: the rest ---- */
 bool xt_read_activation(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_power(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node); /* Add, Sub, Mul, Div */
 bool xt_read_pool(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_reduce(struct xt_reader *reader, struct xt_read_node *node);

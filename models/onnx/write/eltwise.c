@@ -97,6 +97,8 @@ static const char *write(const struct writing *w, const struct xt_activation *a,
         return one(w, "Softplus", x);
     case XT_ACT_MISH:
         return two(w, "Mul", x, one(w, "Tanh", one(w, "Softplus", x)));
+    case XT_ACT_POWER:
+        return with(w, "Pow", x, (double)a->alpha);
     default:
         return linear(w, x, a->alpha, a->beta);
     }

@@ -156,13 +156,14 @@ static double distance(struct run *run, const float *got, const float *wanted, s
 }
 
 /* Of gradients: the length, and the first elements as a vector, by the length that as many have on
- * average. A bias before a norm has a gradient of rounding alone, so a part of the largest length
- * counts at least. */
+ * average, and at least by a part of the largest: more of it where the gradient is zero but for
+ * rounding, as of a bias before a norm. */
 static enum xt_status compare_gradient(struct run *run, const struct xt_file_tensor *mine,
                                        double largest, struct worst *norm, struct worst *head,
                                        struct xt_err *err)
 {
     enum { HEAD = 64 };
+    const double zero = 1e-9;
     char name[XT_PARAM_NAME_MAX + 16];
     const float *got = mine->data;
     size_t count = xt_file_tensor_count(mine);
@@ -172,7 +173,8 @@ static enum xt_status compare_gradient(struct run *run, const struct xt_file_ten
     snprintf(name, sizeof name, "grad_head.%s", mine->name);
     float *wanted = length ? floats_of(run, name, first, err) : NULL;
     if (wanted) {
-        double whole = fmax((double)length[0], run->tolerances->least * largest);
+        double least = run->tolerances->least * ((double)length[0] < zero * largest ? 100 : 1);
+        double whole = fmax((double)length[0], least * largest);
         double expected = whole * sqrt((double)first / (double)count);
         double own = norm_of(got, count);
         note(norm, beyond(own - (double)length[0], explained(run->reach, own)) / whole, mine->name);
@@ -195,6 +197,23 @@ static double largest_length(const struct xt_params_tensors *tensors)
     return largest;
 }
 
+/* Refuses a network that lacks one of the reference's parameters. */
+static enum xt_status find_missing(const struct run *run, const struct xt_params_tensors *mine,
+                                   struct xt_err *err)
+{
+    static const char prefix[] = "grad_norm.";
+    for (size_t i = 0; i < run->reference.count; i++) {
+        const char *name = run->reference.tensors[i].name;
+        bool found = !xt_str_starts(name, prefix);
+        for (int k = 0; k < mine->count && !found; k++)
+            found = strcmp(mine->items[k].name, name + sizeof prefix - 1) == 0;
+        if (!found)
+            return xt_err_set(err, XT_ERR_DATA, "it does not train the parameter %s",
+                              name + sizeof prefix - 1);
+    }
+    return XT_OK;
+}
+
 static enum xt_status compare_gradients(struct run *run, struct xt_err *err)
 {
     struct xt_params_tensors mine = {0};
@@ -206,6 +225,8 @@ static enum xt_status compare_gradients(struct run *run, struct xt_err *err)
     for (int i = 0; i < mine.count && !status; i++)
         if (mine.items[i].dtype == XT_F32)
             status = compare_gradient(run, &mine.items[i], largest, &norm, &head, err);
+    if (!status)
+        status = find_missing(run, &mine, err);
     xt_params_free_tensors(&mine);
     if (status)
         return status;
@@ -428,9 +449,11 @@ static void clear(struct run *run)
     xt_device_close(&run->device);
 }
 
-/* One pass, with the input moved or as it is; whether it passed. */
-static bool run_pass(const char *onnx, const char *reference, const struct target *target,
-                     struct reach *reach)
+enum outcome { WRONG, RIGHT, REFUSED };
+
+/* One pass, with the input moved or as it is. */
+static enum outcome run_pass(const char *onnx, const char *reference, const struct target *target,
+                             struct reach *reach)
 {
     static struct run run; /* large */
     struct xt_err err = {0};
@@ -442,7 +465,7 @@ static bool run_pass(const char *onnx, const char *reference, const struct targe
         printf("  WRONG  %s\n", err.text);
     clear(&run);
     fflush(stdout);
-    return !status && !run.wrong;
+    return status ? REFUSED : run.wrong ? WRONG : RIGHT;
 }
 
 /* Whether the pair of files passed. */
@@ -451,17 +474,17 @@ static bool check_pair(const char *onnx, const char *reference, const struct tar
     struct reach reach = {0};
     printf("%s, %s on %s%s\n", xt_file_name(onnx), xt_dtype_name(target->dtype), target->device,
            target->backend ? ", by programs alone" : "");
-    bool right = run_pass(onnx, reference, target, &reach);
-    if (right)
-        return true;
+    enum outcome outcome = run_pass(onnx, reference, target, &reach);
+    if (outcome != WRONG)
+        return outcome == RIGHT;
     printf("  with units that turn over:\n");
     reach.count = 0;
     for (reach.moved = MOVED_PASSES; reach.moved > 0; reach.moved--)
         run_pass(onnx, reference, target, &reach);
-    right = run_pass(onnx, reference, target, &reach);
+    outcome = run_pass(onnx, reference, target, &reach);
     free(reach.least);
     free(reach.most);
-    return right;
+    return outcome == RIGHT;
 }
 
 static bool has_reference(const char *onnx, struct xt_str *out)

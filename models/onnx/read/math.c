@@ -40,6 +40,7 @@ static bool activation_of(struct xt_reader *reader, struct xt_read_node *node,
         {"Mish", {.kind = XT_ACT_MISH}},
         {"Gelu", {.kind = XT_ACT_GELU}},
         {"Neg", {.kind = XT_ACT_LINEAR, .alpha = -1}},
+        {"Abs", {.kind = XT_ACT_LEAKY_RELU, .alpha = -1}},
         {"Sqrt", {.kind = XT_ACT_POWER, .alpha = 0.5f}},
         {"Reciprocal", {.kind = XT_ACT_POWER, .alpha = -1}},
     };
@@ -52,7 +53,7 @@ static bool activation_of(struct xt_reader *reader, struct xt_read_node *node,
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (xt_read_is(node, kinds[i].op))
             *out = kinds[i].activation;
-    if (out->kind == XT_ACT_LEAKY_RELU || out->kind == XT_ACT_HARD_SIGMOID ||
+    if (xt_read_is(node, "LeakyRelu") || out->kind == XT_ACT_HARD_SIGMOID ||
         out->kind == XT_ACT_ELU) {
         out->alpha = (float)xt_read_float(node, "alpha", (double)out->alpha);
         out->beta = (float)xt_read_float(node, "beta", (double)out->beta);
@@ -106,13 +107,13 @@ bool xt_read_power(struct xt_reader *reader, struct xt_read_node *node)
 
 /* ---- two values ---- */
 
-/* A number and no parameter: a scalar, or one that an exporter made. */
+/* A number and no parameter: one of a node, or that an exporter made. */
 static bool is_number(struct xt_reader *reader, struct xt_read_value *value, double *out)
 {
     const struct xt_read_constant *constant = value ? xt_read_constant_of(reader, value) : NULL;
     if (!constant || value->view)
         return false;
-    bool learned = constant->tensor && constant->is_float && constant->ndims > 0 &&
+    bool learned = constant->tensor && constant->is_float &&
                    (constant->count > 1 || !xt_read_is_made_up(constant->name));
     return !learned && xt_read_number(reader, value, out);
 }

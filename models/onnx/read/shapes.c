@@ -241,7 +241,7 @@ static bool repeat_for_batch(struct xt_read_view *view, int axis)
 /* Whether all readers of the value broadcast. */
 static bool is_broadcast_later(const struct xt_reader *reader, const struct xt_read_value *value)
 {
-    static const char *const ops[] = {"Mul", "Add", "Sub"};
+    static const char *const ops[] = {"Mul", "Div", "Add", "Sub"};
     for (size_t i = 0; i < reader->node_count; i++)
         for (int k = 0; k < reader->nodes[i].input_count; k++) {
             bool known = reader->nodes[i].inputs[k] != value;

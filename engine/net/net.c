@@ -251,7 +251,9 @@ static bool check_param(struct xt_net *net, const struct xt_net_param *param)
     if (xt_net_find_param(net, param->name) >= 0)
         return xt_net_refuse(
             net, XT_ERR_DATA,
-            "%s is a parameter of two layers: shared weights cannot be trained here", param->name);
+            "%s is a parameter of two layers: only 1x1 convolutions and linear layers can "
+            "share their weights",
+            param->name);
     return true;
 }
 

@@ -125,6 +125,36 @@ static const char *write_model(const char *folder, const char *op)
     return path;
 }
 
+/* The same image and what a ReLU makes of it, or (`chained`) what the layer itself does, by one
+ * layer's weights. */
+static const char *write_shared(const char *folder, bool chained)
+{
+    struct xt_onnx *onnx = NULL;
+    struct xt_err err;
+    float *data = NULL;
+    size_t bytes = 0;
+    const char *path = support_path(folder, "shared.onnx");
+    assert_int_equal(xt_onnx_create(&onnx, "net", &err), XT_OK);
+    xt_onnx_input(onnx, "x", &(struct xt_onnx_shape){XT_F32, 4, {0, 3, 8, 8}});
+    const char *weight = xt_onnx_constant(onnx, "conv.weight",
+                                          &(struct xt_onnx_shape){XT_F32, 4, {3, 3, 1, 1}}, &data);
+    const char *first =
+        xt_onnx_add(onnx, "first", &(struct xt_onnx_node){"Conv", {"x", weight}, {{0}}});
+    const char *in =
+        xt_onnx_add(onnx, "relu", &(struct xt_onnx_node){"Relu", {chained ? first : "x"}, {{0}}});
+    const char *second =
+        xt_onnx_add(onnx, "second", &(struct xt_onnx_node){"Conv", {in, weight}, {{0}}});
+    const char *y = xt_onnx_add(onnx, "sum", &(struct xt_onnx_node){"Add", {first, second}, {{0}}});
+    y = xt_onnx_add(onnx, "mean", &(struct xt_onnx_node){"GlobalAveragePool", {y}, {{0}}});
+    xt_onnx_add_last(onnx, "y", &(struct xt_onnx_node){"Flatten", {y}, {{0}}});
+    xt_onnx_output(onnx, "y", &(struct xt_onnx_shape){XT_F32, 2, {0, 3}});
+    xt_onnx_meta(onnx, "mean", "127.5");
+    if (xt_onnx_save(onnx, path, &bytes, &err))
+        fail_msg("%s", err.text);
+    xt_onnx_destroy(onnx);
+    return path;
+}
+
 static Onnx__ModelProto *load(const char *path)
 {
     size_t size = 0;
@@ -160,6 +190,23 @@ static void test_weights_and_metadata_come_along(void **state)
     assert_string_equal(xt_weight_file_meta(&read.weights, "mean"), "127.5");
     assert_int_equal(read.net->output->c, 2);
     xt_onnx_net_clear(&read);
+}
+
+static void test_pointwise_layers_of_the_same_weights_become_one(void **state)
+{
+    struct xt_onnx_net read;
+    struct xt_err err = {0};
+    if (xt_onnx_read(&read, write_shared(*state, false), &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(count_nodes(read.net, XT_NODE_CONV), 1);
+    assert_int_equal(count_nodes(read.net, XT_NODE_CONCAT), 1);
+    assert_int_equal(count_nodes(read.net, XT_NODE_SLICE), 2);
+    assert_int_equal(read.weights.count, 1);
+    xt_onnx_net_clear(&read);
+    Onnx__ModelProto *chained = load(write_shared(*state, true));
+    assert_refused(chained,
+                   "second (Conv) uses the weights of a layer that it reads the output of");
+    onnx__model_proto__free_unpacked(chained, NULL);
 }
 
 static void test_an_operator_that_is_not_there_is_refused_with_its_node_and_a_near_one(void **state)
@@ -328,6 +375,8 @@ int main(void)
         cmocka_unit_test(test_attention_becomes_two_products_of_heads),
         cmocka_unit_test_setup_teardown(test_weights_and_metadata_come_along, support_make_folder,
                                         support_remove_folder),
+        cmocka_unit_test_setup_teardown(test_pointwise_layers_of_the_same_weights_become_one,
+                                        support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(
             test_an_operator_that_is_not_there_is_refused_with_its_node_and_a_near_one,
             support_make_folder, support_remove_folder),

@@ -212,11 +212,11 @@ bool xt_read_conv(struct xt_reader *reader, struct xt_read_node *node)
     spec.channels = (int)weight->dims[0];
     spec.groups = (int)groups;
     spec.bias = bias != NULL;
-    struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
+    struct xt_value *value = xt_read_rows(reader, node, view, homes);
     value = value ? xt_net_conv(reader->net, value, &spec) : NULL;
     return begin_as(reader, value, XT_NODE_WEIGHT, weight, false) &&
            begin_as(reader, value, XT_NODE_BIAS, bias, false) &&
-           xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
+           xt_read_give_rows(reader, node, view, homes, value);
 }
 
 /* ---- linear ---- */
@@ -260,12 +260,12 @@ bool xt_read_linear(struct xt_reader *reader, struct xt_read_node *node)
                                        .bias = bias != NULL,
                                        .in_first = in_first};
     xt_read_channel_homes(view, view->ndims - 1, homes);
-    struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
+    struct xt_value *value = xt_read_rows(reader, node, view, homes);
     value = value ? xt_net_linear(reader->net, value, &spec) : NULL;
     return begin_as(reader, value, XT_NODE_WEIGHT, weight,
                     out_first == weight->transposed && lost) &&
            begin_as(reader, value, XT_NODE_BIAS, bias, false) &&
-           xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
+           xt_read_give_rows(reader, node, view, homes, value);
 }
 
 /* ---- norms ---- */

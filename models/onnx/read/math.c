@@ -312,8 +312,8 @@ bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node)
         return refuse_normalisation(reader, node);
     if (xt_read_is(node, "Sub"))
         b->scale = -b->scale;
-    return xt_read_give(
-        node, xt_read_combine(reader, node, a, b, divides || xt_read_is(node, "Mul")));
+    return xt_read_give(node,
+                        xt_read_combine(reader, node, a, b, divides || xt_read_is(node, "Mul")));
 }
 
 /* ---- pools ---- */

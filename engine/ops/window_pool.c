@@ -282,11 +282,34 @@ static bool is_padded(const struct xt_window_pool_op *pool)
     return false;
 }
 
+/* oneDNN's gradient of a maximum in bf16 is wrong where places in the window take more than a byte
+ * (seen in 3.2, with and without AVX512_BF16). */
+static bool loses_places(const struct xt_graph *graph, const struct xt_tensor *in,
+                         const struct xt_pool_spec *spec)
+{
+    return graph->options.training && !spec->average && in->dtype != XT_F32 &&
+           (int64_t)spec->kernel_h * spec->kernel_w > UINT8_MAX;
+}
+
+static struct xt_tensor *pool_in_f32(struct xt_graph *graph, struct xt_tensor *in,
+                                     const struct xt_pool_spec *spec)
+{
+    char before[80];
+    char behind[80];
+    snprintf(before, sizeof before, "%s: input in float32", spec->name);
+    snprintf(behind, sizeof behind, "%s in %s", spec->name, xt_dtype_name(in->dtype));
+    struct xt_tensor *out =
+        xt_graph_window_pool(graph, xt_graph_cast(graph, in, XT_F32, before), spec);
+    return xt_graph_cast(graph, out, in->dtype, behind);
+}
+
 struct xt_tensor *xt_graph_window_pool(struct xt_graph *graph, struct xt_tensor *in,
                                        const struct xt_pool_spec *spec)
 {
     if (!in || xt_graph_fails(graph))
         return NULL;
+    if (loses_places(graph, in, spec))
+        return pool_in_f32(graph, in, spec);
     if (!is_possible(spec))
         return xt_graph_refuse(graph, XT_ERR_USAGE,
                                "%s: a pool of %dx%d windows with padding %d, %d, %d, %d",

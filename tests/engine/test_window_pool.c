@@ -4,6 +4,7 @@
 
 #include "engine/executor.h"
 #include "engine/ops/ops.h"
+#include "engine/selftest/selftest.h"
 
 static const struct xt_normalise none = {{0, 0, 0}, {1, 1, 1}};
 
@@ -113,12 +114,48 @@ static void only_a_3x3_max_behind_a_relu_goes_by_the_loops(void **state)
     }
 }
 
+/* A window of 16x16, whose places do not fit in a byte, of random numbers. */
+static struct xt_tensor *describe_large(struct xt_graph *graph, const void *context)
+{
+    const struct xt_conv_spec stem = {
+        .name = "stem", .channels = 16, .kernel_h = 1, .kernel_w = 1, .bias = true};
+    const struct xt_conv_spec head = {.name = "head",
+                                      .channels = 2,
+                                      .kernel_h = 1,
+                                      .kernel_w = 1,
+                                      .bias = true,
+                                      .why_f32 = "the loss reads it"};
+    const struct xt_pool_spec large = {.name = "large", .kernel_h = 16, .kernel_w = 16};
+    (void)context;
+    struct xt_tensor *x = xt_graph_conv(graph, xt_graph_input(graph, 16, 16, &none), &stem);
+    x = xt_graph_window_pool(graph, x, &large);
+    return xt_graph_conv(graph, xt_graph_cast(graph, x, XT_F32, "in float32"), &head);
+}
+
+static void a_large_window_gives_its_gradient_to_its_maximum_in_each_type(void **state)
+{
+    struct xt_device device;
+    struct xt_err err;
+    (void)state;
+    assert_int_equal(xt_device_open(&device, "cpu", 1, &err), XT_OK);
+    for (enum xt_dtype dtype = XT_F32; dtype <= XT_BF16; dtype++) {
+        const struct xt_selftest_options options = {
+            .device = &device, .network = {.describe = describe_large}, .batch = 2, .dtype = dtype};
+        struct xt_selftest result = {0};
+        if (xt_selftest_run(&result, &options, &err) ||
+            xt_selftest_verdict(&result, device.name, &err))
+            fail_msg("%s", err.text);
+    }
+    xt_device_close(&device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(there_are_as_many_windows_as_in_pytorch),
         cmocka_unit_test(an_average_counts_its_padding_as_in_pytorch),
         cmocka_unit_test(only_a_3x3_max_behind_a_relu_goes_by_the_loops),
+        cmocka_unit_test(a_large_window_gives_its_gradient_to_its_maximum_in_each_type),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* Operators that become several nodes of the net. */
 #include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "models/onnx/read/ops.h"
@@ -210,4 +211,87 @@ bool xt_read_blocks(struct xt_reader *reader, struct xt_read_node *node)
                                                        : dcr_dims);
     view = permuted(reader, view, !grows ? to_channels : crd ? channels_first : blocks_first);
     return xt_read_give(node, view ? xt_read_reshape(reader, node, view, 4, after) : NULL);
+}
+
+/* ---- larger images ---- */
+
+/* Each column `times` times: copies side by side as channels, which become columns. */
+static struct xt_value *repeat_columns(struct xt_net *net, struct xt_value *value, int times)
+{
+    enum { TIMES_MOST = 64 };
+    struct xt_value *copies[TIMES_MOST];
+    if (!value || times == 1 || times > TIMES_MOST)
+        return times == 1 ? value : NULL;
+    for (int i = 0; i < times; i++)
+        copies[i] = value;
+    const struct xt_net_reshape wider = {value->h, value->w * times, value->c};
+    value = xt_net_concat(net, copies, times, XT_AXIS_C, NULL);
+    return value ? xt_net_reshape(net, value, &wider, NULL) : NULL;
+}
+
+/* The same of rows, each of which is one column of many channels meanwhile. */
+static struct xt_value *repeat_rows(struct xt_net *net, struct xt_value *value, int times)
+{
+    if (!value || times == 1)
+        return value;
+    const struct xt_net_reshape flat = {value->h, 1, value->w * value->c};
+    const struct xt_net_reshape higher = {value->h * times, value->w, value->c};
+    value = xt_net_reshape(net, value, &flat, NULL);
+    value = value ? repeat_columns(net, value, times) : NULL;
+    return value ? xt_net_reshape(net, value, &higher, NULL) : NULL;
+}
+
+/* How many times larger an image becomes, by its scales or its sizes; false: not known. */
+static bool read_times(struct xt_reader *reader, struct xt_read_node *node,
+                       const struct xt_read_view *view, double times[4])
+{
+    bool is_old = xt_read_is(node, "Upsample") || reader->opset < 11;
+    for (int input = is_old ? 1 : 2; input <= (is_old ? 1 : 3); input++) {
+        struct xt_read_value *value = xt_read_input(node, input);
+        struct xt_read_constant *given = value ? xt_read_constant_of(reader, value) : NULL;
+        const double *numbers = given && given->count == 4 ? xt_read_numbers(reader, given) : NULL;
+        for (int i = 0; numbers && i < 4; i++)
+            times[i] = input == 3 ? numbers[i] / (double)xt_read_dim(view, i) : numbers[i];
+        if (numbers)
+            return true;
+    }
+    return false;
+}
+
+/* Whether output i is input i / times, as all of these roundings have it. */
+static bool takes_nearest(const struct xt_reader *reader, const struct xt_read_node *node)
+{
+    const char *mode = xt_read_string(node, "mode").text;
+    if (*mode && strcmp(mode, "nearest") != 0)
+        return false;
+    if (xt_read_is(node, "Upsample") || reader->opset < 11)
+        return true;
+    const struct xt_read_text place = xt_read_string(node, "coordinate_transformation_mode");
+    const struct xt_read_text rounding = xt_read_string(node, "nearest_mode");
+    return strcmp(place.text, "asymmetric") == 0
+               ? strcmp(rounding.text, "floor") == 0
+               : (!*place.text || xt_str_ends(place.text, "half_pixel")) &&
+                     (!*rounding.text || xt_str_starts(rounding.text, "round_prefer"));
+}
+
+bool xt_read_resize(struct xt_reader *reader, struct xt_read_node *node)
+{
+    double times[4] = {0};
+    int homes[XT_READ_DIMS_MAX] = {0};
+    struct xt_read_view *view = image_of(reader, node);
+    if (!view)
+        return false;
+    bool known = view->ndims == 4 && xt_read_image_homes(view, homes) &&
+                 read_times(reader, node, view, times) && takes_nearest(reader, node);
+    for (int i = 0; i < 4 && known; i++)
+        known = times[i] == floor(times[i]) && times[i] >= 1 && times[i] <= (i < 2 ? 1 : 64);
+    if (!known)
+        return xt_reader_refuse(reader, node,
+                                "changes an image's size otherwise than to a whole number of "
+                                "times by its nearest pixels (mode \"nearest\")");
+    struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
+    value = value ? repeat_columns(reader->net, value, (int)times[3]) : NULL;
+    view = xt_read_after(reader, node, view, NULL, homes, value);
+    value = view ? repeat_rows(reader->net, value, (int)times[2]) : NULL;
+    return xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
 }

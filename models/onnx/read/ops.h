@@ -70,6 +70,8 @@ bool xt_read_group_norm(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_blocks(struct xt_reader *reader,
                     struct xt_read_node *node); /* DepthToSpace and back */
 
+bool xt_read_resize(struct xt_reader *reader, struct xt_read_node *node); /* Upsample too */
+
 /* Whether input i is this number, made by an exporter, or is not given. */
 bool xt_read_is_neutral(struct xt_reader *reader, struct xt_read_node *node, int i, double neutral);
 

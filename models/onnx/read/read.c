@@ -76,6 +76,8 @@ operators[] = {
     {"GroupNormalization", xt_read_group_norm},
     {"DepthToSpace", xt_read_blocks},
     {"SpaceToDepth", xt_read_blocks},
+    {"Resize", xt_read_resize},
+    {"Upsample", xt_read_resize},
     {"Dropout", xt_read_dropout},
     {"(drop whole)", xt_read_dropout},
     {"Softmax", xt_read_softmax},
@@ -87,8 +89,8 @@ static const char *advice_on(const char *op)
 {
     static const char recurrent[] = "recurrent layers are not supported; convolutions along the "
                                     "width and attention (MatMul, Softmax) are";
-    static const char larger[] = "making an image larger is not supported: networks end in classes "
-                                 "or a row of symbols";
+    static const char larger[] = "an image is made larger by its nearest pixels (Resize) or by "
+                                 "DepthToSpace";
     static const char alike[] = "BatchNormalization, LayerNormalization, GroupNormalization and "
                                 "InstanceNormalization are supported";
     static const char chosen[] = "elements cannot be chosen by what the network computes";
@@ -97,8 +99,6 @@ static const char *advice_on(const char *op)
         {"LSTM", recurrent},
         {"GRU", recurrent},
         {"RNN", recurrent},
-        {"Resize", larger},
-        {"Upsample", larger},
         {"ConvTranspose", larger},
         {"GridSample", larger},
         {"LRN", alike},

@@ -121,6 +121,7 @@ static void prepare_training(struct xt_cpu_winograd *winograd, struct xt_conv_op
                              .stored = winograd->output.stored,
                              .turned = true};
     xt_winograd_plan(&winograd->input_grad, graph->options.device->threads);
+    xt_graph_want_scratch(graph, xt_winograd_scratch(form, out->c));
     plan_weight_grad(winograd, conv, graph);
     winograd->master = xt_graph_value_of(graph, conv->weight);
     if (winograd->input_grad.stored && in->wants_grad)
@@ -147,7 +148,7 @@ void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op
                                             .adds = conv->fold.residual != NULL,
                                             .relu = conv->relu};
     xt_winograd_plan(&winograd->output, graph->options.device->threads);
-    xt_graph_want_scratch(graph, xt_winograd_scratch(form, in->c > out->c ? in->c : out->c));
+    xt_graph_want_scratch(graph, xt_winograd_scratch(form, in->c));
     conv->own[0] = true;
     conv->own_weights = !training;
     if (winograd->output.stored)

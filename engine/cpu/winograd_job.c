@@ -18,9 +18,10 @@ int xt_winograd_blocks(int in_c, int out_c)
 
 static size_t scratch_of(enum xt_winograd_form form, int in_c, size_t weights)
 {
-    size_t rows = (size_t)in_c + XT_WINOGRAD_PANELS + 2 * (size_t)XT_WINOGRAD_SPARE;
+    int blocks = xt_winograd_chunk(form, in_c) / XT_WINOGRAD_TILES;
+    int place = (in_c + XT_WINOGRAD_PANELS) * XT_WINOGRAD_TILES + 2 * XT_WINOGRAD_SPARE;
     size_t zeros = in_c > XT_WINOGRAD_PANELS ? (size_t)in_c : XT_WINOGRAD_PANELS;
-    return zeros + (size_t)(xt_winograd_places(form) * xt_winograd_chunk(form)) * rows +
+    return zeros + (size_t)(blocks * xt_winograd_places(form)) * (size_t)place +
            weights * XT_WINOGRAD_PANELS;
 }
 
@@ -32,7 +33,7 @@ size_t xt_winograd_scratch(enum xt_winograd_form form, int in_c)
 
 size_t xt_winograd_grad_scratch(enum xt_winograd_form form, int in_c)
 {
-    return scratch_of(form, in_c, (size_t)xt_winograd_places(form) * XT_WINOGRAD_DEEP);
+    return scratch_of(form, in_c, (size_t)xt_winograd_places(form) * XT_WINOGRAD_WIDE);
 }
 
 /* Whether twice as many shares of `panels` leave at most an eighth of the threads idle. */
@@ -44,13 +45,14 @@ static bool can_share(int threads, int shares, int panels)
 
 void xt_winograd_plan(struct xt_winograd *job, int threads)
 {
+    /* Fewer of them share the transform of their weights. */
+    enum { FEW = 5 * XT_WINOGRAD_TILES };
     int tiles =
         xt_winograd_tiles(job->form, job->n, xt_winograd_out_h(job->form, job->h, job->pads),
                           xt_winograd_out_w(job->form, job->w, job->pads));
     int panels = job->out_c / XT_WINOGRAD_WIDE;
     job->shares = 1;
-    while (can_share(threads, job->shares, panels) &&
-           tiles < threads / job->shares * xt_winograd_chunk(job->form))
+    while (can_share(threads, job->shares, panels) && tiles < threads / job->shares * FEW)
         job->shares *= 2;
     job->groups = threads / job->shares;
     if (job->groups > tiles)

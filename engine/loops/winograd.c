@@ -1,5 +1,5 @@
 /* Winograd convolutions by AVX-512 or AVX2, defined in winograd_job.h. Works on a chunk of tiles at
- * a time, so that its sums stay in L2. */
+ * a time. */
 #include "engine/loops/table.h"
 #include "engine/loops/turn.h"
 
@@ -13,15 +13,17 @@ enum {
     PLACES = SIDE * SIDE,
     TAPS_MOST = 4, /* along a side */
     WIDE = XT_WINOGRAD_WIDE,
-    DEEP = XT_WINOGRAD_DEEP,
     LANES = XT_LANES,
     PAIR = 2 * LANES,            /* columns of a product, in registers */
     ROWS = LANES == 16 ? 12 : 6, /* of a product, in registers */
     FEW_ROWS = LANES == 16 ? 4 : 2,
     GRAD_ROWS = LANES / 2,
+    TILES = XT_WINOGRAD_TILES,
+    CELL = TILES * WIDE,
     PANELS = XT_WINOGRAD_PANELS, /* output channels at a time */
     AT_ONCE = PANELS / WIDE,
     TAPS = 9,
+    LINE = 16,           /* floats of a cache line */
     EDGE = XT_TURN_EDGE, /* of a block of weights */
     BLOCK = EDGE * EDGE  /* of one tap */
 };
@@ -57,22 +59,36 @@ XT_INLINE float from_taps(int side, int taps, int point, int tap)
                         : four_from_taps[point][tap];
 }
 
-/* From one tile's numbers to the next one's, and from one place's to the next one's. A row is a
- * cache line longer than its channels, so that many tiles' rows do not map to the same L1 sets. */
-XT_INLINE size_t row_of(int channels)
-{
-    return (size_t)channels + XT_WINOGRAD_SPARE;
-}
-
 /* Zeros for pixels outside. */
 XT_INLINE size_t zeros_of(int in_c)
 {
     return (size_t)(in_c > PANELS ? in_c : PANELS);
 }
 
-XT_INLINE size_t place_of(enum xt_winograd_form form, int channels)
+/* Transformed inputs and gradients and their products are [blocks of TILES][places][channels /
+ * WIDE][CELL]. A place is a cache line longer than its cells: a tile's places are in different L1
+ * sets. */
+XT_INLINE size_t place_of(int channels)
 {
-    return (size_t)xt_winograd_chunk(form) * row_of(channels);
+    return (size_t)(channels * TILES) + XT_WINOGRAD_SPARE;
+}
+
+/* Where a tile's block is. */
+XT_INLINE size_t block_of(int tile, int channels, int places)
+{
+    return (size_t)tile / TILES * (size_t)places * place_of(channels);
+}
+
+/* Where a tile's numbers of the first place begin. */
+XT_INLINE size_t tile_of(int tile, int channels, int places)
+{
+    return block_of(tile, channels, places) + (size_t)tile % TILES * WIDE;
+}
+
+/* From a tile's channels [k, k + LANES) to the next ones. */
+XT_INLINE size_t step_of(int k)
+{
+    return (k + LANES) % WIDE ? LANES : CELL - WIDE + LANES;
 }
 
 /* Images of h by w pixels. */
@@ -114,6 +130,11 @@ XT_INLINE struct corner corner_after(const struct chunk *chunk, struct corner at
     if (at.y < chunk->h)
         return at;
     return (struct corner){.n = at.n + 1};
+}
+
+XT_INLINE size_t pixel_of(const struct chunk *chunk, struct corner at)
+{
+    return ((size_t)at.n * (size_t)chunk->h + (size_t)at.y) * (size_t)chunk->w + (size_t)at.x;
 }
 
 /* A pixel's channels, or `outside`. */
@@ -170,7 +191,7 @@ XT_INLINE void transform_input(const xt_vector from[SIDE], xt_vector to[SIDE], i
     to[5] = from[5] - (NEAR_SQUARE + FAR_SQUARE) * from[3] + NEAR_SQUARE * FAR_SQUARE * from[1];
 }
 
-/* sums [places][chunk][row], of all channels. */
+/* Of all channels. */
 XT_INLINE void transform_inputs(const struct chunk *chunk, const struct images *in,
                                 const int pads[2], const float *zeros, float *sums,
                                 enum xt_winograd_form form)
@@ -188,7 +209,8 @@ XT_INLINE void transform_inputs(const struct chunk *chunk, const struct images *
             continue;
         const float *const *from = found[(i - 1) % 2];
         const float *const *next = found[i % 2];
-        for (int k = 0; k < in->c; k += LANES) {
+        float *to = sums + tile_of(i - 1, in->c, high * wide);
+        for (int k = 0; k < in->c; to += step_of(k), k += LANES) {
             xt_vector columns[SIDE][SIDE];
             xt_vector rows[SIDE];
             for (int x = 0; x < wide; x++) {
@@ -201,11 +223,10 @@ XT_INLINE void transform_inputs(const struct chunk *chunk, const struct images *
                 for (int y = 0; y < high; y++)
                     columns[y][x] = rows[y];
             }
-            float *to = sums + (size_t)(i - 1) * row_of(in->c) + k;
             for (int y = 0; y < high; y++) {
                 transform_input(columns[y], rows, wide);
                 for (int x = 0; x < wide; x++)
-                    xt_vector_store(to + (size_t)(wide * y + x) * place_of(form, in->c), rows[x]);
+                    xt_vector_store(to + (size_t)(wide * y + x) * place_of(in->c), rows[x]);
             }
         }
     }
@@ -213,43 +234,52 @@ XT_INLINE void transform_inputs(const struct chunk *chunk, const struct images *
 
 /* ---- forward ---- */
 
-/* Rows of [in_c] times PAIR columns of weights [in_c][WIDE]. */
+/* Rows of cells times PAIR columns of weights [in_c][WIDE]. Meanwhile the next place's cells are
+ * fetched. */
 XT_INLINE void multiply(const float *rows, int in_c, const float *weights, float *to, int count)
 {
     xt_vector sums[ROWS][2];
     for (int r = 0; r < count; r++)
         sums[r][0] = sums[r][1] = xt_vector_of(0);
-    for (int i = 0; i < in_c; i++) {
-        xt_vector left = xt_vector_load(weights + (size_t)i * WIDE);
-        xt_vector right = xt_vector_load(weights + (size_t)i * WIDE + LANES);
-        for (int r = 0; r < count; r++) {
-            xt_vector one = xt_vector_of(rows[(size_t)r * row_of(in_c) + (size_t)i]);
-            sums[r][0] = xt_vector_add_product(one, left, sums[r][0]);
-            sums[r][1] = xt_vector_add_product(one, right, sums[r][1]);
+    for (int k = 0; k < in_c; k += WIDE, rows += CELL)
+        for (int i = 0; i < WIDE; i++, weights += WIDE) {
+            xt_vector left = xt_vector_load(weights);
+            xt_vector right = xt_vector_load(weights + LANES);
+            if (i * LINE < CELL)
+                __builtin_prefetch(rows + place_of(in_c) + i * LINE);
+            for (int r = 0; r < count; r++) {
+                xt_vector one = xt_vector_of(rows[r * WIDE + i]);
+                sums[r][0] = xt_vector_add_product(one, left, sums[r][0]);
+                sums[r][1] = xt_vector_add_product(one, right, sums[r][1]);
+            }
         }
-    }
     for (int r = 0; r < count; r++) {
-        xt_vector_store(to + (size_t)r * row_of(PANELS), sums[r][0]);
-        xt_vector_store(to + (size_t)r * row_of(PANELS) + LANES, sums[r][1]);
+        xt_vector_store(to + r * WIDE, sums[r][0]);
+        xt_vector_store(to + r * WIDE + LANES, sums[r][1]);
     }
 }
 
-/* Up to three rows after the last tile are multiplied too; their results are not read. */
-static void multiply_pair(const float *tiles, int in_c, const float *weights, float *to, int count)
+/* At most TILES rows. Up to three rows after the last tile are multiplied too; their results are
+ * not read. */
+static void multiply_block(const float *rows, int in_c, const float *weights, float *to, int count)
 {
     int r = 0;
     for (; r + ROWS <= count; r += ROWS)
-        multiply(tiles + (size_t)r * row_of(in_c), in_c, weights, to + (size_t)r * row_of(PANELS),
-                 ROWS);
+        multiply(rows + r * WIDE, in_c, weights, to + r * WIDE, ROWS);
     for (; r < count; r += FEW_ROWS)
-        multiply(tiles + (size_t)r * row_of(in_c), in_c, weights, to + (size_t)r * row_of(PANELS),
-                 FEW_ROWS);
+        multiply(rows + r * WIDE, in_c, weights, to + r * WIDE, FEW_ROWS);
 }
 
-static void multiply_place(const float *tiles, int in_c, const float *weights, float *to, int count)
+/* The products of one of a form's places and one panel; `sums` and `to` begin with those of the
+ * first tile. */
+static void multiply_place(const float *sums, int in_c, const float *weights, float *to, int count,
+                           int places)
 {
     for (int column = 0; column < WIDE; column += PAIR)
-        multiply_pair(tiles, in_c, weights + column, to + column, count);
+        for (int i = 0; i < count; i += TILES)
+            multiply_block(sums + block_of(i, in_c, places), in_c, weights + column,
+                           to + block_of(i, PANELS, places) + column,
+                           count - i < TILES ? count - i : TILES);
 }
 
 /* The output transform along a side; its last output has what is at infinity. */
@@ -295,31 +325,34 @@ XT_INLINE void write_outputs(const struct xt_winograd *job, const struct chunk *
     int high = xt_winograd_high(form);
     int wide = xt_winograd_wide(form);
     struct corner at = corner_of(chunk, 0, form);
-    for (int i = 0; i < chunk->count; i++, at = corner_after(chunk, at, form)) {
+    float *to = job->out + pixel_of(chunk, at) * c + k;
+    for (int i = 0; i < chunk->count; i++) {
         int below = chunk->h - at.y;
         int right = chunk->w - at.x;
-        size_t first = ((size_t)at.n * (size_t)chunk->h + (size_t)at.y) * (size_t)chunk->w;
-        float *to = job->out + (first + (size_t)at.x) * c + k;
-        for (int channel = 0; channel < end - k; channel += LANES) {
-            const float *from = products + (size_t)i * row_of(PANELS) + channel;
+        at = corner_after(chunk, at, form);
+        float *next = i + 1 < chunk->count ? job->out + pixel_of(chunk, at) * c + k : to;
+        const float *from = products + tile_of(i, PANELS, high * wide);
+        for (int channel = 0; channel < end - k; from += step_of(channel), channel += LANES) {
             xt_vector columns[LARGE][SIDE];
             xt_vector row[LARGE];
             for (int x = 0; x < wide; x++) {
                 xt_vector places[SIDE];
                 for (int y = 0; y < high; y++)
-                    places[y] =
-                        xt_vector_load(from + (size_t)(wide * y + x) * place_of(form, PANELS));
+                    places[y] = xt_vector_load(from + (size_t)(wide * y + x) * place_of(PANELS));
                 transform_output(places, row, high, sides->tile_h);
                 for (int y = 0; y < sides->tile_h; y++)
                     columns[y][x] = row[y];
             }
             for (int y = 0; y < sides->tile_h && y < below; y++) {
                 transform_output(columns[y], row, wide, sides->tile_w);
-                for (int x = 0; x < sides->tile_w && x < right; x++)
-                    write_output(job, k + channel, row[x],
-                                 to + (size_t)(y * chunk->w + x) * c + channel);
+                for (int x = 0; x < sides->tile_w && x < right; x++) {
+                    size_t place = (size_t)(y * chunk->w + x) * c + (size_t)channel;
+                    __builtin_prefetch(next + place, 1);
+                    write_output(job, k + channel, row[x], to + place);
+                }
             }
         }
+        to = next;
     }
 }
 
@@ -351,12 +384,14 @@ static void transform_row(const float *taps, size_t in_c, int y, float *to)
 static void turn_panel(const struct xt_winograd *job, int panel, float *to)
 {
     size_t blocks = (size_t)job->in_c / EDGE;
+    size_t row = (size_t)job->out_c / EDGE * TAPS * BLOCK;
     for (size_t block = 0; block < 2 * blocks; block++) {
         size_t column = 2 * (size_t)panel + block / blocks;
-        size_t from = block % blocks * ((size_t)job->out_c / EDGE) + column;
+        const float *from = job->weights + block % blocks * row + column * TAPS * BLOCK;
+        for (size_t i = 0; i < TAPS * BLOCK; i += LINE)
+            __builtin_prefetch(from + row + i);
         for (size_t tap = 0; tap < TAPS; tap++)
-            turn(job->weights + (from * TAPS + tap) * BLOCK,
-                 to + (block * TAPS + TAPS - 1 - tap) * BLOCK);
+            turn(from + tap * BLOCK, to + (block * TAPS + TAPS - 1 - tap) * BLOCK);
     }
 }
 
@@ -377,11 +412,10 @@ static void multiply_taps(const struct xt_winograd *job, int count, int k, int e
             transform_row(from + q * taps, in_c, (int)y, row + q * SIDE * in_c * WIDE);
         for (size_t x = 0; x < SIDE; x++)
             for (size_t q = 0; q < (size_t)(end - k); q++)
-                multiply_place(sums + (SIDE * y + x) * place_of(XT_WINOGRAD_LARGE, job->in_c),
-                               job->in_c, row + (q * SIDE + x) * in_c * WIDE,
-                               products + (SIDE * y + x) * place_of(XT_WINOGRAD_LARGE, PANELS) +
-                                   q * WIDE,
-                               count);
+                multiply_place(sums + (SIDE * y + x) * place_of(job->in_c), job->in_c,
+                               row + (q * SIDE + x) * in_c * WIDE,
+                               products + (SIDE * y + x) * place_of(PANELS) + q * CELL, count,
+                               PLACES);
     }
 }
 
@@ -389,23 +423,24 @@ static void multiply_taps(const struct xt_winograd *job, int count, int k, int e
 static void multiply_stored(const struct xt_winograd *job, int count, int k, int end,
                             const float *sums, float *products, enum xt_winograd_form form)
 {
-    size_t places = (size_t)xt_winograd_places(form);
+    int places = xt_winograd_places(form);
     size_t step = (size_t)job->in_c * WIDE;
     for (int q = k; q < end; q++)
-        for (size_t p = 0; p < places; p++)
-            multiply_place(sums + p * place_of(form, job->in_c), job->in_c,
-                           job->weights + ((size_t)q * places + p) * step,
-                           products + p * place_of(form, PANELS) + (q - k) * WIDE, count);
+        for (int p = 0; p < places; p++)
+            multiply_place(sums + (size_t)p * place_of(job->in_c), job->in_c,
+                           job->weights + (size_t)(q * places + p) * step,
+                           products + (size_t)p * place_of(PANELS) + (q - k) * CELL, count, places);
 }
 
 XT_INLINE void convolve(const struct xt_winograd *job, int part, float *scratch,
                         enum xt_winograd_form form)
 {
-    size_t places = (size_t)xt_winograd_places(form);
+    int places = xt_winograd_places(form);
+    int most = xt_winograd_chunk(form, job->in_c);
     float *zeros = scratch;
     float *sums = zeros + zeros_of(job->in_c);
-    float *products = sums + places * place_of(form, job->in_c);
-    float *weights = products + places * place_of(form, PANELS);
+    float *products = sums + block_of(most, job->in_c, places);
+    float *weights = products + block_of(most, PANELS, places);
     struct images in = {job->h, job->w, job->in_c, job->in};
     struct chunk chunk = {.h = xt_winograd_out_h(form, job->h, job->pads),
                           .w = xt_winograd_out_w(form, job->w, job->pads)};
@@ -415,9 +450,9 @@ XT_INLINE void convolve(const struct xt_winograd *job, int part, float *scratch,
     int panel = 0;
     int last = xt_winograd_part(job->out_c / WIDE, part % job->shares, job->shares, &panel);
     memset(zeros, 0, zeros_of(job->in_c) * sizeof *zeros);
-    for (chunk.first = first; chunk.first < end; chunk.first += xt_winograd_chunk(form)) {
+    for (chunk.first = first; chunk.first < end; chunk.first += most) {
         int rest = end - chunk.first;
-        chunk.count = rest < xt_winograd_chunk(form) ? rest : xt_winograd_chunk(form);
+        chunk.count = rest < most ? rest : most;
         transform_inputs(&chunk, &in, job->pads, zeros, sums, form);
         for (int k = panel; k < last; k += AT_ONCE) {
             int to = k + AT_ONCE < last ? k + AT_ONCE : last;
@@ -478,7 +513,7 @@ XT_INLINE void transform_gradient(const xt_vector from[LARGE], xt_vector to[SIDE
 
 /* Where a chunk's gradients go. */
 struct gradients {
-    float *sums; /* [places][chunk][row] */
+    float *sums;
     float *bias; /* NULL: not needed */
 };
 
@@ -491,10 +526,18 @@ XT_INLINE void transform_gradients(const struct chunk *chunk, const struct image
     const struct xt_winograd_sides *sides = &xt_winograd_forms[form];
     int high = xt_winograd_high(form);
     int wide = xt_winograd_wide(form);
-    for (int i = 0; i < chunk->count; i++) {
-        const float *from[PLACES];
-        find_pixels(&some, corner_of(chunk, i, form), sides->tile_h, sides->tile_w, zeros, from);
-        for (int channel = 0; channel < end - k; channel += LANES) {
+    const float *found[2][PLACES];
+    struct corner at = corner_of(chunk, 0, form);
+    for (int i = 0; i <= chunk->count; i++) {
+        find_pixels(&some, at, sides->tile_h, sides->tile_w, zeros, found[i % 2]);
+        if (i + 1 < chunk->count)
+            at = corner_after(chunk, at, form);
+        if (!i)
+            continue;
+        const float *const *from = found[(i - 1) % 2];
+        const float *const *next = found[i % 2];
+        float *sums = to.sums + tile_of(i - 1, PANELS, high * wide);
+        for (int channel = 0; channel < end - k; sums += step_of(channel), channel += LANES) {
             xt_vector columns[SIDE][LARGE];
             xt_vector row[SIDE];
             xt_vector sum = xt_vector_of(0);
@@ -502,17 +545,17 @@ XT_INLINE void transform_gradients(const struct chunk *chunk, const struct image
                 xt_vector pixels[LARGE];
                 for (int y = 0; y < sides->tile_h; y++) {
                     pixels[y] = xt_vector_load(from[sides->tile_w * y + x] + channel);
+                    __builtin_prefetch(next[sides->tile_w * y + x] + channel);
                     sum += pixels[y];
                 }
                 transform_gradient(pixels, row, high, sides->tile_h);
                 for (int y = 0; y < high; y++)
                     columns[y][x] = row[y];
             }
-            float *sums = to.sums + (size_t)i * row_of(PANELS) + channel;
             for (int y = 0; y < high; y++) {
                 transform_gradient(columns[y], row, wide, sides->tile_w);
                 for (int x = 0; x < wide; x++)
-                    xt_vector_store(sums + (size_t)(wide * y + x) * place_of(form, PANELS), row[x]);
+                    xt_vector_store(sums + (size_t)(wide * y + x) * place_of(PANELS), row[x]);
             }
             if (to.bias)
                 xt_vector_store(to.bias + k + channel, xt_vector_load(to.bias + k + channel) + sum);
@@ -521,18 +564,24 @@ XT_INLINE void transform_gradients(const struct chunk *chunk, const struct image
 }
 
 /* Over `count` tiles, the products of GRAD_ROWS input channels with PAIR gradients. */
-static void add_products(const float *inputs, int in_c, const float *grads, int count, float *to)
+static void add_products(const float *inputs, int in_c, const float *grads, int count, int places,
+                         float *to)
 {
     xt_vector sums[GRAD_ROWS][2];
     for (int r = 0; r < GRAD_ROWS; r++)
         sums[r][0] = sums[r][1] = xt_vector_of(0);
-    for (int t = 0; t < count; t++) {
-        xt_vector left = xt_vector_load(grads + (size_t)t * row_of(PANELS));
-        xt_vector right = xt_vector_load(grads + (size_t)t * row_of(PANELS) + LANES);
-        for (int r = 0; r < GRAD_ROWS; r++) {
-            xt_vector one = xt_vector_of(inputs[(size_t)t * row_of(in_c) + (size_t)r]);
-            sums[r][0] = xt_vector_add_product(one, left, sums[r][0]);
-            sums[r][1] = xt_vector_add_product(one, right, sums[r][1]);
+    for (int i = 0; i < count; i += TILES) {
+        const float *rows = inputs + block_of(i, in_c, places);
+        const float *columns = grads + block_of(i, PANELS, places);
+        for (int t = 0; t < TILES && t < count - i; t++, rows += WIDE, columns += WIDE) {
+            xt_vector left = xt_vector_load(columns);
+            xt_vector right = xt_vector_load(columns + LANES);
+            __builtin_prefetch(rows + place_of(in_c));
+            for (int r = 0; r < GRAD_ROWS; r++) {
+                xt_vector one = xt_vector_of(rows[r]);
+                sums[r][0] = xt_vector_add_product(one, left, sums[r][0]);
+                sums[r][1] = xt_vector_add_product(one, right, sums[r][1]);
+            }
         }
     }
     for (int r = 0; r < GRAD_ROWS; r++)
@@ -561,7 +610,7 @@ XT_INLINE void transform_taps(const xt_vector from[SIDE], xt_vector to[TAPS_MOST
     to[taps - 1] += from[5];
 }
 
-/* Adds the sums of a block's places, [places][DEEP][WIDE] from `from` on, to its taps; overwrites
+/* Adds the sums of a block's places, [places][WIDE][WIDE] from `from` on, to its taps; overwrites
  * them if they are the first. */
 XT_INLINE void add_block(const float *from, bool first, float *to, enum xt_winograd_form form)
 {
@@ -574,7 +623,7 @@ XT_INLINE void add_block(const float *from, bool first, float *to, enum xt_winog
         for (int x = 0; x < wide; x++) {
             xt_vector places[SIDE];
             for (int y = 0; y < high; y++)
-                places[y] = xt_vector_load(from + (size_t)(wide * y + x) * DEEP * WIDE +
+                places[y] = xt_vector_load(from + (size_t)(wide * y + x) * WIDE * WIDE +
                                            at / EDGE * WIDE + at % EDGE);
             transform_taps(places, row, high, sides->taps_h);
             for (int y = 0; y < sides->taps_h; y++)
@@ -600,17 +649,18 @@ XT_INLINE void add_chunk(const struct xt_winograd_grad *job, int count, int k, i
     size_t in_c = (size_t)job->in_c;
     size_t places = (size_t)xt_winograd_places(form);
     size_t block = BLOCK * (size_t)xt_winograd_taps(form);
-    for (size_t i = 0; i < in_c; i += DEEP) {
+    for (size_t i = 0; i < in_c; i += WIDE) {
         for (size_t p = 0; p < places; p++)
-            for (size_t r = 0; r < DEEP; r += GRAD_ROWS)
+            for (size_t r = 0; r < WIDE; r += GRAD_ROWS)
                 for (size_t q = 0; q < (size_t)(end - k); q++)
                     for (size_t column = 0; column < WIDE; column += PAIR)
-                        add_products(inputs + p * place_of(form, job->in_c) + i + r, job->in_c,
-                                     grads + p * place_of(form, PANELS) + q * WIDE + column, count,
-                                     sums + ((q * places + p) * DEEP + r) * WIDE + column);
+                        add_products(inputs + p * place_of(job->in_c) + i / WIDE * CELL + r,
+                                     job->in_c, grads + p * place_of(PANELS) + q * CELL + column,
+                                     count, (int)places,
+                                     sums + ((q * places + p) * WIDE + r) * WIDE + column);
         for (size_t q = 0; q < 2 * (size_t)(end - k); q++)
-            for (size_t r = 0; r < DEEP; r += EDGE)
-                add_block(sums + (q / 2 * places * DEEP + r) * WIDE + q % 2 * EDGE, first,
+            for (size_t r = 0; r < WIDE; r += EDGE)
+                add_block(sums + (q / 2 * places * WIDE + r) * WIDE + q % 2 * EDGE, first,
                           taps + ((2 * (size_t)k + q) * (in_c / EDGE) + (i + r) / EDGE) * block,
                           form);
     }
@@ -619,7 +669,8 @@ XT_INLINE void add_chunk(const struct xt_winograd_grad *job, int count, int k, i
 XT_INLINE void learn(const struct xt_winograd_grad *job, int part, float *scratch,
                      enum xt_winograd_form form)
 {
-    size_t places = (size_t)xt_winograd_places(form);
+    int places = xt_winograd_places(form);
+    int most = xt_winograd_chunk(form, job->in_c);
     size_t group = (size_t)(part / job->shares);
     size_t count = (size_t)xt_winograd_taps(form) * (size_t)job->in_c * (size_t)job->out_c;
     struct chunk chunk = {.h = xt_winograd_out_h(form, job->h, job->pads),
@@ -628,8 +679,8 @@ XT_INLINE void learn(const struct xt_winograd_grad *job, int part, float *scratc
     struct images out_grad = {chunk.h, chunk.w, job->out_c, job->out_grad};
     float *zeros = scratch;
     float *inputs = zeros + zeros_of(job->in_c);
-    struct gradients grads = {inputs + places * place_of(form, job->in_c), NULL};
-    float *sums = grads.sums + places * place_of(form, PANELS);
+    struct gradients grads = {inputs + block_of(most, job->in_c, places), NULL};
+    float *sums = grads.sums + block_of(most, PANELS, places);
     float *taps = job->grads + group * count;
     int first = 0;
     int last = xt_winograd_part(xt_winograd_tiles(form, job->n, chunk.h, chunk.w), (int)group,
@@ -641,9 +692,9 @@ XT_INLINE void learn(const struct xt_winograd_grad *job, int part, float *scratc
         grads.bias = job->bias_grads + group * (size_t)job->out_c;
     if (grads.bias && !job->adds)
         memset(grads.bias + panel * WIDE, 0, (size_t)(end - panel) * WIDE * sizeof(float));
-    for (chunk.first = first; chunk.first < last; chunk.first += xt_winograd_chunk(form)) {
+    for (chunk.first = first; chunk.first < last; chunk.first += most) {
         int rest = last - chunk.first;
-        chunk.count = rest < xt_winograd_chunk(form) ? rest : xt_winograd_chunk(form);
+        chunk.count = rest < most ? rest : most;
         transform_inputs(&chunk, &in, job->pads, zeros, inputs, form);
         for (int k = panel; k < end; k += AT_ONCE) {
             int to = k + AT_ONCE < end ? k + AT_ONCE : end;

@@ -17,10 +17,10 @@
 #include <stddef.h>
 
 enum {
-    XT_WINOGRAD_WIDE = 32,   /* output channels side by side */
-    XT_WINOGRAD_DEEP = 32,   /* input channels of the weight gradient at a time */
+    XT_WINOGRAD_WIDE = 32,   /* channels side by side */
     XT_WINOGRAD_PANELS = 64, /* output channels at a time */
-    XT_WINOGRAD_SPARE = 16   /* floats behind each of their rows of channels */
+    XT_WINOGRAD_TILES = 12,  /* whose numbers of a place lie side by side */
+    XT_WINOGRAD_SPARE = 16   /* floats behind those */
 };
 
 enum xt_winograd_form {
@@ -72,10 +72,15 @@ static inline int xt_winograd_out_w(enum xt_winograd_form form, int w, const int
     return w + 2 * pads[1] - xt_winograd_forms[form].taps_w + 1;
 }
 
-/* Tiles at a time. */
-static inline int xt_winograd_chunk(enum xt_winograd_form form)
+/* Tiles at a time: enough that a transform of their weights pays; of many channels fewer, so that
+ * the scratch does not grow. */
+static inline int xt_winograd_chunk(enum xt_winograd_form form, int in_c)
 {
-    return form == XT_WINOGRAD_LARGE ? 64 : 48;
+    enum { LEAST = 5, MOST = 11, NUMBERS = 3072 };
+    int blocks = NUMBERS / in_c;
+    if (form != XT_WINOGRAD_LARGE || blocks < LEAST)
+        blocks = LEAST;
+    return (blocks < MOST ? blocks : MOST) * XT_WINOGRAD_TILES;
 }
 
 struct xt_winograd {

@@ -178,6 +178,14 @@ static struct xt_buffer *read_grad_of(const struct xt_conv_op *conv, struct xt_g
                               xt_op_backward_time(graph, &conv->op));
 }
 
+bool xt_cpu_conv_is_pointwise(const struct xt_op *op, struct xt_graph *graph)
+{
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
+    return op->kind == &xt_kind_conv && xt_op_learns(op, graph) &&
+           !xt_cpu_winograd_can(conv, graph) && loop_for(conv, graph) &&
+           xt_cpu_pointwise_can(conv, graph);
+}
+
 void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
 {
     struct xt_conv_op *conv = (struct xt_conv_op *)op;
@@ -199,7 +207,7 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
         prepare_weight_grad(state, conv, graph, loop);
         if (loops_data_grad(conv, graph, loop))
             prepare_data_grad(state, conv, graph);
-        state->by_pointwise = xt_cpu_pointwise_can(conv, graph);
+        state->by_pointwise = xt_cpu_conv_is_pointwise(op, graph);
         if (state->by_pointwise) {
             xt_cpu_pointwise_prepare(&state->pointwise, conv, graph);
             op->own_name[0] = op->own_name[1];

@@ -1,8 +1,10 @@
 /* Batch normalisation, the residual, ReLU and the pools that read it by loops: two passes over each
  * sample forward (statistics; everything else) and two backward (the gradient before ReLU with its
- * sums; the input's gradient).
+ * sums; the input's gradient). Where a 1x1 convolution by own loops writes what the first pass of
+ * either would read, its loop forms the sums instead (xt_conv_op's sums_for).
  */
 #include <math.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "base/number.h"
@@ -13,9 +15,11 @@ struct state {
     const struct xt_norm_op *is;
     const struct xt_tensor *in, *residual, *full, *max, *average; /* NULL: none */
     struct xt_buffer *argmax;
-    struct xt_buffer *forward_sums, *backward_sums; /* each sample's, double [n][2][c] */
-    float *mean;                                    /* [c] of the statistics used in this pass; */
-    float *invstd;                                  /* likewise */
+    /* Each sample's, double [n][2][c]; of those from a convolution each of its threads'. */
+    struct xt_buffer *forward_sums, *backward_sums;
+    const struct xt_op *sums_from[2]; /* the convolution, forward and backward; NULL: none */
+    float *mean;                      /* [c] of the statistics used in this pass; */
+    float *invstd;                    /* likewise */
     float *scale;
     float *shift;
     float *factors;  /* [3][c] of the backward's second pass */
@@ -23,11 +27,21 @@ struct state {
     double totals[]; /* [2][c] the batch's sums; the above follow */
 };
 
-static struct xt_buffer *add_sums(const struct state *norm, struct xt_graph *graph, int time)
+static int parts_of(const struct state *norm, const struct xt_graph *graph, bool backward)
 {
-    size_t bytes = (size_t)norm->in->n * 2 * (size_t)norm->in->c * sizeof(double);
-    struct xt_buffer *sums = xt_graph_add_buffer(graph, norm->in->name, "sums", bytes);
-    xt_buffer_use(sums, time);
+    return norm->sums_from[backward] ? graph->options.device->threads : norm->in->n;
+}
+
+static struct xt_buffer *add_sums(const struct state *norm, struct xt_graph *graph, bool backward)
+{
+    const struct xt_op *op = &norm->is->op;
+    const struct xt_op *from = norm->sums_from[backward];
+    size_t parts = (size_t)parts_of(norm, graph, backward);
+    struct xt_buffer *sums = xt_graph_add_buffer(graph, norm->in->name, "sums",
+                                                 parts * 2 * (size_t)norm->in->c * sizeof(double));
+    xt_buffer_use(sums, backward ? xt_op_backward_time(graph, op) : xt_op_forward_time(op));
+    if (from)
+        xt_buffer_use(sums, backward ? xt_op_backward_time(graph, from) : xt_op_forward_time(from));
     return sums;
 }
 
@@ -79,21 +93,91 @@ static bool is_far(const struct state *norm, const struct xt_graph *graph, bool 
            !xt_slices_read_at_once(graph, &norm->is->op, backward);
 }
 
+/* ---- sums from a convolution ---- */
+
+static void take_statistics(struct state *norm, struct xt_graph *graph)
+{
+    for (int i = 0; i < norm->is->op.index; i++) {
+        struct xt_op *op = graph->ops[i];
+        if (xt_op_out(op, 0) != norm->in || !xt_cpu_conv_is_pointwise(op, graph))
+            continue;
+        norm->sums_from[0] = op;
+        ((struct xt_conv_op *)op)->sums_for[0] = &norm->is->op;
+    }
+}
+
+/* Whether the op writes its gradient before the convolution does, as a whole and in no other
+ * memory. */
+static bool writes_before(const struct xt_op *op, const struct xt_op *conv, int input,
+                          const struct xt_graph *graph)
+{
+    bool residual = op->kind == &xt_kind_norm && input == 1;
+    return (residual || op->kind == &xt_kind_conv) && xt_op_learns(op, graph) &&
+           (graph->slices.workers ? op->segment[1][1] < conv->segment[1][0]
+                                  : op->index > conv->index);
+}
+
+/* The first reader is the last one backward: it finds the other's gradient in its own memory, and
+ * adds to it. */
+static void take_gradient(struct state *norm, struct xt_graph *graph)
+{
+    struct xt_tensor *y = xt_op_out(&norm->is->op, XT_NORM_FULL);
+    struct xt_conv_op *conv = NULL;
+    struct xt_op_input *inputs[XT_READERS_MAX] = {NULL};
+    int found = 0;
+    if (!y || norm->max || norm->average || !norm->is->spec.relu)
+        return;
+    for (int i = norm->is->op.index + 1; i < graph->op_count; i++)
+        for (int k = 0; k < graph->ops[i]->input_count; k++) {
+            struct xt_op *op = graph->ops[i];
+            if (xt_op_in(op, k) != y)
+                continue;
+            if (!conv && !xt_cpu_conv_is_pointwise(op, graph))
+                return;
+            if (conv && !writes_before(op, &conv->op, k, graph))
+                return;
+            conv = conv ? conv : (struct xt_conv_op *)op;
+            inputs[found++] = &op->inputs[k];
+        }
+    if (found != y->readers || !conv || conv->strides[0] > 1 || conv->strides[1] > 1)
+        return;
+    for (int i = 0; i < found; i++)
+        inputs[i]->reader = 0;
+    y->readers = 1;
+    conv->adds_grad = found > 1;
+    conv->sums_for[1] = &norm->is->op;
+    norm->sums_from[1] = &conv->op;
+}
+
+/* Ops run alone, for tests, only where passes do not run by slices. */
+static void take_sums(struct state *norm, struct xt_op *op, struct xt_graph *graph)
+{
+    if (!graph->options.by_slices || !xt_op_learns(op, graph))
+        return;
+    take_statistics(norm, graph);
+    take_gradient(norm, graph);
+    for (int backward = 0; backward < 2; backward++)
+        if (norm->sums_from[backward])
+            op->own_name[backward] = "xtrain, sums by conv";
+}
+
 void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph)
 {
     struct state *norm = create_state(op, graph);
     if (!norm)
         return;
+    take_sums(norm, op, graph);
     norm->far[0] = is_far(norm, graph, false);
     norm->far[1] = xt_op_learns(op, graph) && is_far(norm, graph, true);
     struct xt_norm_sample sample = describe_sample(norm);
     xt_graph_want_scratch(graph, xt_norm_scratch(&sample));
     if (xt_op_learns(op, graph)) {
-        norm->forward_sums = add_sums(norm, graph, xt_op_forward_time(op));
-        norm->backward_sums = add_sums(norm, graph, xt_op_backward_time(graph, op));
+        norm->forward_sums = add_sums(norm, graph, false);
+        norm->backward_sums = add_sums(norm, graph, true);
     }
-    /* The backward pass recomputes y from the input and the residual. */
-    xt_norm_use((struct xt_norm_op *)op, graph, 3);
+    /* The backward pass recomputes y from the input and the residual; a convolution has it. */
+    bool residual = !norm->sums_from[1] || graph->options.recompute;
+    xt_norm_use((struct xt_norm_op *)op, graph, residual ? 3 : 1);
     if (xt_op_learns(op, graph) && norm->max)
         norm->argmax = xt_graph_saved(graph, op, "argmax", xt_tensor_count(norm->max));
 }
@@ -110,15 +194,18 @@ static double *sum_of(const struct state *norm, const struct xt_buffer *sums, in
     return (double *)sums->data + ((size_t)n * 2 + (size_t)which) * c;
 }
 
-/* Adds the samples' sums in their order, so that the number of threads changes nothing. */
-static void total(struct state *norm, const struct xt_buffer *sums)
+/* Adds the samples' sums in their order, so that the number of threads changes nothing; those from
+ * a convolution likewise. */
+static void total(struct state *norm, const struct xt_graph *graph, bool backward)
 {
+    const struct xt_buffer *sums = backward ? norm->backward_sums : norm->forward_sums;
+    int parts = parts_of(norm, graph, backward);
     size_t count = 2 * (size_t)norm->in->c;
     for (size_t i = 0; i < count; i++)
         norm->totals[i] = 0;
-    for (int n = 0; n < norm->in->n; n++)
+    for (int part = 0; part < parts; part++)
         for (size_t i = 0; i < count; i++)
-            norm->totals[i] += sum_of(norm, sums, n, 0)[i];
+            norm->totals[i] += sum_of(norm, sums, part, 0)[i];
 }
 
 /* Elements per channel in the statistics. */
@@ -133,15 +220,28 @@ static float element(const struct xt_tensor *tensor, const void *data, size_t i)
                                    : xt_bf16_to_float(((const uint16_t *)data)[i]);
 }
 
+/* Sums relative to a pivot become relative to the running mean, which is common to all parts. */
+static void shift_sums(const struct state *norm, const struct xt_graph *graph, int part,
+                       const float *pivot, size_t pixels)
+{
+    const float *running_mean = param(graph, norm->is->param.mean);
+    double *sum = sum_of(norm, norm->forward_sums, part, 0);
+    double *square = sum_of(norm, norm->forward_sums, part, 1);
+    for (size_t k = 0; k < (size_t)norm->in->c; k++) {
+        double by = (double)pivot[k] - (double)running_mean[k];
+        square[k] += by * (2 * sum[k] + by * (double)pixels);
+        sum[k] += by * (double)pixels;
+    }
+}
+
 /* A sample's sums for mean and variance. They are relative to its first pixel, so that a large mean
- * costs no precision, then shifted to the running mean, which is common to all samples. */
+ * costs no precision. */
 static void add_statistics(const struct state *norm, struct xt_graph *graph, int n)
 {
     const struct xt_tensor *in = norm->in;
     size_t c = (size_t)in->c;
     size_t pixels = (size_t)in->h * (size_t)in->w;
     const void *z = xt_tensor_sample(in, in->value, n);
-    const float *running_mean = param(graph, norm->is->param.mean);
     double *sum = sum_of(norm, norm->forward_sums, n, 0);
     double *square = sum_of(norm, norm->forward_sums, n, 1);
     float *scratch = xt_graph_loop_scratch(graph);
@@ -149,11 +249,7 @@ static void add_statistics(const struct state *norm, struct xt_graph *graph, int
     for (size_t k = 0; k < c; k++)
         pivot[k] = element(in, z, k);
     graph->loops->statistics(in->dtype, z, pixels, in->c, pivot, sum, square, scratch);
-    for (size_t k = 0; k < c; k++) {
-        double by = (double)pivot[k] - (double)running_mean[k];
-        square[k] += by * (2 * sum[k] + by * (double)pixels);
-        sum[k] += by * (double)pixels;
-    }
+    shift_sums(norm, graph, n, pivot, pixels);
 }
 
 /* Mean and variance of the batch, from the samples' sums. */
@@ -166,7 +262,7 @@ static enum xt_status batch_statistics(struct state *norm, struct xt_graph *grap
     float *running_var = param(graph, norm->is->param.var);
     const double eps = norm->is->spec.eps;
     const double momentum = norm->is->spec.momentum;
-    total(norm, norm->forward_sums);
+    total(norm, graph, false);
     enum xt_status status = xt_graph_add_up(graph, norm->totals, 2 * c, err);
     for (size_t k = 0; k < c && !status; k++) {
         double mean = norm->totals[k] / m;
@@ -192,9 +288,33 @@ static void running_statistics(struct state *norm, const struct xt_graph *graph)
     }
 }
 
+void xt_cpu_norm_begin_part(const struct xt_op *op, const struct xt_graph *graph, bool backward,
+                            int part, struct xt_pointwise *job)
+{
+    const struct state *norm = op->own;
+    size_t c = (size_t)norm->in->c;
+    const struct xt_buffer *sums = backward ? norm->backward_sums : norm->forward_sums;
+    for (int i = 0; i < 2; i++)
+        job->sums[i] = sum_of(norm, sums, part, i);
+    memset(job->sums[0], 0, 2 * c * sizeof(double));
+    job->pivot = backward ? norm->mean : xt_graph_loop_scratch(graph);
+}
+
+void xt_cpu_norm_end_part(const struct xt_op *op, const struct xt_graph *graph, int part,
+                          int pixels, const struct xt_pointwise *job)
+{
+    if (pixels > 0)
+        shift_sums(op->own, graph, part, job->pivot, (size_t)pixels);
+}
+
 static bool uses_batch(const struct state *norm, const struct xt_graph *graph)
 {
     return graph->pass.training && !graph->pass.bn_frozen && !norm->is->op.frozen;
+}
+
+bool xt_cpu_norm_wants_sums(const struct xt_op *op, const struct xt_graph *graph)
+{
+    return uses_batch(op->own, graph);
 }
 
 /* Per-channel scale and shift of z. */
@@ -272,7 +392,7 @@ static bool keeps(const struct state *norm, const struct xt_graph *graph)
 {
     if (norm->is->spec.activation)
         return false;
-    return norm->residual ||
+    return norm->sums_from[1] || norm->residual ||
            (!graph->slices.workers && (norm->max || (norm->full && norm->full->readers > 1)));
 }
 
@@ -314,7 +434,7 @@ static enum xt_status combine(struct state *norm, struct xt_graph *graph, struct
     float *dbeta = xt_params_grad(params, &params->items[norm->is->param.shift]);
     size_t c = (size_t)norm->in->c;
     double m = elements(norm, xt_graph_samples(graph, norm->in->n));
-    total(norm, norm->backward_sums);
+    total(norm, graph, true);
     /* With several ranks the parameters' gradients are all-reduced with all others. */
     for (size_t k = 0; k < c; k++) {
         dbeta[k] = (float)norm->totals[k];
@@ -348,7 +468,8 @@ static void apply_gradient(const struct state *norm, const struct xt_graph *grap
         backward_sample(norm, graph, n, XT_NORM_APPLY);
         return;
     }
-    const struct xt_buffer *from = xt_norm_sums(norm->is);
+    const struct xt_buffer *from =
+        norm->sums_from[1] ? norm->full->grad[0] : xt_norm_sums(norm->is);
     const struct xt_buffer *to = xt_op_in_grad(&norm->is->op, 0);
     graph->loops->norm_backward_apply(in->dtype, xt_tensor_sample(in, from, n),
                                       xt_tensor_sample(in, in->value, n),
@@ -360,6 +481,8 @@ static void apply_gradient(const struct state *norm, const struct xt_graph *grap
 static void run_sample(struct xt_op *op, struct xt_graph *graph, bool backward, bool second, int n)
 {
     const struct state *norm = op->own;
+    if (!second && norm->sums_from[backward])
+        return;
     if (backward && second)
         apply_gradient(norm, graph, n);
     else if (backward)

@@ -44,7 +44,9 @@ void xt_cpu_pointwise_prepare(struct xt_cpu_pointwise *pointwise, struct xt_conv
     conv->own[0] = conv->own[1] = true;
 }
 
-static void convolve(const struct xt_pointwise *job, const struct xt_graph *graph, int pixels)
+/* The norm: whose sums are computed too; NULL: none. */
+static void convolve(const struct xt_pointwise *job, const struct xt_graph *graph, int pixels,
+                     const struct xt_op *norm)
 {
     enum { UNIT = 8 };
     int threads = graph->options.device->threads;
@@ -53,7 +55,13 @@ static void convolve(const struct xt_pointwise *job, const struct xt_graph *grap
     for (int part = 0; part < threads; part++) {
         int first = UNIT * (int)(units * part / threads);
         int end = UNIT * (int)(units * (part + 1) / threads);
-        graph->loops->pointwise(job, first, end < pixels ? end : pixels);
+        struct xt_pointwise some = *job;
+        end = end < pixels ? end : pixels;
+        if (norm)
+            xt_cpu_norm_begin_part(norm, graph, job->norm != NULL, part, &some);
+        graph->loops->pointwise(&some, first, end);
+        if (norm && !job->norm)
+            xt_cpu_norm_end_part(norm, graph, part, end - first, &some);
     }
 }
 
@@ -66,13 +74,15 @@ enum xt_status xt_cpu_pointwise_forward(const struct xt_cpu_pointwise *pointwise
                                         const struct xt_op *op, const struct xt_graph *graph,
                                         struct xt_err *err)
 {
+    const struct xt_op *norm = ((const struct xt_conv_op *)op)->sums_for[0];
     struct xt_pointwise job = pointwise->output;
     job.in = xt_op_in(op, 0)->value->data;
     job.out = xt_op_out(op, 0)->value->data;
     job.weights = xt_program_address(&op->program, &pointwise->master, err);
     if (!job.weights)
         return err->status;
-    convolve(&job, graph, pixels_of(xt_op_out(op, 0)));
+    bool sums = norm && xt_cpu_norm_wants_sums(norm, graph);
+    convolve(&job, graph, pixels_of(xt_op_out(op, 0)), sums ? norm : NULL);
     return XT_OK;
 }
 
@@ -81,6 +91,8 @@ enum xt_status xt_cpu_pointwise_backward(const struct xt_cpu_pointwise *pointwis
                                          struct xt_err *err)
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
+    const struct xt_op *norm = conv->sums_for[1];
+    struct xt_pointwise_norm of_norm;
     struct xt_pointwise job = pointwise->input_grad;
     if (!pointwise->turned)
         return XT_OK;
@@ -93,6 +105,12 @@ enum xt_status xt_cpu_pointwise_backward(const struct xt_cpu_pointwise *pointwis
 #pragma omp parallel for schedule(static)
     for (int block = 0; block < job.out_c / XT_POINTWISE_BLOCK; block++)
         graph->loops->pointwise_turn(weights, job.out_c, job.in_c, block, pointwise->turned->data);
-    convolve(&job, graph, pixels_of(xt_op_out(op, 0)));
+    if (norm) {
+        of_norm = (struct xt_pointwise_norm){.z = xt_op_in(norm, 0)->value->data,
+                                             .y = xt_op_in(op, 0)->value->data};
+        job.norm = &of_norm;
+        job.adds = conv->adds_grad;
+    }
+    convolve(&job, graph, pixels_of(xt_op_out(op, 0)), norm);
     return XT_OK;
 }

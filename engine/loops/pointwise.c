@@ -20,22 +20,35 @@ struct chunk {
     int count;
 };
 
-/* The chunk after this one, fetched into L2 meanwhile. */
+/* What is read later, fetched into L2 meanwhile: the input of the chunk after this one; with a norm
+ * the next channels of its tensors and of the output. */
 struct ahead {
     const struct chunk *chunk;
-    int pixel, at, channels;
+    int pixel, channel;
+    int lines; /* of each tensor */
+    size_t at;
 };
 
-XT_INLINE void fetch(struct ahead *ahead)
+XT_INLINE void fetch_input(struct ahead *ahead, int channels)
 {
     if (ahead->pixel == ahead->chunk->count)
         return;
-    __builtin_prefetch(ahead->chunk->in[ahead->pixel] + ahead->at, 0, 2);
-    ahead->at += LINE;
-    if (ahead->at >= ahead->channels) {
-        ahead->at = 0;
+    __builtin_prefetch(ahead->chunk->in[ahead->pixel] + ahead->channel, 0, 2);
+    ahead->channel += LINE;
+    if (ahead->channel >= channels) {
+        ahead->channel = 0;
         ahead->pixel++;
     }
+}
+
+XT_INLINE void fetch_norm(struct ahead *ahead, const struct xt_pointwise *job)
+{
+    if (!ahead->lines)
+        return;
+    __builtin_prefetch(job->out + ahead->at, 0, 2);
+    __builtin_prefetch(job->norm->y + ahead->at, 0, 2);
+    __builtin_prefetch(job->norm->z + ahead->at, 0, 2);
+    ahead->at += ahead->lines-- % 2 ? (size_t)job->out_c - LINE : LINE;
 }
 
 static void find_pixels(const struct xt_pointwise *job, int first, int end, struct chunk *chunk)
@@ -51,66 +64,155 @@ static void find_pixels(const struct xt_pointwise *job, int first, int end, stru
     }
 }
 
+/* Two vectors of a norm's sums over a chunk. */
+struct sums {
+    xt_vector first[2], second[2];
+    bool begins; /* the pivot is still to be set */
+};
+
+/* What becomes of the products beside being written. */
+enum then { NOTHING, STATISTICS, GRADIENT };
+
+XT_INLINE void add_statistics(float *pivots, int rows, xt_vector tile[ROWS][2], struct sums *sums)
+{
+    for (int v = 0; v < 2; v++) {
+        if (sums->begins)
+            xt_vector_store(pivots + v * LANES, tile[0][v]);
+        xt_vector pivot = xt_vector_load(pivots + v * LANES);
+        for (int r = 0; r < rows; r++) {
+            xt_vector value = tile[r][v] - pivot;
+            sums->first[v] += value;
+            sums->second[v] = xt_vector_add_product(value, value, sums->second[v]);
+        }
+    }
+    sums->begins = false;
+}
+
+XT_INLINE void mask_gradient(const struct xt_pointwise *job, const float *out, const float *pivots,
+                             int rows, xt_vector tile[ROWS][2], struct sums *sums)
+{
+    const float *y = job->norm->y + (out - job->out);
+    const float *z = job->norm->z + (out - job->out);
+    for (int v = 0; v < 2; v++) {
+        xt_vector pivot = xt_vector_load(pivots + v * LANES);
+        for (int r = 0; r < rows; r++) {
+            size_t at = (size_t)r * (size_t)job->out_c + (size_t)v * LANES;
+            xt_vector grad = tile[r][v];
+            if (job->adds)
+                grad += xt_vector_load(out + at);
+            grad = xt_vector_where_above_0(xt_vector_load(y + at), grad);
+            sums->first[v] += grad;
+            sums->second[v] =
+                xt_vector_add_product(grad, xt_vector_load(z + at) - pivot, sums->second[v]);
+            tile[r][v] = grad;
+        }
+    }
+}
+
 /* PAIR channels of `rows` pixels. */
-XT_INLINE void multiply(const struct xt_pointwise *job, const float *const *in,
-                        const float *weights, float *out, int rows, struct ahead *next)
+XT_INLINE void multiply(const struct xt_pointwise *job, const float *const *in, int channel,
+                        float *out, int rows, struct sums *sums, struct ahead *next, enum then then)
 {
     struct ahead ahead = *next;
+    const float *weights =
+        job->weights + (size_t)(channel / BLOCK) * (size_t)job->in_c * BLOCK + channel % BLOCK;
     size_t second = LANES == BLOCK ? (size_t)job->in_c * BLOCK : LANES;
-    xt_vector sums[ROWS][2];
+    xt_vector tile[ROWS][2];
     for (int r = 0; r < rows; r++) {
-        sums[r][0] = sums[r][1] = xt_vector_of(0);
+        tile[r][0] = tile[r][1] = xt_vector_of(0);
         __builtin_prefetch(out + (size_t)r * (size_t)job->out_c, 1);
         __builtin_prefetch(out + (size_t)r * (size_t)job->out_c + LANES, 1);
     }
     for (int i = 0; i < job->in_c; i += UNROLLED) {
-        fetch(&ahead);
+        fetch_input(&ahead, job->in_c);
+        if (then == GRADIENT)
+            fetch_norm(&ahead, job);
         for (int k = 0; k < UNROLLED; k++, weights += BLOCK) {
             xt_vector left = xt_vector_load(weights);
             xt_vector right = xt_vector_load(weights + second);
             for (int r = 0; r < rows; r++) {
                 xt_vector one = xt_vector_of(in[r][i + k]);
-                sums[r][0] = xt_vector_add_product(one, left, sums[r][0]);
-                sums[r][1] = xt_vector_add_product(one, right, sums[r][1]);
+                tile[r][0] = xt_vector_add_product(one, left, tile[r][0]);
+                tile[r][1] = xt_vector_add_product(one, right, tile[r][1]);
             }
         }
     }
     *next = ahead;
+    if (then == STATISTICS)
+        add_statistics(job->pivot + channel, rows, tile, sums);
+    if (then == GRADIENT)
+        mask_gradient(job, out, job->pivot + channel, rows, tile, sums);
     for (int r = 0; r < rows; r++) {
-        xt_vector_store(out + (size_t)r * (size_t)job->out_c, sums[r][0]);
-        xt_vector_store(out + (size_t)r * (size_t)job->out_c + LANES, sums[r][1]);
+        xt_vector_store(out + (size_t)r * (size_t)job->out_c, tile[r][0]);
+        xt_vector_store(out + (size_t)r * (size_t)job->out_c + LANES, tile[r][1]);
     }
 }
 
-static void multiply_chunk(const struct xt_pointwise *job, const struct chunk *chunk, float *out,
-                           struct ahead *ahead)
+static void add_to_doubles(const xt_vector sum[2], double *to)
 {
+    float sums[PAIR];
+    memcpy(sums, sum, sizeof sums);
+#pragma omp simd
+    for (int k = 0; k < PAIR; k++)
+        to[k] += (double)sums[k];
+}
+
+/* The next channels of this chunk, or the first ones of the next. */
+static void look_ahead(const struct xt_pointwise *job, const float *out, int channel, int count,
+                       struct ahead *ahead)
+{
+    bool last = channel + PAIR == job->out_c;
+    ahead->lines = PAIR / LINE * (last ? ahead->chunk->count : count);
+    ahead->at = (size_t)(out - job->out) +
+                (last ? (size_t)count * (size_t)job->out_c : (size_t)(channel + PAIR));
+}
+
+XT_INLINE void multiply_chunk(const struct xt_pointwise *job, const struct chunk *chunk, float *out,
+                              bool begins, struct ahead *ahead, enum then then)
+{
+    size_t c = (size_t)job->out_c;
     for (int channel = 0; channel < job->out_c; channel += PAIR) {
-        const float *weights =
-            job->weights + (size_t)(channel / BLOCK) * (size_t)job->in_c * BLOCK + channel % BLOCK;
+        struct sums sums = {.begins = begins};
         float *to = out + channel;
         int i = 0;
+        if (then == GRADIENT)
+            look_ahead(job, out, channel, chunk->count, ahead);
         for (; i + ROWS <= chunk->count; i += ROWS)
-            multiply(job, chunk->in + i, weights, to + (size_t)i * (size_t)job->out_c, ROWS, ahead);
+            multiply(job, chunk->in + i, channel, to + (size_t)i * c, ROWS, &sums, ahead, then);
         for (; i + FEW_ROWS <= chunk->count; i += FEW_ROWS)
-            multiply(job, chunk->in + i, weights, to + (size_t)i * (size_t)job->out_c, FEW_ROWS,
-                     ahead);
+            multiply(job, chunk->in + i, channel, to + (size_t)i * c, FEW_ROWS, &sums, ahead, then);
         for (; i < chunk->count; i++)
-            multiply(job, chunk->in + i, weights, to + (size_t)i * (size_t)job->out_c, 1, ahead);
+            multiply(job, chunk->in + i, channel, to + (size_t)i * c, 1, &sums, ahead, then);
+        if (then == NOTHING)
+            continue;
+        add_to_doubles(sums.first, job->sums[0] + channel);
+        add_to_doubles(sums.second, job->sums[1] + channel);
+    }
+}
+
+XT_INLINE void run(const struct xt_pointwise *job, int first, int end, enum then then)
+{
+    struct chunk chunks[2];
+    int begin = first;
+    find_pixels(job, first, end, &chunks[0]);
+    for (int i = 0; chunks[i].count; i = !i) {
+        int next = first + chunks[i].count;
+        find_pixels(job, next, end, &chunks[!i]);
+        struct ahead ahead = {.chunk = &chunks[!i]};
+        multiply_chunk(job, &chunks[i], job->out + (size_t)first * (size_t)job->out_c,
+                       first == begin, &ahead, then);
+        first = next;
     }
 }
 
 void XT_LOOPS_NAME(pointwise)(const struct xt_pointwise *job, int first, int end)
 {
-    struct chunk chunks[2];
-    find_pixels(job, first, end, &chunks[0]);
-    for (int i = 0; chunks[i].count; i = !i) {
-        int next = first + chunks[i].count;
-        find_pixels(job, next, end, &chunks[!i]);
-        struct ahead ahead = {.chunk = &chunks[!i], .channels = job->in_c};
-        multiply_chunk(job, &chunks[i], job->out + (size_t)first * (size_t)job->out_c, &ahead);
-        first = next;
-    }
+    if (job->norm)
+        run(job, first, end, GRADIENT);
+    else if (job->pivot)
+        run(job, first, end, STATISTICS);
+    else
+        run(job, first, end, NOTHING);
 }
 
 void XT_LOOPS_NAME(pointwise_turn)(const float *from, int rows, int columns, int block, float *to)

@@ -38,6 +38,12 @@ XT_INLINE xt_vector xt_vector_above_0(xt_vector value)
     return _mm512_max_ps(value, _mm512_setzero_ps());
 }
 
+/* value > 0 ? then : 0 */
+XT_INLINE xt_vector xt_vector_where_above_0(xt_vector value, xt_vector then)
+{
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(value, _mm512_setzero_ps(), _CMP_GT_OQ), then);
+}
+
 #else
 enum { XT_LANES = 8 };
 typedef __m256 xt_vector;
@@ -65,6 +71,12 @@ XT_INLINE xt_vector xt_vector_add_product(xt_vector a, xt_vector b, xt_vector su
 XT_INLINE xt_vector xt_vector_above_0(xt_vector value)
 {
     return _mm256_max_ps(value, _mm256_setzero_ps());
+}
+
+/* value > 0 ? then : 0 */
+XT_INLINE xt_vector xt_vector_where_above_0(xt_vector value, xt_vector then)
+{
+    return _mm256_and_ps(_mm256_cmp_ps(value, _mm256_setzero_ps(), _CMP_GT_OQ), then);
 }
 
 #endif

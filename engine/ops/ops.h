@@ -219,6 +219,11 @@ struct xt_conv_op {
      * the op is described. */
     bool own[2];
     bool own_weights; /* the same, from weights staged on the host; set before */
+    /* The norm behind it, whose statistics the back end computes with the output; the norm before
+     * it, for which it makes the gradient before ReLU of the input's gradient, with its sums. Set
+     * by preparing the norms. NULL: none. */
+    const struct xt_op *sums_for[2];
+    bool adds_grad; /* for a norm: to the gradient of another reader, whose memory it shares */
     /* Of a strided 1x1: the input's gradient at the pixels that it reads, between which the back
      * end inserts zeros; set before the op is described. NULL: the primitive writes all of it. */
     struct xt_buffer *read_grad;

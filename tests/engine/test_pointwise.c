@@ -104,6 +104,155 @@ static void it_is_what_plain_loops_make_of_it(void **state)
     }
 }
 
+/* ---- sums for a norm ---- */
+
+/* One pixel and channel more in sums that are relative to a pivot; `size` is of their terms. */
+struct sum {
+    double first, second, size[2];
+};
+
+static void add(struct sum *sum, double first, double second)
+{
+    sum->first += first;
+    sum->second += second;
+    sum->size[0] += fabs(first);
+    sum->size[1] += fabs(second);
+}
+
+/* Terms are rounded, and float32 adds up a few dozen of them. */
+static void check_sum(const struct sum *sum, const struct xt_pointwise *job, int channel)
+{
+    const double most = 3e-6;
+    assert_true(fabs(job->sums[0][channel] - sum->first) <= most * sum->size[0]);
+    assert_true(fabs(job->sums[1][channel] - sum->second) <= most * sum->size[1]);
+}
+
+static void begin_sums(struct work *work, double *sums, float *pivot)
+{
+    memset(sums, 0, 2 * (size_t)work->job.out_c * sizeof *sums);
+    work->job.sums[0] = sums;
+    work->job.sums[1] = sums + work->job.out_c;
+    work->job.pivot = pivot;
+}
+
+static void check_statistics(struct work *work, int first, int end)
+{
+    const struct xt_pointwise *job = &work->job;
+    for (int o = 0; o < job->out_c; o++) {
+        const float *out = work->out + o;
+        struct sum sum = {0};
+        assert_true(job->pivot[o] == out[first * job->out_c]);
+        for (int p = first; p < end; p++) {
+            double value = (double)out[p * job->out_c] - (double)job->pivot[o];
+            add(&sum, value, value * value);
+        }
+        check_sum(&sum, job, o);
+    }
+}
+
+/* About the first pixel, so that a mean of ten thousand times the deviation costs nothing; and the
+ * output stays what it is without them. */
+static void statistics_come_with_the_output(void **state)
+{
+    enum { MEAN = 10000 };
+    const struct xt_loops *all[BUILDS_MAX];
+    int count = builds(all);
+    (void)state;
+    for (int i = 0; i < count * SHAPES; i++) {
+        const struct xt_loops *loops = all[i / SHAPES];
+        struct work work;
+        double sums[2 * 256];
+        float pivot[256];
+        if (!loops->pointwise)
+            continue;
+        setup(&work, shapes[i % SHAPES], 3);
+        int pixels = out_pixels(&work);
+        size_t bytes = (size_t)pixels * (size_t)work.job.out_c * sizeof(float);
+        int inputs = work.n * work.job.h * work.job.w * work.job.in_c;
+        for (int k = 0; k < inputs; k++)
+            work.in_memory[k] += MEAN;
+        loops->pointwise(&work.job, 0, pixels);
+        float *alone = work.out;
+        work.out = work.job.out = aligned_memory(bytes);
+        for (int first = 0; first < pixels; first += pixels / 3 + 1) {
+            begin_sums(&work, sums, pivot);
+            loops->pointwise(&work.job, first, pixels);
+            check_statistics(&work, first, pixels);
+        }
+        assert_memory_equal(alone, work.out, bytes);
+        free(alone);
+        clear(&work);
+    }
+}
+
+/* The gradient before ReLU from the one that the convolution alone computes, `plain`. */
+static void check_gradient(const struct work *work, const float *plain, const float *before)
+{
+    const struct xt_pointwise *job = &work->job;
+    for (int o = 0; o < job->out_c; o++) {
+        struct sum sum = {0};
+        for (int p = 0; p < out_pixels(work); p++) {
+            int at = p * job->out_c + o;
+            float grad = job->adds ? plain[at] + before[at] : plain[at];
+            grad = job->norm->y[at] > 0 ? grad : 0;
+            assert_true(work->out[at] == grad);
+            add(&sum, (double)grad,
+                (double)grad * ((double)job->norm->z[at] - (double)job->pivot[o]));
+        }
+        check_sum(&sum, job, o);
+    }
+}
+
+static void run_gradient(const struct xt_loops *loops, struct work *work, bool adds)
+{
+    enum { MEAN = 10000 };
+    size_t count = (size_t)out_pixels(work) * (size_t)work->job.out_c;
+    struct xt_rng rng = xt_rng_begin(9, 0);
+    float *tensors[4];
+    double sums[2 * 256];
+    float pivot[256];
+    for (int i = 0; i < 4; i++) {
+        tensors[i] = aligned_memory(count * sizeof(float));
+        for (size_t k = 0; k < count; k++)
+            tensors[i][k] = 2 * xt_rng_uniform(&rng) - 1;
+    }
+    float *plain = tensors[0];
+    float *before = tensors[1];
+    const struct xt_pointwise_norm norm = {.z = tensors[2], .y = tensors[3]};
+    for (size_t k = 0; k < count; k++)
+        tensors[2][k] += MEAN;
+    for (int o = 0; o < 256; o++)
+        pivot[o] = MEAN;
+    tensors[3][0] = NAN;
+    work->job.out = plain;
+    loops->pointwise(&work->job, 0, out_pixels(work));
+    memcpy(work->out, before, count * sizeof(float));
+    work->job.out = work->out;
+    begin_sums(work, sums, pivot);
+    work->job.norm = &norm;
+    work->job.adds = adds;
+    loops->pointwise(&work->job, 0, out_pixels(work) / 2);
+    loops->pointwise(&work->job, out_pixels(work) / 2, out_pixels(work));
+    check_gradient(work, plain, before);
+    for (int i = 0; i < 4; i++)
+        free(tensors[i]);
+}
+
+static void the_gradient_before_relu_comes_with_its_sums(void **state)
+{
+    const struct xt_loops *all[BUILDS_MAX];
+    int count = builds(all);
+    (void)state;
+    for (int i = 0; i < count * SHAPES * 2; i++) {
+        struct work work;
+        if (!all[i / SHAPES / 2]->pointwise)
+            continue;
+        setup(&work, shapes[i / 2 % SHAPES], 3);
+        run_gradient(all[i / SHAPES / 2], &work, i % 2);
+        clear(&work);
+    }
+}
+
 static void weights_are_transposed(void **state)
 {
     enum { ROWS = 48, COLUMNS = 32 };
@@ -131,6 +280,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_what_plain_loops_make_of_it),
+        cmocka_unit_test(statistics_come_with_the_output),
+        cmocka_unit_test(the_gradient_before_relu_comes_with_its_sums),
         cmocka_unit_test(weights_are_transposed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

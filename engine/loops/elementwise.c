@@ -1,5 +1,5 @@
-/* Element-wise loops: the ReLU's gradient, dropout, the network's input. */
-#include "engine/loops/element.h"
+/* Element-wise loops: the ReLU's gradient, GELU, dropout, the network's input. */
+#include "engine/loops/activation_value.h"
 #include "engine/loops/table.h"
 
 XT_INLINE void add_masked(const void *y, void *dy, const void *more, size_t count,
@@ -39,6 +39,49 @@ void XT_LOOPS_NAME(relu_backward)(enum xt_dtype dtype, const void *y, void *dy, 
         add_masked(y, dy, more, count, XT_BF16);
     else
         mask_bf16(y, dy, count);
+}
+
+static const struct limits none;
+
+XT_INLINE void gelu(const void *in, size_t count, void *out, enum xt_dtype dtype)
+{
+    size_t i = 0;
+    for (; i + WIDTH <= count; i += WIDTH)
+        store_vec(out, i, activation_value(load_vec(in, i, dtype), XT_ACT_GELU, none, dtype),
+                  dtype);
+    vec rest = load_part(in, i, count - i, dtype);
+    store_part(out, i, count - i, activation_value(rest, XT_ACT_GELU, none, dtype), dtype);
+}
+
+XT_INLINE void gelu_backward(const void *in, const void *dy, size_t count, void *dx,
+                             enum xt_dtype dtype)
+{
+    size_t i = 0;
+    for (; i + WIDTH <= count; i += WIDTH) {
+        vec g = load_vec(dy, i, dtype);
+        g = activation_grad(load_vec(in, i, dtype), g, XT_ACT_GELU, none, dtype);
+        store_vec(dx, i, g, dtype);
+    }
+    vec g = load_part(dy, i, count - i, dtype);
+    g = activation_grad(load_part(in, i, count - i, dtype), g, XT_ACT_GELU, none, dtype);
+    store_part(dx, i, count - i, g, dtype);
+}
+
+void XT_LOOPS_NAME(gelu)(enum xt_dtype dtype, const void *in, size_t count, void *out)
+{
+    if (dtype == XT_F32)
+        gelu(in, count, out, XT_F32);
+    else
+        gelu(in, count, out, XT_BF16);
+}
+
+void XT_LOOPS_NAME(gelu_backward)(enum xt_dtype dtype, const void *in, const void *dy, size_t count,
+                                  void *dx)
+{
+    if (dtype == XT_F32)
+        gelu_backward(in, dy, count, dx, XT_F32);
+    else
+        gelu_backward(in, dy, count, dx, XT_BF16);
 }
 
 /* A 32-bit mixing function (two multiplications), good enough for a mask and cheap in vector

@@ -111,6 +111,10 @@ struct xt_loops {
     /* dy[i] becomes dy[i] + more[i] where y[i] is above 0, else 0; more may be NULL. */
     void (*relu_backward)(enum xt_dtype dtype, const void *y, void *dy, const void *more,
                           size_t count);
+    /* GELU by the error function, and its gradient dx, which may be dy. */
+    void (*gelu)(enum xt_dtype dtype, const void *in, size_t count, void *out);
+    void (*gelu_backward)(enum xt_dtype dtype, const void *in, const void *dy, size_t count,
+                          void *dx);
     /* A gate's gradients, of one sample: the sums over the pixels of dy * x; dy becomes dy * gate.
      */
     void (*gate_backward)(enum xt_dtype dtype, const void *x, const void *gate, void *dy,

@@ -27,6 +27,9 @@ void XT_LOOPS_NAME(norm_backward_apply)(enum xt_dtype dtype, const void *da, con
                                         bool far);
 void XT_LOOPS_NAME(relu_backward)(enum xt_dtype dtype, const void *y, void *dy, const void *more,
                                   size_t count);
+void XT_LOOPS_NAME(gelu)(enum xt_dtype dtype, const void *in, size_t count, void *out);
+void XT_LOOPS_NAME(gelu_backward)(enum xt_dtype dtype, const void *in, const void *dy, size_t count,
+                                  void *dx);
 void XT_LOOPS_NAME(gate_backward)(enum xt_dtype dtype, const void *x, const void *gate, void *dy,
                                   size_t pixels, int c, float *sums);
 void XT_LOOPS_NAME(dropout)(enum xt_dtype dtype, const void *in, void *out, size_t count,

@@ -95,7 +95,7 @@ static bool is_linear(const struct xt_eltwise_op *eltwise)
     return eltwise->activation.kind == XT_ACT_LINEAR;
 }
 
-static void use_buffers(struct xt_op *op, struct xt_graph *graph)
+void xt_eltwise_use(struct xt_op *op, struct xt_graph *graph)
 {
     const struct xt_eltwise_op *eltwise = (const struct xt_eltwise_op *)op;
     bool from_output =
@@ -124,7 +124,7 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
     const struct xt_eltwise_op *eltwise = (const struct xt_eltwise_op *)op;
     const struct xt_tensor *out = xt_op_out(op, 0);
     struct xt_eltwise_algorithm a = xt_eltwise_algorithm(&eltwise->activation, out->dtype);
-    use_buffers(op, graph);
+    xt_eltwise_use(op, graph);
     struct xt_operand x = xt_op_numbers(op, graph, 0);
     struct xt_operand y = xt_operand_tensor(out, out->value);
     xt_program_eltwise(&op->program, XT_FORWARD, a.forward, a.alpha, a.beta, &x, &y);

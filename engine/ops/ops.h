@@ -315,6 +315,8 @@ struct xt_eltwise_op {
     struct xt_op op;
     struct xt_activation activation;
 };
+/* Declares the use of its buffers. */
+void xt_eltwise_use(struct xt_op *op, struct xt_graph *graph);
 /* An activation for oneDNN. */
 struct xt_eltwise_algorithm {
     dnnl_alg_kind_t forward, backward;

@@ -861,6 +861,44 @@ static void a_gates_gradients_in_each_build(void **state)
     }
 }
 
+/* From below the smallest result to above the largest argument of the exponential, and no number of
+ * whole vectors. */
+static void check_gelu(const struct xt_loops *loops, enum xt_dtype dtype)
+{
+    enum { COUNT = 30011 };
+    struct array x = make(dtype, COUNT);
+    struct array y = make(dtype, COUNT);
+    struct array dy = make(dtype, COUNT);
+    double values[COUNT];
+    double grads[COUNT];
+    struct xt_rng rng = {.key = 12};
+    for (size_t i = 0; i < COUNT; i++) {
+        set(&x, i, 15 * ((double)i / (COUNT / 2) - 1));
+        set(&dy, i, random_number(&rng));
+        double below = 0.5 * erfc(-get(&x, i) / sqrt(2));
+        double bell = exp(-get(&x, i) * get(&x, i) / 2) / sqrt(2 * acos(-1));
+        values[i] = get(&x, i) * below;
+        grads[i] = get(&dy, i) * (below + get(&x, i) * bell);
+    }
+    loops->gelu(dtype, x.data, COUNT, y.data);
+    loops->gelu_backward(dtype, x.data, dy.data, COUNT, dy.data);
+    compare(loops->isa, "gelu", dtype, &y, values, 0.1);
+    compare(loops->isa, "gelu's gradient", dtype, &dy, grads, 0.1);
+    free(x.data);
+    free(y.data);
+    free(dy.data);
+}
+
+static void gelu_and_its_gradient_in_each_build(void **state)
+{
+    (void)state;
+    const struct xt_loops *all[BUILDS_MAX];
+    for (int b = builds(all) - 1; b >= 0; b--) {
+        check_gelu(all[b], XT_F32);
+        check_gelu(all[b], XT_BF16);
+    }
+}
+
 static void the_widest_build_is_picked(void **state)
 {
     (void)state;
@@ -887,6 +925,7 @@ int main(void)
         cmocka_unit_test(pixels_are_spread_among_zeros),
         cmocka_unit_test(normal_numbers_are_those_of_the_library_in_each_build),
         cmocka_unit_test(a_gates_gradients_in_each_build),
+        cmocka_unit_test(gelu_and_its_gradient_in_each_build),
         cmocka_unit_test(the_widest_build_is_picked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,15 +2,18 @@
 """Trains networks from one ONNX file by xtrain and by PyTorch with the same recipe, and prints the accuracy of both.
 
 usage: accuracy-against-torch.py DATA [--networks resnet18,mobilenet_v3_small,reader] [--seeds 3] [--first-seed 0]
-                                      [--amp f32|bf16] [--epochs N] [--threads 2] [--xtrain build/xtrain]
+                                      [--amp f32|bf16] [--threads 2] [--xtrain build/xtrain]
 DATA holds cifar10/{train,test}/CLASS/*.jpg and plates/{train,val}/LABEL.jpg.   needs torch, torchvision, onnx and Pillow
 
 A seed's network is made and written by PyTorch; both programs begin with those weights and see the same pixels, in another
-order. The last epoch counts. No augmentation, constant learning rate: SGD 0.01 with momentum for CIFAR-10 at 32x32, Adam
-0.001 for `reader`, a small reader of plates with CTC. Each seed is a line on stderr as it ends.
+order. The last epoch counts. RECIPES holds what differs by network; common are a rate that rises over the first steps and
+falls by half a cosine, gradients clipped by their norm, no weight decay, no augmentation. `reader` is a small reader of
+plates with CTC. Each seed is a line on stderr as it ends.
 """
 import argparse
+import collections
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -21,6 +24,12 @@ import torch
 import torch.nn.functional as F
 import torchvision
 from PIL import Image
+
+Recipe = collections.namedtuple('Recipe', 'optim lr epochs batch size')
+RECIPES = {'resnet18': Recipe('sgd', 0.05, 10, 128, (32, 32)),
+           'mobilenet_v3_small': Recipe('adam', 0.003, 15, 128, (64, 64)),
+           'reader': Recipe('adam', 0.01, 40, 16, (24, 94))}
+WARMUP, CLIP, MOMENTUM = 0.1, 5, 0.9
 
 # The mainland's symbols, CTC's blank last.
 PROVINCES = '京沪津渝冀晋蒙辽吉黑苏浙皖闽赣鲁豫鄂湘粤桂琼川贵云藏陕甘青宁新'
@@ -54,20 +63,28 @@ def pixels(paths):
     return torch.stack(images).float() / 127.5 - 1
 
 
-class Classes:
-    """Ten classes of 32x32 pictures."""
-    options = ['--image-size', '32', '--batch', '128', '--optim', 'sgd', '--lr', '0.01', '--momentum', '0.9']
-    epochs, batch = 10, 128
+def resize(source, folder, size):
+    """Writes the pictures of a folder at the size [height, width] that both programs read."""
+    for path in files(source):
+        name = os.path.splitext(os.path.join(folder, os.path.relpath(path, source)))[0]
+        os.makedirs(os.path.dirname(name), exist_ok=True)
+        Image.open(path).convert('RGB').resize(size[::-1], Image.BILINEAR).save(f'{name}.png')
 
-    def __init__(self, data, name, _):
-        self.train, self.test = f'{data}/cifar10/train', f'{data}/cifar10/test'
-        self.network, self.shape = getattr(torchvision.models, name), (3, 32, 32)
+
+class Classes:
+    """Pictures of ten classes."""
+    parts, options = ('cifar10/train', 'cifar10/test'), []
+
+    def __init__(self, name, size, _):
+        self.network = getattr(torchvision.models, name)
+        self.options = ['--image-size', str(size[0])]
 
     def make(self):
-        return self.network(num_classes=10)
-
-    def optimizer(self, net):
-        return torch.optim.SGD(net.parameters(), 0.01, momentum=0.9)
+        net = self.network(num_classes=10)
+        for layer in net.modules():    # MobileNetV3's 0.01 is for long trainings: after 600 steps averages would lag behind
+            if isinstance(layer, torch.nn.BatchNorm2d):
+                layer.momentum = 0.1
+        return net
 
     def load(self, folder):
         paths = files(folder)
@@ -82,26 +99,16 @@ class Classes:
 
 
 class Plates:
-    """Plates as strings, resized once for both programs."""
-    epochs, batch = 60, 32
+    """Plates as strings."""
+    parts = 'plates/train', 'plates/val'
 
-    def __init__(self, data, _, work):
-        self.shape = (3, 24, 94)
-        for part in ('train', 'val'):
-            os.makedirs(f'{work}/{part}', exist_ok=True)
-            for path in files(f'{data}/plates/{part}'):
-                name = os.path.splitext(os.path.basename(path))[0]
-                Image.open(path).convert('RGB').resize((94, 24), Image.BILINEAR).save(f'{work}/{part}/{name}.png')
-        self.train, self.test = f'{work}/train', f'{work}/val'
+    def __init__(self, _, size, work):
         with open(f'{work}/alphabet.txt', 'w') as file:
             file.write('\n'.join(SYMBOLS) + '\n')
-        self.options = ['--alphabet', f'{work}/alphabet.txt', '--batch', '32', '--optim', 'adam', '--lr', '0.001']
+        self.options = ['--alphabet', f'{work}/alphabet.txt']
 
     def make(self):
         return Reader()
-
-    def optimizer(self, net):
-        return torch.optim.Adam(net.parameters(), 0.001)
 
     def load(self, folder):
         paths = files(folder)
@@ -122,34 +129,46 @@ class Plates:
         return hits
 
 
-def by_torch(task, net, args):
-    x, y = task.load(task.train)
-    test_x, test_y = task.load(task.test)
-    optim = task.optimizer(net)
+def rate(step, steps):
+    """The part of the highest rate at a step: xtrain's --sched cosine with --warmup."""
+    warm = round(WARMUP * steps)
+    return (step + 1) / warm if step < warm else (1 + math.cos(math.pi * (step - warm) / (steps - warm))) / 2
+
+
+def by_torch(task, recipe, net, args, work):
+    x, y = task.load(f'{work}/train')
+    test_x, test_y = task.load(f'{work}/test')
+    optim = (torch.optim.SGD(net.parameters(), recipe.lr, MOMENTUM) if recipe.optim == 'sgd' else
+             torch.optim.Adam(net.parameters(), recipe.lr))
+    steps = len(x) // recipe.batch
+    schedule = torch.optim.lr_scheduler.LambdaLR(optim, lambda step: rate(step, recipe.epochs * steps))
 
     def answer(part):
         with torch.autocast('cpu', torch.bfloat16, enabled=args.amp == 'bf16'):
             return net(part).float()
 
-    for _ in range(args.epochs or task.epochs):
+    for _ in range(recipe.epochs):
         net.train()
         order = torch.randperm(len(x))
-        for i in range(len(x) // task.batch):
-            batch = order[i * task.batch:(i + 1) * task.batch]
+        for i in range(steps):
+            batch = order[i * recipe.batch:(i + 1) * recipe.batch]
             optim.zero_grad()
             task.loss(answer(x[batch]), y[batch]).backward()
+            torch.nn.utils.clip_grad_norm_(net.parameters(), CLIP)
             optim.step()
+            schedule.step()
     net.eval()
     with torch.no_grad():
         return sum(task.right(answer(a), b) for a, b in zip(test_x.split(250), test_y.split(250))) / len(test_y)
 
 
-def by_xtrain(task, onnx, seed, args, work):
-    command = [args.xtrain, 'train', '--model', onnx, '--data', task.train, '--val', task.test, '--normalize', 'half',
-               '--no-augment', '--no-flip', '--jitter', '0', '--weight-decay', '0', '--sched', 'constant', '--warmup', '0',
-               '--label-smoothing', '0', '--clip', '0', '--ema', '0', '--threads', str(args.threads), '--amp', args.amp,
-               '--epochs', str(args.epochs or task.epochs), '--eval-every', '0', '--seed', str(seed), '--json',
-               '--out', f'{work}/run-{seed}'] + task.options
+def by_xtrain(task, recipe, onnx, seed, args, work):
+    command = [args.xtrain, 'train', '--model', onnx, '--data', f'{work}/train', '--val', f'{work}/test',
+               '--normalize', 'half', '--no-augment', '--no-flip', '--jitter', '0', '--label-smoothing', '0', '--ema', '0',
+               '--optim', recipe.optim, '--lr', str(recipe.lr), '--momentum', str(MOMENTUM), '--weight-decay', '0',
+               '--sched', 'cosine', '--min-lr', '0', '--warmup', str(WARMUP), '--clip', str(CLIP),
+               '--epochs', str(recipe.epochs), '--batch', str(recipe.batch), '--amp', args.amp, '--threads', str(args.threads),
+               '--seed', str(seed), '--eval-every', '0', '--json', '--out', f'{work}/run-{seed}'] + task.options
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f'{" ".join(command)}: {done.stderr.strip()}')
@@ -163,7 +182,6 @@ def main():
     parser.add_argument('--seeds', type=int, default=3)
     parser.add_argument('--first-seed', type=int, default=0)
     parser.add_argument('--amp', default='f32', choices=('f32', 'bf16'))
-    parser.add_argument('--epochs', type=int)
     parser.add_argument('--threads', type=int, default=2)
     parser.add_argument('--xtrain', default='build/xtrain')
     args = parser.parse_args()
@@ -171,19 +189,22 @@ def main():
     print('| network | xtrain, mean (each) | PyTorch, mean (each) |\n|---|---|---|', flush=True)
     for name in args.networks.split(','):
         with tempfile.TemporaryDirectory() as work:
-            task = (Plates if name == 'reader' else Classes)(args.data, name, work)
+            recipe = RECIPES[name]
+            task = (Plates if name == 'reader' else Classes)(name, recipe.size, work)
+            for source, part in zip(task.parts, ('train', 'test')):
+                resize(f'{args.data}/{source}', f'{work}/{part}', recipe.size)
             ours, theirs = [], []
             for seed in range(args.first_seed, args.first_seed + args.seeds):
                 torch.manual_seed(seed)
                 net = task.make().train()
-                torch.onnx.export(net, torch.randn(2, *task.shape), f'{work}/net.onnx', dynamo=False,
+                torch.onnx.export(net, torch.randn(2, 3, *recipe.size), f'{work}/net.onnx', dynamo=False,
                                   training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, opset_version=17,
                                   input_names=['input'], output_names=['logits'],
                                   dynamic_axes={'input': {0: 'n'}, 'logits': {0: 'n'}})
                 start = {key: value.clone() for key, value in net.state_dict().items()}
-                ours.append(by_xtrain(task, f'{work}/net.onnx', seed, args, work))
+                ours.append(by_xtrain(task, recipe, f'{work}/net.onnx', seed, args, work))
                 net.load_state_dict(start)
-                theirs.append(by_torch(task, net, args))
+                theirs.append(by_torch(task, recipe, net, args, work))
                 print(f'{name}, seed {seed}: xtrain {ours[-1]:.3f}, PyTorch {theirs[-1]:.3f}', file=sys.stderr, flush=True)
             print(f'| {name} {args.amp} |', ' | '.join(
                 f'{statistics.mean(all_):.3f} ({", ".join(f"{one:.3f}" for one in all_)})' for all_ in (ours, theirs)), '|', flush=True)

@@ -38,6 +38,7 @@ static struct xt_weight_grad describe_job(const struct xt_conv_op *conv)
         .pad_h = (int)conv->pads[0],
         .pad_w = (int)conv->pads[1],
         .f32 = in->dtype == XT_F32,
+        .edge = XT_TILE_CHANNELS,
     };
 }
 
@@ -148,6 +149,9 @@ static void prepare_weight_grad(struct state *state, struct xt_conv_op *conv,
     struct xt_weight_grad *job = &state->job;
     *job = describe_job(conv);
     job->packed = loop == graph->loops->weight_grad_packed;
+    /* From tiles of 16 oneDNN's copies for AVX2 are written by its reference loop. */
+    if (job->f32 && !xt_cpu_pointwise_can(conv, graph))
+        job->edge = graph->loops->lanes;
     if (op->by_slices[1]) {
         job->n = graph->slices.samples;
         xt_weight_grad_plan_workers(job, graph->slices.workers);
@@ -155,11 +159,15 @@ static void prepare_weight_grad(struct state *state, struct xt_conv_op *conv,
         xt_weight_grad_plan(job, graph->options.device->threads);
     }
     conv->own_weight_grad = true;
-    conv->weight_grad_format = job->turned ? dnnl_OIhw16o16i : dnnl_OIhw16i16o;
+    conv->weight_grad_format = job->turned                     ? dnnl_OIhw16o16i
+                               : job->edge == XT_TILE_CHANNELS ? dnnl_OIhw16i16o
+                                                               : dnnl_OIhw8i8o;
     state->scratch = xt_graph_temporary(graph, xt_op_out(op, 0), xt_weight_grad_scratch(job),
                                         xt_op_backward_time(graph, op));
     state->loop = loop;
-    op->own_name[1] = loop == graph->loops->weight_grad ? "xtrain AMX" : "xtrain AVX-512";
+    op->own_name[1] = loop == graph->loops->weight_grad         ? "xtrain AMX"
+                      : graph->loops->lanes == XT_TILE_CHANNELS ? "xtrain AVX-512"
+                                                                : "xtrain AVX2";
 }
 
 /* oneDNN's data gradient of a strided 1x1 takes twice as long as one without strides followed by

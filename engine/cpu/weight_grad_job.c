@@ -19,9 +19,9 @@ static size_t aligned(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-static int tiles_of(int channels)
+static int tiles_of(const struct xt_weight_grad *job, int channels)
 {
-    return divide_up(channels, XT_TILE_CHANNELS);
+    return divide_up(channels, job->edge);
 }
 
 static void plan_parts(struct xt_weight_grad *job, int threads)
@@ -80,10 +80,9 @@ static int share_most(const struct xt_weight_grad *job, bool left)
     return most;
 }
 
-static size_t panels(int channels, int wide)
+static size_t panels(const struct xt_weight_grad *job, int tiles)
 {
-    return (size_t)divide_up(channels, wide) * (size_t)(wide * XT_PACKED_PIXELS + XT_PACKED_SPARE) *
-           sizeof(float);
+    return (size_t)(tiles * job->edge) * XT_PACKED_CHANNEL * sizeof(float);
 }
 
 static void plan_packed(struct xt_weight_grad *job, size_t bias)
@@ -91,9 +90,8 @@ static void plan_packed(struct xt_weight_grad *job, size_t bias)
     int left = share_most(job, true);
     int channels = job->in_c > job->out_c ? job->in_c : job->out_c;
     left = left < XT_PACKED_TILES ? left : XT_PACKED_TILES;
-    job->right_at = panels(left * XT_TILE_CHANNELS, XT_PACKED_ROWS);
-    job->zeros_at =
-        job->right_at + panels(share_most(job, false) * XT_TILE_CHANNELS, XT_PACKED_WIDE);
+    job->right_at = panels(job, left);
+    job->zeros_at = job->right_at + panels(job, share_most(job, false));
     job->bias_at = job->zeros_at + aligned((size_t)channels * sizeof(float));
     job->part_bytes = job->bias_at + bias;
 }
@@ -101,7 +99,7 @@ static void plan_packed(struct xt_weight_grad *job, size_t bias)
 static void plan_scratch(struct xt_weight_grad *job)
 {
     /* Four sums per channel, when summed along the rows of the left matrix. */
-    size_t bias = (size_t)tiles_of(job->out_c) * XT_TILE_CHANNELS * 4 * sizeof(float);
+    size_t bias = (size_t)(tiles_of(job, job->out_c) * job->edge) * 4 * sizeof(float);
     job->part_bytes = aligned(bias);
     if (job->packed)
         plan_packed(job, bias);
@@ -130,8 +128,8 @@ bool xt_weight_grad_is_flat(const struct xt_weight_grad *job)
 
 void xt_weight_grad_plan(struct xt_weight_grad *job, int threads)
 {
-    int in_tiles = tiles_of(job->in_c);
-    int out_tiles = tiles_of(job->out_c);
+    int in_tiles = tiles_of(job, job->in_c);
+    int out_tiles = tiles_of(job, job->out_c);
     job->taps = job->kernel_h * job->kernel_w;
     job->flat = xt_weight_grad_is_flat(job);
     /* Transposing is slower than pairing, so the matrix with fewer channels is transposed; with
@@ -144,7 +142,7 @@ void xt_weight_grad_plan(struct xt_weight_grad *job, int threads)
     job->planes = planes_h * planes_w;
     job->pitch = job->out_w + (job->kernel_w - 1) / job->stride_w;
     job->weights =
-        (size_t)(in_tiles * out_tiles) * (size_t)job->taps * XT_TILE_CHANNELS * XT_TILE_CHANNELS;
+        (size_t)(in_tiles * out_tiles) * (size_t)job->taps * (size_t)(job->edge * job->edge);
     plan_units(job);
     plan_parts(job, threads);
     plan_scratch(job);
@@ -220,8 +218,8 @@ static void add_up_bias(const struct xt_weight_grad *job)
     for (int share = 0; share < (shared ? job->shares : 1); share++) {
         int first = 0;
         int end = xt_weight_grad_share(job, share, job->turned, &first);
-        end = (first + end) * XT_TILE_CHANNELS;
-        for (int o = first * XT_TILE_CHANNELS; o < end && o < job->out_c; o++) {
+        end = (first + end) * job->edge;
+        for (int o = first * job->edge; o < end && o < job->out_c; o++) {
             float sum = 0;
             for (int group = 0; group < job->groups; group++)
                 sum += xt_weight_grad_bias(job, group * job->shares + share)[o];

@@ -1,5 +1,5 @@
 /* Software prefetch of the next chunk of a weight gradient, interleaved with the work on this one.
- * For the files of this folder that are built for AVX-512. */
+ * For the files of this folder that are built for AVX-512 or AVX2. */
 #pragma once
 
 #include <immintrin.h>

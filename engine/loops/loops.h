@@ -98,6 +98,7 @@ size_t xt_norm_scratch(const struct xt_norm_sample *sample);
 
 struct xt_loops {
     const char *isa;
+    int lanes; /* float32 numbers of a vector; 0 in builds without AVX2 */
     /* sums[c] and squares[c] of (z - pivot) over `pixels` pixels of c channels. scratch: 2 * c
      * floats. */
     void (*statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c, const float *pivot,
@@ -162,7 +163,7 @@ struct xt_loops {
     /* One part of a convolution's weight gradient; NULL in builds without AMX. Requires
      * xt_device_cpu_has_tiles. */
     xt_weight_grad_loop *weight_grad;
-    /* The same in float32; NULL in builds without AVX-512. */
+    /* The same in float32; NULL in builds without AVX2. */
     xt_weight_grad_loop *weight_grad_f32;
     /* The same for many channels, where the job is packed. */
     xt_weight_grad_loop *weight_grad_packed;

@@ -30,14 +30,13 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
     .depthwise = XT_LOOPS_NAME(depthwise),
     .depthwise_data_grad = XT_LOOPS_NAME(depthwise_data_grad),
     .depthwise_weight_grad = XT_LOOPS_NAME(depthwise_weight_grad),
-#ifdef __AVX512F__
-    .weight_grad_f32 = XT_LOOPS_NAME(weight_grad_f32),
-    .weight_grad_packed = XT_LOOPS_NAME(weight_grad_packed),
-#endif
 #ifdef __AVX512BF16__
     .weight_grad_bf16 = XT_LOOPS_NAME(weight_grad_bf16),
 #endif
 #ifdef XT_LOOPS_HAVE_VECTORS
+    .lanes = XT_LANES,
+    .weight_grad_f32 = XT_LOOPS_NAME(weight_grad_f32),
+    .weight_grad_packed = XT_LOOPS_NAME(weight_grad_packed),
     .pointwise = XT_LOOPS_NAME(pointwise),
     .pointwise_turn = XT_LOOPS_NAME(pointwise_turn),
     .winograd = XT_LOOPS_NAME(winograd),

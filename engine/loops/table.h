@@ -68,14 +68,12 @@ bool XT_LOOPS_NAME(norm_wide_apply)(enum xt_dtype dtype, const void *da, const v
 bool XT_LOOPS_NAME(norm_wide_statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c,
                                          const float *pivot, double *sums, double *squares);
 #endif
-#ifdef __AVX512F__
-xt_weight_grad_loop XT_LOOPS_NAME(weight_grad_f32);
-xt_weight_grad_loop XT_LOOPS_NAME(weight_grad_packed);
-#endif
 #ifdef __AVX512BF16__
 xt_weight_grad_loop XT_LOOPS_NAME(weight_grad_bf16);
 #endif
 #ifdef __AVX2__
+xt_weight_grad_loop XT_LOOPS_NAME(weight_grad_f32);
+xt_weight_grad_loop XT_LOOPS_NAME(weight_grad_packed);
 xt_pointwise_loop XT_LOOPS_NAME(pointwise);
 xt_pointwise_turn_loop XT_LOOPS_NAME(pointwise_turn);
 xt_winograd_loop XT_LOOPS_NAME(winograd);

@@ -18,6 +18,13 @@ XT_INLINE xt_vector xt_vector_load(const float *from)
     return _mm512_loadu_ps(from);
 }
 
+/* The first `count` numbers, as many as there are lanes; the other lanes are 0. */
+XT_INLINE xt_vector xt_vector_load_some(const float *from, int count)
+{
+    int lanes = count < 0 ? 0 : count < XT_LANES ? count : XT_LANES;
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << lanes) - 1), from);
+}
+
 XT_INLINE void xt_vector_store(float *to, xt_vector value)
 {
     _mm512_storeu_ps(to, value);
@@ -53,6 +60,12 @@ XT_INLINE xt_vector xt_vector_load(const float *from)
     return _mm256_loadu_ps(from);
 }
 
+XT_INLINE xt_vector xt_vector_load_some(const float *from, int count)
+{
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_maskload_ps(from, _mm256_cmpgt_epi32(_mm256_set1_epi32(count), lane));
+}
+
 XT_INLINE void xt_vector_store(float *to, xt_vector value)
 {
     _mm256_storeu_ps(to, value);
@@ -80,5 +93,11 @@ XT_INLINE xt_vector xt_vector_where_above_0(xt_vector value, xt_vector then)
 }
 
 #endif
+
+/* How many of `left` vectors are taken together, at most `most`: none is left alone at the end. */
+XT_INLINE int xt_vectors_together(int left, int most)
+{
+    return left == most + 1 ? most - 1 : left < most ? left : most;
+}
 
 #endif

@@ -1,15 +1,21 @@
-/* One part of a convolution's weight gradient in float32 by AVX-512; weight_grad_job.h says how it
- * is divided. A tile of the gradient, some input channels by some sixteens of output channels,
- * stays in registers over a chunk's pixels, which are not copied. */
+/* One part of a convolution's weight gradient in float32 by AVX-512 or AVX2; weight_grad_job.h says
+ * how it is divided. A tile of the gradient, some input channels by some vectors of output
+ * channels, stays in registers over a chunk's pixels, which are not copied. */
 #include "engine/loops/table.h"
+#include "engine/loops/vector.h"
 
-#ifdef __AVX512F__
+#ifdef XT_LOOPS_HAVE_VECTORS
 #include <string.h>
 
 #include "engine/loops/ahead.h"
-#include "engine/loops/weight_grad_tile.h"
+#include "engine/loops/weight_grad_job.h"
 
 enum {
+    LANES = XT_LANES,
+    WIDE = LANES == 16 ? 4 : 3, /* vectors */
+    ROWS = 8,                   /* channels */
+    FEW_ROWS = 4,
+    REGISTERS = FEW_ROWS * WIDE,              /* of sums */
     SEGMENTS = XT_F32_BLOCKS * XT_TILE_PIXELS /* rows of one pixel */
 };
 
@@ -21,8 +27,8 @@ struct segment {
 
 struct part {
     const struct xt_weight_grad *job;
-    int in_first, in_end;       /* channels */
-    int tile_first, tile_count; /* sixteens of output channels */
+    int in_first, in_end;   /* channels */
+    int out_first, out_end; /* likewise, with padding */
     float *sums;
     float *bias; /* NULL: another part computes it, or it is not needed */
     struct segment segments[SEGMENTS];
@@ -30,30 +36,30 @@ struct part {
     struct xt_ahead ahead;
 };
 
-/* Adds the chunk's sums of `rows` input channels from `i` on, and `wide` sixteens of output
- * channels, the last with `mask`. */
-XT_INLINE void add_tile(struct part *part, int i, int o, float *const *to, __mmask16 mask, int rows,
-                        int wide)
+/* Adds the chunk's sums of `rows` input channels from `i` on, and `wide` vectors of output channels
+ * from `o` on, or the only one, which is not whole. */
+XT_INLINE void add_tile(struct part *part, int i, int o, float *const to[WIDE], int rows, int wide,
+                        bool whole)
 {
     size_t in_step = (size_t)part->job->in_c * (size_t)part->job->stride_w;
     size_t out_step = (size_t)part->job->out_c;
+    int left = part->job->out_c - o;
     struct xt_ahead ahead = part->ahead;
-    __m512 sums[8][4];
+    xt_vector sums[ROWS][WIDE];
     for (int r = 0; r < rows; r++)
         for (int v = 0; v < wide; v++)
-            sums[r][v] = _mm512_setzero_ps();
+            sums[r][v] = xt_vector_of(0);
     for (int s = 0; s < part->count; s++) {
         const float *in = part->segments[s].in + i;
         const float *out = part->segments[s].out_grad + o;
         for (int x = 0; x < part->segments[s].count; x++) {
-            __m512 g[4];
+            xt_vector g[WIDE];
             for (int v = 0; v < wide; v++)
-                g[v] = v + 1 < wide ? _mm512_loadu_ps(out + v * CHANNELS)
-                                    : _mm512_maskz_loadu_ps(mask, out + v * CHANNELS);
+                g[v] = whole ? xt_vector_load(out + v * LANES) : xt_vector_load_some(out, left);
             for (int r = 0; r < rows; r++) {
-                __m512 one = _mm512_set1_ps(in[r]);
+                xt_vector one = xt_vector_of(in[r]);
                 for (int v = 0; v < wide; v++)
-                    sums[r][v] = _mm512_fmadd_ps(one, g[v], sums[r][v]);
+                    sums[r][v] = xt_vector_add_product(one, g[v], sums[r][v]);
             }
             in += in_step;
             out += out_step;
@@ -63,38 +69,37 @@ XT_INLINE void add_tile(struct part *part, int i, int o, float *const *to, __mma
     part->ahead = ahead;
     for (int r = 0; r < rows; r++)
         for (int v = 0; v < wide; v++) {
-            float *at = to[v] + r * CHANNELS;
-            _mm512_storeu_ps(at, _mm512_add_ps(_mm512_loadu_ps(at), sums[r][v]));
+            float *at = to[v] + r * part->job->edge;
+            xt_vector_store(at, xt_vector_load(at) + sums[r][v]);
         }
 }
 
-/* The input channels of one tap and `wide` tiles of output channels from `tile` on. As many rows as
- * fill the registers, within one sixteen. */
-XT_INLINE void add_tap(struct part *part, int tap, int tile, int wide)
+/* The input channels of one tap and `wide` vectors of output channels from `o` on. As many rows as
+ * fill the registers, within one tile. */
+XT_INLINE void add_tap(struct part *part, int tap, int o, int wide, bool whole)
 {
-    const struct xt_weight_grad *job = part->job;
-    int o = tile * CHANNELS;
-    int last = job->out_c - o - (wide - 1) * CHANNELS;
-    __mmask16 mask = tile_mask(last);
+    float *column[WIDE];
+    for (int v = 0; v < wide; v++)
+        column[v] = part->sums + xt_weight_grad_place(part->job, tap, 0, o + v * LANES);
     for (int i = part->in_first; i < part->in_end;) {
-        float *to[4];
+        size_t row = xt_weight_grad_place(part->job, 0, i, 0);
+        float *to[WIDE];
         int left = part->in_end - i;
-        int rows = wide < 4 && left >= 8 ? 8 : left >= 4 ? 4 : left;
-        for (int v = 0; v < wide; v++) {
-            size_t block = (size_t)(tile + v) * (size_t)job->left_tiles + (size_t)(i / CHANNELS);
-            to[v] = part->sums + (block * (size_t)job->taps + (size_t)tap) * SUMS +
-                    i % CHANNELS * CHANNELS;
-        }
-        if (rows == 8 && wide < 4)
-            add_tile(part, i, o, to, mask, 8, wide);
+        int rows = ROWS * wide <= REGISTERS && left >= ROWS ? ROWS
+                   : left >= FEW_ROWS                       ? FEW_ROWS
+                                                            : left;
+        for (int v = 0; v < wide; v++)
+            to[v] = column[v] + row;
+        if (rows == ROWS && ROWS * wide <= REGISTERS)
+            add_tile(part, i, o, to, ROWS, wide, whole);
         else if (rows == 4)
-            add_tile(part, i, o, to, mask, 4, wide);
+            add_tile(part, i, o, to, 4, wide, whole);
         else if (rows == 3)
-            add_tile(part, i, o, to, mask, 3, wide);
+            add_tile(part, i, o, to, 3, wide, whole);
         else if (rows == 2)
-            add_tile(part, i, o, to, mask, 2, wide);
+            add_tile(part, i, o, to, 2, wide, whole);
         else
-            add_tile(part, i, o, to, mask, 1, wide);
+            add_tile(part, i, o, to, 1, wide, whole);
         i += rows;
     }
 }
@@ -148,52 +153,71 @@ static void find_segments(struct part *part, int tap, int unit, int end)
     }
 }
 
+/* Adds `wide` vectors of all pixels, or the only one, of which `left` numbers are. */
+XT_INLINE void add_pixels(const float *from, size_t step, size_t pixels, float *to, int wide,
+                          int left)
+{
+    xt_vector sums[WIDE];
+    for (int v = 0; v < wide; v++)
+        sums[v] = xt_vector_of(0);
+    for (; pixels > 0; pixels--, from += step)
+        for (int v = 0; v < wide; v++)
+            sums[v] +=
+                left < LANES ? xt_vector_load_some(from, left) : xt_vector_load(from + v * LANES);
+    for (int v = 0; v < wide; v++)
+        xt_vector_store(to + v * LANES, xt_vector_load(to + v * LANES) + sums[v]);
+}
+
 static void add_bias(struct part *part, int unit, int end)
 {
     const struct xt_weight_grad *job = part->job;
     size_t first = xt_weight_grad_pixel(job, true, unit);
-    size_t last = xt_weight_grad_pixel(job, true, end);
+    size_t pixels = xt_weight_grad_pixel(job, true, end) - first;
     size_t c = (size_t)job->out_c;
-    for (int t = part->tile_first; t < part->tile_first + part->tile_count; t++) {
-        int left = job->out_c - t * CHANNELS;
-        __mmask16 mask = tile_mask(left);
-        const float *from = (const float *)job->out_grad + t * CHANNELS;
-        __m512 sum = _mm512_setzero_ps();
-        for (size_t i = first; i < last; i++)
-            sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, from + i * c));
-        float *to = part->bias + t * CHANNELS;
-        _mm512_storeu_ps(to, _mm512_add_ps(_mm512_loadu_ps(to), sum));
-    }
+    const float *from = (const float *)job->out_grad + first * c;
+    int last = part->out_end < job->out_c ? part->out_end : job->out_c;
+    int o = part->out_first;
+    for (; o + WIDE * LANES <= last; o += WIDE * LANES)
+        add_pixels(from + o, c, pixels, part->bias + o, WIDE, LANES);
+    for (; o + LANES <= last; o += LANES)
+        add_pixels(from + o, c, pixels, part->bias + o, 1, LANES);
+    if (o < last)
+        add_pixels(from + o, c, pixels, part->bias + o, 1, last - o);
 }
 
 static void add_chunk(struct part *part, int unit, int end)
 {
-    int last = part->tile_first + part->tile_count;
+    int last = part->out_end < part->job->out_c ? part->out_end : part->job->out_c;
     if (part->bias)
         add_bias(part, unit, end);
     for (int tap = 0; tap < part->job->taps; tap++) {
+        int o = part->out_first;
         find_segments(part, tap, unit, end);
-        int tile = part->tile_first;
-        for (; tile + 4 <= last; tile += 4)
-            add_tap(part, tap, tile, 4);
-        for (; tile + 2 <= last; tile += 2)
-            add_tap(part, tap, tile, 2);
-        for (; tile < last; tile++)
-            add_tap(part, tap, tile, 1);
+        for (int wide = 0; o + LANES <= last; o += wide * LANES) {
+            wide = xt_vectors_together((last - o) / LANES, WIDE);
+            if (wide == WIDE)
+                add_tap(part, tap, o, WIDE, true);
+            else if (wide == 3)
+                add_tap(part, tap, o, 3, true);
+            else if (wide == 2)
+                add_tap(part, tap, o, 2, true);
+            else
+                add_tap(part, tap, o, 1, true);
+        }
+        if (o < last)
+            add_tap(part, tap, o, 1, false);
     }
 }
 
 /* The sums of this share's tiles. */
 static void clear_sums(const struct part *part)
 {
-    size_t taps = (size_t)part->job->taps;
-    int first = part->in_first / CHANNELS;
-    int end = (part->in_end + CHANNELS - 1) / CHANNELS;
-    for (int t = part->tile_first; t < part->tile_first + part->tile_count; t++) {
-        size_t row = (size_t)t * (size_t)part->job->left_tiles;
-        memset(part->sums + (row + (size_t)first) * taps * SUMS, 0,
-               (size_t)(end - first) * taps * SUMS * sizeof(float));
-    }
+    const struct xt_weight_grad *job = part->job;
+    int edge = job->edge;
+    size_t tiles = (size_t)((part->in_end - part->in_first + edge - 1) / edge);
+    for (int o = part->out_first; o < part->out_end; o += edge)
+        memset(part->sums + xt_weight_grad_place(job, 0, part->in_first, o), 0,
+               tiles * (size_t)(job->taps * edge * edge) * sizeof(float));
 }
 
 void XT_LOOPS_NAME(weight_grad_f32)(const struct xt_weight_grad *job, int number)
@@ -203,10 +227,12 @@ void XT_LOOPS_NAME(weight_grad_f32)(const struct xt_weight_grad *job, int number
                         .sums = xt_weight_grad_sums(job, number / job->shares),
                         .bias = xt_weight_grad_bias(job, number)};
     int tiles = xt_weight_grad_share(job, share, true, &part.in_first);
-    part.in_first *= CHANNELS;
-    part.in_end = part.in_first + tiles * CHANNELS;
+    part.in_first *= job->edge;
+    part.in_end = part.in_first + tiles * job->edge;
     part.in_end = part.in_end < job->in_c ? part.in_end : job->in_c;
-    part.tile_count = xt_weight_grad_share(job, share, false, &part.tile_first);
+    tiles = xt_weight_grad_share(job, share, false, &part.out_first);
+    part.out_first *= job->edge;
+    part.out_end = part.out_first + tiles * job->edge;
     if (!job->adds) {
         memset(part.bias, 0, job->part_bytes - job->bias_at);
         clear_sums(&part);
@@ -218,7 +244,7 @@ void XT_LOOPS_NAME(weight_grad_f32)(const struct xt_weight_grad *job, int number
     for (int next = 0; unit < end; unit = next) {
         next = end - unit < job->chunk_units ? end : unit + job->chunk_units;
         int turns = 3 * XT_TILE_PIXELS * job->taps * ((part.in_end - part.in_first + 3) / 4) *
-                    ((part.tile_count + 3) / 4);
+                    (((part.out_end - part.out_first) / LANES + WIDE - 1) / WIDE);
         look_ahead(&part.ahead, job, next,
                    end - next < job->chunk_units ? end : next + job->chunk_units, (size_t)turns);
         add_chunk(&part, unit, next);

@@ -1,4 +1,5 @@
-/* The weight gradient of a convolution: of bf16 by matrix tiles (AMX), of float32 by AVX-512.
+/* The weight gradient of a convolution: of bf16 by matrix tiles (AMX), of float32 by AVX-512 or
+ * AVX2.
  *
  * In bf16 dW[tap][o][i] is a product over pixels, of the output's gradient and of the input moved
  * by the tap. One of the two is the left matrix, transposed so that a row is a channel's pixels,
@@ -10,8 +11,8 @@
  * sums, which are added in order; and with many weights, shares of the channels. So the result
  * depends only on the number of parts.
  *
- * The gradient has the format OIhw16i16o, or OIhw16o16i where `turned`; channels that are padding
- * get zeros.
+ * The gradient has the format OIhw16i16o, or OIhw16o16i where `turned`, or OIhw8i8o with an edge of
+ * 8; channels that are padding get zeros.
  */
 #pragma once
 
@@ -23,16 +24,9 @@
  * row. */
 enum { XT_TILE_CHANNELS = 16, XT_TILE_PIXELS = 32, XT_F32_BLOCKS = 3 };
 
-/* Packed float32: a chunk's pixels, channels of a panel of the input and of the gradient, floats
- * behind each panel so that panels do not map to the same cache sets, tiles of the input packed at
- * a time. */
-enum {
-    XT_PACKED_PIXELS = 128,
-    XT_PACKED_ROWS = 8,
-    XT_PACKED_WIDE = 32,
-    XT_PACKED_SPARE = 16,
-    XT_PACKED_TILES = 32
-};
+/* Packed float32: a chunk's pixels, floats of a channel in its panel, more than pixels so that
+ * panels do not map to the same cache sets, tiles of the input packed at a time. */
+enum { XT_PACKED_PIXELS = 128, XT_PACKED_CHANNEL = XT_PACKED_PIXELS + 1, XT_PACKED_TILES = 32 };
 
 struct xt_weight_grad {
     /* The convolution: no groups, no dilation; tensors are dense N, H, W, C. */
@@ -44,6 +38,7 @@ struct xt_weight_grad {
 
     bool f32;    /* the tensors; else bf16 */
     bool packed; /* float32 for many channels */
+    int edge;    /* channels of a tile: XT_TILE_CHANNELS, or 8 in float32 by AVX2 */
 
     /* One worker per call (slices.h): n samples are a slice, a worker is a group with consecutive
      * slices, and a call processes all units. */
@@ -102,6 +97,16 @@ int xt_weight_grad_share(const struct xt_weight_grad *job, int share, bool left,
 /* The first pixel of a unit, of the output or of the input (packed: of the output alone); their
  * number for the unit after the last. */
 size_t xt_weight_grad_pixel(const struct xt_weight_grad *job, bool out, int unit);
+
+/* Where the gradient that is not turned has a tap's weight of input channel i and output channel
+ * o. */
+static inline size_t xt_weight_grad_place(const struct xt_weight_grad *job, int tap, int i, int o)
+{
+    size_t tile = (size_t)(o / job->edge) * (size_t)job->left_tiles + (size_t)(i / job->edge);
+    tile = tile * (size_t)job->taps + (size_t)tap;
+    return tile * (size_t)(job->edge * job->edge) +
+           (size_t)(i % job->edge * job->edge + o % job->edge);
+}
 
 /* After all parts: sums weights [first, end) and, with the first of them, the bias. */
 void xt_weight_grad_add_up(const struct xt_weight_grad *job, size_t first, size_t end);

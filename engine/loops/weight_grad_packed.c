@@ -1,19 +1,22 @@
-/* One part of a convolution's weight gradient in float32 by AVX-512, for many channels;
+/* One part of a convolution's weight gradient in float32 by AVX-512 or AVX2, for many channels;
  * weight_grad_job.h says how it is divided. A chunk's pixels are copied into panels of a few
  * channels, so that a product reads consecutive memory; those of the input once for each tap. */
 #include "engine/loops/table.h"
+#include "engine/loops/vector.h"
 
-#ifdef __AVX512F__
+#ifdef XT_LOOPS_HAVE_VECTORS
 #include <string.h>
 
-#include "engine/loops/weight_grad_tile.h"
+#include "engine/loops/weight_grad_job.h"
 
+/* A panel has ROWS channels of the input, or up to WIDE vectors of the gradient's. */
 enum {
-    ROWS = XT_PACKED_ROWS,
-    WIDE = XT_PACKED_WIDE,
+    LANES = XT_LANES,
+    ROWS = LANES == 16 ? 8 : 4,
+    WIDE = LANES == 16 ? 2 : 3,
+    LINE = 16,
     PIXELS = XT_PACKED_PIXELS,
-    LEFT_PANEL = ROWS * PIXELS + XT_PACKED_SPARE,
-    RIGHT_PANEL = WIDE * PIXELS + XT_PACKED_SPARE,
+    CHANNEL = XT_PACKED_CHANNEL,
     UNROLLED = 4
 };
 
@@ -48,10 +51,10 @@ XT_INLINE void fetch(struct ahead *ahead)
     for (ahead->due += ahead->rate; ahead->due >= 256; ahead->due -= 256)
         if (ahead->out_grad < ahead->end) {
             _mm_prefetch(ahead->out_grad, _MM_HINT_T1);
-            ahead->out_grad += CHANNELS;
+            ahead->out_grad += LINE;
         } else if (ahead->pixel < ahead->pixels) {
             _mm_prefetch(ahead->step->pixels[ahead->pixel] + ahead->at, _MM_HINT_T1);
-            ahead->at += CHANNELS;
+            ahead->at += LINE;
             if (ahead->at >= ahead->floats) {
                 ahead->at = 0;
                 ahead->pixel++;
@@ -74,7 +77,7 @@ static void find_pixels(const struct part *part, struct step *step)
     int n = (int)(first / (size_t)(job->out_h * job->out_w));
     int y = (int)(first / (size_t)job->out_w % (size_t)job->out_h);
     int x = (int)(first % (size_t)job->out_w);
-    const float *in = (const float *)job->in + step->tile * CHANNELS;
+    const float *in = (const float *)job->in + step->tile * job->edge;
     for (int i = 0; i < count; i++) {
         int row = y * job->stride_h + step->tap / job->kernel_w - job->pad_h;
         int column = x * job->stride_w + step->tap % job->kernel_w - job->pad_w;
@@ -131,99 +134,133 @@ static int padded(int count)
 
 static void pack_left(const struct part *part, const struct step *step, int count)
 {
-    int channels = part->job->in_c - step->tile * CHANNELS;
+    int channels = part->job->in_c - step->tile * part->job->edge;
+    int all = step->tiles * part->job->edge;
     for (int i = 0; i < padded(count); i++) {
         const float *from = i < count ? step->pixels[i] : part->zeros;
         float *to = part->left + i * ROWS;
-        for (int tile = 0; tile < step->tiles; tile++, to += 2 * (size_t)LEFT_PANEL) {
-            __m512 all = _mm512_maskz_loadu_ps(tile_mask(channels - tile * CHANNELS),
-                                               from + tile * CHANNELS);
-            _mm256_storeu_ps(to, _mm512_castps512_ps256(all));
-            _mm256_storeu_ps(to + LEFT_PANEL,
-                             _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(all), 1)));
-        }
+        int at = 0;
+        for (; at < all && at + ROWS <= channels; at += ROWS, to += ROWS * CHANNEL)
+            memcpy(to, from + at, ROWS * sizeof *to);
+        for (; at < all; at += ROWS, to += ROWS * CHANNEL)
+            for (int r = 0; r < ROWS; r++)
+                to[r] = at + r < channels ? from[at + r] : 0;
     }
+}
+
+static int right_vectors(const struct part *part)
+{
+    return (part->right_end - part->right_first) * (part->job->edge / LANES);
+}
+
+static float *right_panel(const struct part *part, int vector)
+{
+    return part->right + (size_t)vector * LANES * CHANNEL;
 }
 
 static void pack_right(const struct part *part, const struct step *step, int count)
 {
     size_t c = (size_t)part->job->out_c;
+    int first = part->right_first * part->job->edge;
+    int vectors = right_vectors(part);
     const float *grads =
         (const float *)part->job->out_grad + xt_weight_grad_pixel(part->job, true, step->unit) * c;
-    for (int i = 0; i < padded(count); i++)
-        for (int tile = part->right_first; tile < part->right_end; tile++) {
-            const float *from = i < count ? grads + (size_t)i * c + tile * CHANNELS : part->zeros;
-            int panel = (tile - part->right_first) / 2;
-            float *to = part->right + (size_t)panel * RIGHT_PANEL + i * WIDE +
-                        (tile - part->right_first) % 2 * CHANNELS;
-            int left = part->job->out_c - tile * CHANNELS;
-            _mm512_storeu_ps(to, _mm512_maskz_loadu_ps(tile_mask(left), from));
+    for (int i = 0; i < padded(count); i++) {
+        const float *from = i < count ? grads + (size_t)i * c : part->zeros;
+        for (int vector = 0, wide = 0; vector < vectors; vector += wide) {
+            wide = xt_vectors_together(vectors - vector, WIDE);
+            for (int v = 0; v < wide; v++) {
+                int at = first + (vector + v) * LANES;
+                xt_vector_store(right_panel(part, vector) + (i * wide + v) * LANES,
+                                xt_vector_load_some(from + at, part->job->out_c - at));
+            }
         }
+    }
 }
 
 static void add_bias(const struct part *part, int count)
 {
-    for (int tile = part->right_first; tile < part->right_end; tile++) {
-        int at = tile - part->right_first;
-        const float *from = part->right + (size_t)(at / 2) * RIGHT_PANEL + at % 2 * CHANNELS;
-        float *to = part->bias + tile * CHANNELS;
-        __m512 sum = _mm512_loadu_ps(to);
-        for (int i = 0; i < count; i++)
-            sum = _mm512_add_ps(sum, _mm512_loadu_ps(from + i * WIDE));
-        _mm512_storeu_ps(to, sum);
+    int vectors = right_vectors(part);
+    float *to = part->bias + part->right_first * part->job->edge;
+    for (int vector = 0, wide = 0; vector < vectors; vector += wide) {
+        wide = xt_vectors_together(vectors - vector, WIDE);
+        for (int v = 0; v < wide; v++, to += LANES) {
+            xt_vector sum = xt_vector_load(to);
+            for (int i = 0; i < count; i++)
+                sum += xt_vector_load(right_panel(part, vector) + (i * wide + v) * LANES);
+            xt_vector_store(to, sum);
+        }
     }
 }
 
-/* Adds the sums of ROWS input channels with one or two tiles of output channels; overwrites if
- * they are the first. */
+/* Adds the sums of ROWS input channels with `wide` vectors of output channels; overwrites if they
+ * are the first. */
 XT_INLINE void add_tile(struct part *part, const float *left, const float *right, int count,
-                        float *const to[2], bool first, int wide)
+                        float *const to[WIDE], bool first, int wide)
 {
+    int row = part->job->edge;
     struct ahead ahead = part->ahead;
-    __m512 sums[ROWS][2];
+    xt_vector sums[ROWS][WIDE];
     for (int r = 0; r < ROWS; r++)
         for (int v = 0; v < wide; v++) {
-            sums[r][v] = _mm512_setzero_ps();
-            __builtin_prefetch(to[v] + r * CHANNELS, 1);
+            sums[r][v] = xt_vector_of(0);
+            __builtin_prefetch(to[v] + r * row, 1);
         }
     for (int i = 0; i < count; i += UNROLLED) {
         fetch(&ahead);
-        for (int k = 0; k < UNROLLED; k++, left += ROWS, right += WIDE) {
-            __m512 grads[2];
+        for (int k = 0; k < UNROLLED; k++, left += ROWS, right += wide * LANES) {
+            xt_vector grads[WIDE];
             for (int v = 0; v < wide; v++)
-                grads[v] = _mm512_loadu_ps(right + v * CHANNELS);
+                grads[v] = xt_vector_load(right + v * LANES);
             for (int r = 0; r < ROWS; r++) {
-                __m512 one = _mm512_set1_ps(left[r]);
+                xt_vector one = xt_vector_of(left[r]);
                 for (int v = 0; v < wide; v++)
-                    sums[r][v] = _mm512_fmadd_ps(one, grads[v], sums[r][v]);
+                    sums[r][v] = xt_vector_add_product(one, grads[v], sums[r][v]);
             }
         }
     }
     part->ahead = ahead;
     for (int r = 0; r < ROWS; r++)
         for (int v = 0; v < wide; v++) {
-            float *at = to[v] + r * CHANNELS;
-            _mm512_storeu_ps(at,
-                             first ? sums[r][v] : _mm512_add_ps(_mm512_loadu_ps(at), sums[r][v]));
+            float *at = to[v] + r * row;
+            if (!first)
+                sums[r][v] += xt_vector_load(at);
+            xt_vector_store(at, sums[r][v]);
         }
+}
+
+/* One panel of the gradient with all of the input's. */
+XT_INLINE void multiply_panel(struct part *part, const struct step *step, int count, bool first,
+                              int vector, int wide)
+{
+    const struct xt_weight_grad *job = part->job;
+    int o = part->right_first * job->edge + vector * LANES;
+    int i = step->tile * job->edge;
+    const float *left = part->left;
+    const float *right = right_panel(part, vector);
+    float *column[WIDE];
+    for (int v = 0; v < wide; v++)
+        column[v] = part->sums + xt_weight_grad_place(job, step->tap, 0, o + v * LANES);
+    for (int end = i + step->tiles * job->edge; i < end; i += ROWS, left += ROWS * CHANNEL) {
+        size_t row = xt_weight_grad_place(job, 0, i, 0);
+        float *to[WIDE];
+        for (int v = 0; v < wide; v++)
+            to[v] = column[v] + row;
+        add_tile(part, left, right, padded(count), to, first, wide);
+    }
 }
 
 static void multiply(struct part *part, const struct step *step, int count, bool first)
 {
-    const struct xt_weight_grad *job = part->job;
-    size_t row = (size_t)job->left_tiles * (size_t)job->taps * SUMS;
-    for (int right = part->right_first; right < part->right_end; right += 2) {
-        const float *grads = part->right + (size_t)((right - part->right_first) / 2) * RIGHT_PANEL;
-        for (int i = 0; i < 2 * step->tiles; i++) {
-            size_t tile = (size_t)(step->tile + i / 2) * (size_t)job->taps + (size_t)step->tap;
-            float *sums = part->sums + (size_t)right * row + tile * SUMS + i % 2 * ROWS * CHANNELS;
-            float *const to[2] = {sums, sums + row};
-            const float *pixels = part->left + (size_t)i * LEFT_PANEL;
-            if (right + 1 < part->right_end)
-                add_tile(part, pixels, grads, padded(count), to, first, 2);
-            else
-                add_tile(part, pixels, grads, padded(count), to, first, 1);
-        }
+    int vectors = right_vectors(part);
+    for (int vector = 0, wide = 0; vector < vectors; vector += wide) {
+        wide = xt_vectors_together(vectors - vector, WIDE);
+        if (wide == WIDE)
+            multiply_panel(part, step, count, first, vector, WIDE);
+        else if (wide == 2)
+            multiply_panel(part, step, count, first, vector, 2);
+        else
+            multiply_panel(part, step, count, first, vector, 1);
     }
 }
 
@@ -232,20 +269,19 @@ static void look_ahead(struct part *part, const struct step *step, const struct 
     const struct xt_weight_grad *job = part->job;
     struct ahead *ahead = &part->ahead;
     size_t c = (size_t)job->out_c;
-    size_t tiles = (size_t)(2 * step->tiles * (part->right_end - part->right_first + 1) / 2);
-    size_t turns = tiles * (size_t)(padded(count_of(job, step)) / UNROLLED);
+    int tiles = step->tiles * job->edge / ROWS * ((right_vectors(part) + WIDE - 1) / WIDE);
+    size_t turns = (size_t)tiles * (size_t)(padded(count_of(job, step)) / UNROLLED);
     *ahead = (struct ahead){.step = next};
     if (next->unit == end)
         return;
     ahead->pixels = (size_t)count_of(job, next);
-    ahead->floats = (size_t)next->tiles * CHANNELS;
+    ahead->floats = (size_t)(next->tiles * job->edge);
     if (next->unit != step->unit) {
         ahead->out_grad =
             (const float *)job->out_grad + xt_weight_grad_pixel(job, true, next->unit) * c;
         ahead->end = ahead->out_grad + ahead->pixels * c;
     }
-    size_t lines =
-        (size_t)(ahead->end - ahead->out_grad) / CHANNELS + ahead->pixels * (size_t)next->tiles;
+    size_t lines = ((size_t)(ahead->end - ahead->out_grad) + ahead->pixels * ahead->floats) / LINE;
     ahead->rate = (lines * 256 + turns - 1) / turns;
 }
 

@@ -1,4 +1,4 @@
-/* What the loops of weight gradients share in builds for AVX-512: a tile of the gradient. */
+/* What the loops of weight gradients in bf16 share: a tile of the gradient. */
 #pragma once
 
 #include <immintrin.h>

@@ -102,9 +102,12 @@ static float *run_slices(struct work *work, xt_weight_grad_loop *loop)
 /* Where weight [o][i][tap] lies. */
 static size_t place(const struct xt_weight_grad *job, size_t o, size_t i, size_t tap)
 {
-    size_t in_tiles = ((size_t)job->in_c + 15) / 16;
-    size_t block = (o / 16 * in_tiles + i / 16) * (size_t)job->taps + tap;
-    return block * 256 + (job->turned ? o % 16 * 16 + i % 16 : i % 16 * 16 + o % 16);
+    size_t edge = (size_t)job->edge;
+    size_t in_tiles = ((size_t)job->in_c + edge - 1) / edge;
+    size_t block = (o / edge * in_tiles + i / edge) * (size_t)job->taps + tap;
+    o %= edge;
+    i %= edge;
+    return block * edge * edge + (job->turned ? o * edge + i : i * edge + o);
 }
 
 static void check_weights(const struct work *work, const float *grad)
@@ -113,8 +116,9 @@ static void check_weights(const struct work *work, const float *grad)
     size_t taps = (size_t)job->taps;
     size_t row = (size_t)job->in_c * taps;
     double pixels = (double)job->n * job->out_h * job->out_w;
-    for (size_t o = 0; o < ((size_t)job->out_c + 15) / 16 * 16; o++)
-        for (size_t i = 0; i < ((size_t)job->in_c + 15) / 16 * 16; i++)
+    size_t edge = (size_t)job->edge;
+    for (size_t o = 0; o < ((size_t)job->out_c + edge - 1) / edge * edge; o++)
+        for (size_t i = 0; i < ((size_t)job->in_c + edge - 1) / edge * edge; i++)
             for (size_t tap = 0; tap < taps; tap++) {
                 double got = (double)grad[place(job, o, i, tap)];
                 bool real = o < (size_t)job->out_c && i < (size_t)job->in_c;
@@ -141,14 +145,15 @@ static void check_bias(const struct work *work)
 }
 
 /* A build's loop, of float32 or bf16, from packed pixels or not, that of every shape or only of
- * flat ones. */
+ * flat ones, in tiles of `edge` channels. */
 struct variant {
     xt_weight_grad_loop *loop;
     bool f32, packed, flat;
+    int edge;
 };
 
 /* Of every build that this CPU can run. */
-enum { LOOPS_MAX = 4 * BUILDS_MAX };
+enum { LOOPS_MAX = 6 * BUILDS_MAX };
 static int find_loops(struct variant loops[LOOPS_MAX])
 {
     static bool loaded;
@@ -158,18 +163,20 @@ static int find_loops(struct variant loops[LOOPS_MAX])
         assert_int_equal(xt_dnnl_load(XT_DNNL_CPU, &(struct xt_err){0}), XT_OK);
     loaded = true;
     for (int b = builds(all) - 1; b >= 0; b--) {
-        if (all[b]->weight_grad_f32)
-            loops[count++] = (struct variant){.loop = all[b]->weight_grad_f32, .f32 = true};
-        if (all[b]->weight_grad_packed)
+        for (int edge = 16; all[b]->lanes && edge >= all[b]->lanes; edge -= 8) {
             loops[count++] =
-                (struct variant){.loop = all[b]->weight_grad_packed, .f32 = true, .packed = true};
+                (struct variant){.loop = all[b]->weight_grad_f32, .f32 = true, .edge = edge};
+            loops[count++] = (struct variant){
+                .loop = all[b]->weight_grad_packed, .f32 = true, .packed = true, .edge = edge};
+        }
         if (all[b]->weight_grad_bf16)
-            loops[count++] = (struct variant){.loop = all[b]->weight_grad_bf16, .flat = true};
+            loops[count++] =
+                (struct variant){.loop = all[b]->weight_grad_bf16, .flat = true, .edge = 16};
         if (all[b]->weight_grad && xt_device_cpu_has_tiles())
-            loops[count++] = (struct variant){.loop = all[b]->weight_grad};
+            loops[count++] = (struct variant){.loop = all[b]->weight_grad, .edge = 16};
     }
     if (!count)
-        print_message("skipped: no AVX-512 here\n");
+        print_message("skipped: no AVX2 here\n");
     return count;
 }
 
@@ -324,6 +331,7 @@ static bool begin(struct work *work, const struct variant *variant, int index)
     struct xt_weight_grad shape = shapes[index];
     shape.f32 = variant->f32;
     shape.packed = variant->packed;
+    shape.edge = variant->edge;
     shape.stride_h = shape.stride_h ? shape.stride_h : 1;
     shape.stride_w = shape.stride_w ? shape.stride_w : 1;
     if (variant->flat && !xt_weight_grad_is_flat(&shape))

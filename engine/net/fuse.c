@@ -244,6 +244,21 @@ static void find_pools(struct lowering *l, struct group *group)
         split(l, group, select);
 }
 
+static bool shares_memory(const struct xt_node *node)
+{
+    return node->kind == XT_NODE_RESHAPE || node->kind == XT_NODE_DROPOUT;
+}
+
+/* Whether another value lies in the same memory in inference: no sum may take its place. */
+static bool lies_in_others(const struct lowering *l, const struct xt_value *value)
+{
+    const struct xt_node *reader = NULL;
+    bool found = shares_memory(value->of);
+    for (int i = 0; !found && (reader = xt_net_reader(l->net, value, i)); i++)
+        found = shares_memory(reader);
+    return found;
+}
+
 /* The sum that reads the norm's output, and the other summand, which is computed before. */
 static void find_residual(const struct lowering *l, struct group *group)
 {
@@ -257,7 +272,8 @@ static void find_residual(const struct lowering *l, struct group *group)
     const struct xt_node *before = group->norm->inputs[0]->of;
     if (!same_shape(other, group->y) || other->of_parameter ||
         xt_net_reader(l->net, other, other->readers - 1) != add ||
-        (!l->graph->options.training && before->input_count && before->inputs[0] == other))
+        (!l->graph->options.training &&
+         ((before->input_count && before->inputs[0] == other) || lies_in_others(l, other))))
         return;
     group->add = add;
     group->residual = other;

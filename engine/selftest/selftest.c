@@ -420,13 +420,24 @@ static enum xt_status run(struct walk *walk, bool backward, struct xt_err *err)
     return xt_graph_run_op(walk->graph, walk->op->index, backward, err);
 }
 
+/* The first of the op's inputs that is this tensor: an op may read one twice. */
+static int first_input(const struct xt_op *op, const struct xt_tensor *tensor)
+{
+    int i = 0;
+    while (xt_op_in(op, i) != tensor)
+        i++;
+    return i;
+}
+
 /* Inputs that are random numbers, among those that the op takes. */
 static enum xt_status take_inputs(struct walk *walk, struct xt_err *err)
 {
     const struct xt_op *op = walk->op;
     for (int i = 0; i < op->input_count; i++) {
         const struct xt_tensor *in = xt_op_in(op, i);
-        double *values = walk->reference.in[i] = take_random(walk, in, err);
+        int same = first_input(op, in);
+        double *values = same < i ? walk->reference.in[same] : take_random(walk, in, err);
+        walk->reference.in[i] = values;
         if (!values)
             return err->status;
         double (*least)(const struct xt_op *) = op->kind->reference.least;

@@ -215,18 +215,22 @@ bool xt_read_blocks(struct xt_reader *reader, struct xt_read_node *node)
 
 /* ---- larger images ---- */
 
-/* Each column `times` times: copies side by side as channels, which become columns. */
+enum { TIMES_MOST = 64 };
+
+/* Each column `times` times: copies side by side as channels, which become columns. The sum of
+ * lengths is checked by the concat, before the product is formed. */
 static struct xt_value *repeat_columns(struct xt_net *net, struct xt_value *value, int times)
 {
-    enum { TIMES_MOST = 64 };
     struct xt_value *copies[TIMES_MOST];
-    if (!value || times == 1 || times > TIMES_MOST)
-        return times == 1 ? value : NULL;
+    if (!value || times == 1)
+        return value;
     for (int i = 0; i < times; i++)
         copies[i] = value;
+    struct xt_value *wide = xt_net_concat(net, copies, times, XT_AXIS_C, NULL);
+    if (!wide)
+        return NULL;
     const struct xt_net_reshape wider = {value->h, value->w * times, value->c};
-    value = xt_net_concat(net, copies, times, XT_AXIS_C, NULL);
-    return value ? xt_net_reshape(net, value, &wider, NULL) : NULL;
+    return xt_net_reshape(net, wide, &wider, NULL);
 }
 
 /* The same of rows, each of which is one column of many channels meanwhile. */
@@ -235,10 +239,11 @@ static struct xt_value *repeat_rows(struct xt_net *net, struct xt_value *value, 
     if (!value || times == 1)
         return value;
     const struct xt_net_reshape flat = {value->h, 1, value->w * value->c};
+    struct xt_value *high = repeat_columns(net, xt_net_reshape(net, value, &flat, NULL), times);
+    if (!high)
+        return NULL;
     const struct xt_net_reshape higher = {value->h * times, value->w, value->c};
-    value = xt_net_reshape(net, value, &flat, NULL);
-    value = value ? repeat_columns(net, value, times) : NULL;
-    return value ? xt_net_reshape(net, value, &higher, NULL) : NULL;
+    return xt_net_reshape(net, high, &higher, NULL);
 }
 
 /* How many times larger an image becomes, by its scales or its sizes; false: not known. */
@@ -261,8 +266,8 @@ static bool read_times(struct xt_reader *reader, struct xt_read_node *node,
 /* Whether output i is input i / times, as all of these roundings have it. */
 static bool takes_nearest(const struct xt_reader *reader, const struct xt_read_node *node)
 {
-    const char *mode = xt_read_string(node, "mode").text;
-    if (*mode && strcmp(mode, "nearest") != 0)
+    const struct xt_read_text mode = xt_read_string(node, "mode");
+    if (*mode.text && strcmp(mode.text, "nearest") != 0)
         return false;
     if (xt_read_is(node, "Upsample") || reader->opset < 11)
         return true;
@@ -284,7 +289,8 @@ bool xt_read_resize(struct xt_reader *reader, struct xt_read_node *node)
     bool known = view->ndims == 4 && xt_read_image_homes(view, homes) &&
                  read_times(reader, node, view, times) && takes_nearest(reader, node);
     for (int i = 0; i < 4 && known; i++)
-        known = times[i] == floor(times[i]) && times[i] >= 1 && times[i] <= (i < 2 ? 1 : 64);
+        known =
+            times[i] == floor(times[i]) && times[i] >= 1 && times[i] <= (i < 2 ? 1 : TIMES_MOST);
     if (!known)
         return xt_reader_refuse(reader, node,
                                 "changes an image's size otherwise than to a whole number of "

@@ -138,15 +138,16 @@ static bool with_number(struct xt_reader *reader, struct xt_read_node *node, int
     struct xt_activation linear = {.kind = XT_ACT_LINEAR, .alpha = 1};
     if (!in)
         return false;
-    bool is_product = xt_read_is(node, "Mul") || xt_read_is(node, "Div");
-    if (xt_read_is(node, "Div") && data == 0 && number == 0)
+    bool is_quotient = xt_read_is(node, "Div");
+    bool divides = is_quotient && data == 0;
+    if (divides && number == 0)
         return xt_reader_refuse(reader, node, "divides by 0");
-    if (xt_read_is(node, "Div") && data == 1)
+    if (is_quotient && !divides)
         in = xt_read_activate(reader, node, in, reciprocal);
     if (!in)
         return false;
-    if (is_product) {
-        double factor = xt_read_is(node, "Div") && data == 0 ? 1 / number : number;
+    if (is_quotient || xt_read_is(node, "Mul")) {
+        double factor = divides ? 1 / number : number;
         if (!scale_product(node, data, in, factor))
             in->scale *= factor;
         return xt_read_give(node, in);

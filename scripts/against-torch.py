@@ -3,7 +3,8 @@
 
 usage: against-torch.py NETWORK[,...] [--batch 16] [--size 224] [--amp f32|bf16] [--threads 2] [--turns 3] [--steps 6]
                         [--isa avx2] [--xtrain build/xtrain]    needs torch and torchvision
-NETWORK is a name in both xtrain and torchvision, or lprnet (24x94 whatever --size says)
+NETWORK is a name in both xtrain and torchvision, an ONNX file named as in torchvision (convnext_tiny.onnx), or lprnet
+(24x94 whatever --size says)
 
 A turn is one process of each. PyTorch's step: zero the gradients, forward (autocast for bf16), cross entropy, backward,
 a fused SGD; channels-last. LPRNet's: CTC in float32, clip_grad_norm_, a fused AdamW. Images are random and in memory;
@@ -86,7 +87,7 @@ def torch_task(torch, args):
 
         return net, torch.randn(args.batch, 3, 24, 94), loss, update, optim
     import torchvision
-    net = getattr(torchvision.models, args.network)()
+    net = getattr(torchvision.models, os.path.splitext(os.path.basename(args.network))[0])()
     optim = torch.optim.SGD(net.parameters(), lr=1e-6, momentum=0.9, fused=True)
     labels = torch.randint(1000, (args.batch,))
     return (net, torch.randn(args.batch, 3, args.size, args.size),

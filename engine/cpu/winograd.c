@@ -1,5 +1,6 @@
-/* Convolutions in float32 by Winograd's loops: outputs in inference; in training a 3x3's output,
- * its input's gradient and its weights' gradient. */
+/* Convolutions by Winograd's loops: outputs in inference; in training a 3x3's output, its input's
+ * gradient and its weights' gradient. In bf16 F(4x4, 3x3) alone, and without matrix tiles: its
+ * products are float32, of which a core computes half as many as of bf16, but needs a quarter. */
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -30,7 +31,8 @@ static enum xt_winograd_form form_of(const struct xt_conv_op *conv, bool trainin
 {
     static const enum xt_winograd_form forms[] = {
         XT_WINOGRAD_LARGE, XT_WINOGRAD_SMALL, XT_WINOGRAD_3X1, XT_WINOGRAD_1X3, XT_WINOGRAD_1X4};
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+    int count = xt_op_in(&conv->op, 0)->dtype == XT_F32 ? sizeof forms / sizeof forms[0] : 1;
+    for (int i = 0; i < count; i++) {
         const struct xt_winograd_sides *sides = &xt_winograd_forms[forms[i]];
         if (!(training && forms[i] == XT_WINOGRAD_SMALL) && conv->kernel[0] == sides->taps_h &&
             conv->kernel[1] == sides->taps_w && fills(xt_op_out(&conv->op, 0), forms[i], training))
@@ -49,6 +51,13 @@ static bool has_channels(const struct xt_conv_op *conv)
            out_c % XT_WINOGRAD_WIDE == 0;
 }
 
+static bool has_type(const struct xt_conv_op *conv)
+{
+    enum xt_dtype dtype = xt_op_in(&conv->op, 0)->dtype;
+    return dtype == xt_op_out(&conv->op, 0)->dtype &&
+           (dtype == XT_F32 || (dtype == XT_BF16 && !xt_device_cpu_has_tiles()));
+}
+
 static bool is_supported(const struct xt_conv_op *conv, struct xt_graph *graph)
 {
     if (!graph->options.training)
@@ -59,11 +68,8 @@ static bool is_supported(const struct xt_conv_op *conv, struct xt_graph *graph)
 
 bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph)
 {
-    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
-    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
     return conv->strides[0] == 1 && conv->strides[1] == 1 && xt_conv_is_even(conv) &&
-           in->dtype == XT_F32 && out->dtype == XT_F32 && conv->groups == 1 &&
-           graph->loops->winograd && has_channels(conv) &&
+           has_type(conv) && conv->groups == 1 && graph->loops->winograd && has_channels(conv) &&
            form_of(conv, graph->options.training) < XT_WINOGRAD_FORMS && is_supported(conv, graph);
 }
 
@@ -86,6 +92,7 @@ static void plan_weight_grad(struct xt_cpu_winograd *winograd, const struct xt_c
     const struct xt_op *op = &conv->op;
     struct xt_winograd_grad *job = &winograd->weight_grad;
     *job = (struct xt_winograd_grad){.form = winograd->output.form,
+                                     .dtype = winograd->output.dtype,
                                      .n = winograd->output.n,
                                      .h = winograd->output.h,
                                      .w = winograd->output.w,
@@ -111,6 +118,7 @@ static void prepare_training(struct xt_cpu_winograd *winograd, struct xt_conv_op
     enum xt_winograd_form form = winograd->output.form;
     winograd->input_grad =
         (struct xt_winograd){.form = form,
+                             .dtype = out->dtype,
                              .n = out->n,
                              .h = out->h,
                              .w = out->w,
@@ -138,6 +146,7 @@ void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op
     bool training = graph->options.training;
     enum xt_winograd_form form = form_of(conv, training);
     winograd->output = (struct xt_winograd){.form = form,
+                                            .dtype = in->dtype,
                                             .n = in->n,
                                             .h = in->h,
                                             .w = in->w,

@@ -1,5 +1,6 @@
 /* Winograd convolutions by AVX-512 or AVX2, defined in winograd_job.h. Works on a chunk of tiles at
  * a time. */
+#include "engine/loops/lanes.h"
 #include "engine/loops/table.h"
 #include "engine/loops/turn.h"
 
@@ -94,7 +95,8 @@ XT_INLINE size_t step_of(int k)
 /* Images of h by w pixels. */
 struct images {
     int h, w, c;
-    const float *pixels;
+    enum xt_dtype dtype;
+    const void *pixels;
 };
 
 /* Tiles [first, first + count) of images with h by w outputs. */
@@ -138,25 +140,27 @@ XT_INLINE size_t pixel_of(const struct chunk *chunk, struct corner at)
 }
 
 /* A pixel's channels, or `outside`. */
-XT_INLINE const float *pixel(const struct images *images, int n, int y, int x, const float *outside)
+XT_INLINE const void *pixel(const struct images *images, int n, int y, int x, const void *outside)
 {
     if (y < 0 || y >= images->h || x < 0 || x >= images->w)
         return outside;
-    return images->pixels +
-           (((size_t)n * (size_t)images->h + (size_t)y) * (size_t)images->w + (size_t)x) *
-               (size_t)images->c;
+    return at(images->pixels,
+              (((size_t)n * (size_t)images->h + (size_t)y) * (size_t)images->w + (size_t)x) *
+                  (size_t)images->c,
+              images->dtype);
 }
 
 /* Where the pixels of a rectangle are. Not inlined: pointers in memory are faster than in vectors.
  */
 static __attribute__((noinline)) void find_pixels(const struct images *images, struct corner at,
-                                                  int high, int wide, const float *outside,
-                                                  const float *found[PLACES])
+                                                  int high, int wide, const void *outside,
+                                                  const void *found[PLACES])
 {
+    size_t step = (size_t)images->c * xt_dtype_size(images->dtype);
     if (at.y >= 0 && at.x >= 0 && at.y + high <= images->h && at.x + wide <= images->w) {
-        const float *next = pixel(images, at.n, at.y, at.x, outside);
-        for (int y = 0; y < high; y++, next += (size_t)(images->w - wide) * (size_t)images->c)
-            for (int x = 0; x < wide; x++, next += images->c)
+        const char *next = pixel(images, at.n, at.y, at.x, outside);
+        for (int y = 0; y < high; y++, next += (size_t)(images->w - wide) * step)
+            for (int x = 0; x < wide; x++, next += step)
                 found[wide * y + x] = next;
         return;
     }
@@ -194,21 +198,21 @@ XT_INLINE void transform_input(const xt_vector from[SIDE], xt_vector to[SIDE], i
 /* Of all channels. */
 XT_INLINE void transform_inputs(const struct chunk *chunk, const struct images *in,
                                 const int pads[2], const float *zeros, float *sums,
-                                enum xt_winograd_form form)
+                                enum xt_winograd_form form, enum xt_dtype dtype)
 {
     int high = xt_winograd_high(form);
     int wide = xt_winograd_wide(form);
-    const float *found[2][PLACES];
-    struct corner at = corner_of(chunk, 0, form);
+    const void *found[2][PLACES];
+    struct corner corner = corner_of(chunk, 0, form);
     for (int i = 0; i <= chunk->count; i++) {
-        find_pixels(in, (struct corner){at.n, at.y - pads[0], at.x - pads[1]}, high, wide, zeros,
-                    found[i % 2]);
+        find_pixels(in, (struct corner){corner.n, corner.y - pads[0], corner.x - pads[1]}, high,
+                    wide, zeros, found[i % 2]);
         if (i + 1 < chunk->count)
-            at = corner_after(chunk, at, form);
+            corner = corner_after(chunk, corner, form);
         if (!i)
             continue;
-        const float *const *from = found[(i - 1) % 2];
-        const float *const *next = found[i % 2];
+        const void *const *from = found[(i - 1) % 2];
+        const void *const *next = found[i % 2];
         float *to = sums + tile_of(i - 1, in->c, high * wide);
         for (int k = 0; k < in->c; to += step_of(k), k += LANES) {
             xt_vector columns[SIDE][SIDE];
@@ -216,8 +220,8 @@ XT_INLINE void transform_inputs(const struct chunk *chunk, const struct images *
             for (int x = 0; x < wide; x++) {
                 xt_vector pixels[SIDE];
                 for (int y = 0; y < high; y++) {
-                    pixels[y] = xt_vector_load(from[wide * y + x] + k);
-                    __builtin_prefetch(next[wide * y + x] + k);
+                    pixels[y] = load_vec(from[wide * y + x], (size_t)k, dtype);
+                    __builtin_prefetch(at(next[wide * y + x], (size_t)k, dtype));
                 }
                 transform_input(pixels, rows, high);
                 for (int y = 0; y < high; y++)
@@ -307,30 +311,34 @@ XT_INLINE void transform_output(const xt_vector from[SIDE], xt_vector to[LARGE],
 }
 
 /* Writes channels [k, k + LANES) of a pixel. */
-XT_INLINE void write_output(const struct xt_winograd *job, int k, xt_vector value, float *to)
+XT_INLINE void write_output(const struct xt_winograd *job, int k, xt_vector value, void *to,
+                            enum xt_dtype dtype)
 {
     if (job->bias)
         value += xt_vector_load(job->bias + k);
     if (job->adds)
-        value += xt_vector_load(to);
-    xt_vector_store(to, job->relu ? xt_vector_above_0(value) : value);
+        value += load_vec(to, 0, dtype);
+    store_vec(to, 0, job->relu ? xt_vector_above_0(value) : value, dtype);
 }
 
 /* Channels [k, end) of the chunk's outputs. */
 XT_INLINE void write_outputs(const struct xt_winograd *job, const struct chunk *chunk,
-                             const float *products, int k, int end, enum xt_winograd_form form)
+                             const float *products, int k, int end, enum xt_winograd_form form,
+                             enum xt_dtype dtype)
 {
     const struct xt_winograd_sides *sides = &xt_winograd_forms[form];
     size_t c = (size_t)job->out_c;
     int high = xt_winograd_high(form);
     int wide = xt_winograd_wide(form);
-    struct corner at = corner_of(chunk, 0, form);
-    float *to = job->out + pixel_of(chunk, at) * c + k;
+    struct corner corner = corner_of(chunk, 0, form);
+    void *to = at_out(job->out, pixel_of(chunk, corner) * c + (size_t)k, dtype);
     for (int i = 0; i < chunk->count; i++) {
-        int below = chunk->h - at.y;
-        int right = chunk->w - at.x;
-        at = corner_after(chunk, at, form);
-        float *next = i + 1 < chunk->count ? job->out + pixel_of(chunk, at) * c + k : to;
+        int below = chunk->h - corner.y;
+        int right = chunk->w - corner.x;
+        corner = corner_after(chunk, corner, form);
+        void *next = to;
+        if (i + 1 < chunk->count)
+            next = at_out(job->out, pixel_of(chunk, corner) * c + (size_t)k, dtype);
         const float *from = products + tile_of(i, PANELS, high * wide);
         for (int channel = 0; channel < end - k; from += step_of(channel), channel += LANES) {
             xt_vector columns[LARGE][SIDE];
@@ -347,8 +355,8 @@ XT_INLINE void write_outputs(const struct xt_winograd *job, const struct chunk *
                 transform_output(columns[y], row, wide, sides->tile_w);
                 for (int x = 0; x < sides->tile_w && x < right; x++) {
                     size_t place = (size_t)(y * chunk->w + x) * c + (size_t)channel;
-                    __builtin_prefetch(next + place, 1);
-                    write_output(job, k + channel, row[x], to + place);
+                    __builtin_prefetch(at(next, place, dtype), 1);
+                    write_output(job, k + channel, row[x], at_out(to, place, dtype), dtype);
                 }
             }
         }
@@ -433,7 +441,7 @@ static void multiply_stored(const struct xt_winograd *job, int count, int k, int
 }
 
 XT_INLINE void convolve(const struct xt_winograd *job, int part, float *scratch,
-                        enum xt_winograd_form form)
+                        enum xt_winograd_form form, enum xt_dtype dtype)
 {
     int places = xt_winograd_places(form);
     int most = xt_winograd_chunk(form, job->in_c);
@@ -441,7 +449,7 @@ XT_INLINE void convolve(const struct xt_winograd *job, int part, float *scratch,
     float *sums = zeros + zeros_of(job->in_c);
     float *products = sums + block_of(most, job->in_c, places);
     float *weights = products + block_of(most, PANELS, places);
-    struct images in = {job->h, job->w, job->in_c, job->in};
+    struct images in = {job->h, job->w, job->in_c, dtype, job->in};
     struct chunk chunk = {.h = xt_winograd_out_h(form, job->h, job->pads),
                           .w = xt_winograd_out_w(form, job->w, job->pads)};
     int first = 0;
@@ -453,14 +461,14 @@ XT_INLINE void convolve(const struct xt_winograd *job, int part, float *scratch,
     for (chunk.first = first; chunk.first < end; chunk.first += most) {
         int rest = end - chunk.first;
         chunk.count = rest < most ? rest : most;
-        transform_inputs(&chunk, &in, job->pads, zeros, sums, form);
+        transform_inputs(&chunk, &in, job->pads, zeros, sums, form, dtype);
         for (int k = panel; k < last; k += AT_ONCE) {
             int to = k + AT_ONCE < last ? k + AT_ONCE : last;
             if (job->stored)
                 multiply_stored(job, chunk.count, k, to, sums, products, form);
             else
                 multiply_taps(job, chunk.count, k, to, sums, products, weights);
-            write_outputs(job, &chunk, products, k * WIDE, to * WIDE, form);
+            write_outputs(job, &chunk, products, k * WIDE, to * WIDE, form, dtype);
         }
     }
 }
@@ -469,19 +477,22 @@ void XT_LOOPS_NAME(winograd)(const struct xt_winograd *job, int part, float *scr
 {
     switch (job->form) {
     case XT_WINOGRAD_SMALL:
-        convolve(job, part, scratch, XT_WINOGRAD_SMALL);
+        convolve(job, part, scratch, XT_WINOGRAD_SMALL, XT_F32);
         return;
     case XT_WINOGRAD_LARGE:
-        convolve(job, part, scratch, XT_WINOGRAD_LARGE);
+        if (job->dtype == XT_F32)
+            convolve(job, part, scratch, XT_WINOGRAD_LARGE, XT_F32);
+        else
+            convolve(job, part, scratch, XT_WINOGRAD_LARGE, XT_BF16);
         return;
     case XT_WINOGRAD_3X1:
-        convolve(job, part, scratch, XT_WINOGRAD_3X1);
+        convolve(job, part, scratch, XT_WINOGRAD_3X1, XT_F32);
         return;
     case XT_WINOGRAD_1X3:
-        convolve(job, part, scratch, XT_WINOGRAD_1X3);
+        convolve(job, part, scratch, XT_WINOGRAD_1X3, XT_F32);
         return;
     case XT_WINOGRAD_1X4:
-        convolve(job, part, scratch, XT_WINOGRAD_1X4);
+        convolve(job, part, scratch, XT_WINOGRAD_1X4, XT_F32);
         return;
     case XT_WINOGRAD_FORMS:
         return;
@@ -520,22 +531,23 @@ struct gradients {
 /* Of channels [k, end). */
 XT_INLINE void transform_gradients(const struct chunk *chunk, const struct images *grad, int k,
                                    int end, const float *zeros, struct gradients to,
-                                   enum xt_winograd_form form)
+                                   enum xt_winograd_form form, enum xt_dtype dtype)
 {
-    const struct images some = {grad->h, grad->w, grad->c, grad->pixels + k};
+    const struct images some = {grad->h, grad->w, grad->c, dtype,
+                                at(grad->pixels, (size_t)k, dtype)};
     const struct xt_winograd_sides *sides = &xt_winograd_forms[form];
     int high = xt_winograd_high(form);
     int wide = xt_winograd_wide(form);
-    const float *found[2][PLACES];
-    struct corner at = corner_of(chunk, 0, form);
+    const void *found[2][PLACES];
+    struct corner corner = corner_of(chunk, 0, form);
     for (int i = 0; i <= chunk->count; i++) {
-        find_pixels(&some, at, sides->tile_h, sides->tile_w, zeros, found[i % 2]);
+        find_pixels(&some, corner, sides->tile_h, sides->tile_w, zeros, found[i % 2]);
         if (i + 1 < chunk->count)
-            at = corner_after(chunk, at, form);
+            corner = corner_after(chunk, corner, form);
         if (!i)
             continue;
-        const float *const *from = found[(i - 1) % 2];
-        const float *const *next = found[i % 2];
+        const void *const *from = found[(i - 1) % 2];
+        const void *const *next = found[i % 2];
         float *sums = to.sums + tile_of(i - 1, PANELS, high * wide);
         for (int channel = 0; channel < end - k; sums += step_of(channel), channel += LANES) {
             xt_vector columns[SIDE][LARGE];
@@ -544,8 +556,8 @@ XT_INLINE void transform_gradients(const struct chunk *chunk, const struct image
             for (int x = 0; x < sides->tile_w; x++) {
                 xt_vector pixels[LARGE];
                 for (int y = 0; y < sides->tile_h; y++) {
-                    pixels[y] = xt_vector_load(from[sides->tile_w * y + x] + channel);
-                    __builtin_prefetch(next[sides->tile_w * y + x] + channel);
+                    pixels[y] = load_vec(from[sides->tile_w * y + x], (size_t)channel, dtype);
+                    __builtin_prefetch(at(next[sides->tile_w * y + x], (size_t)channel, dtype));
                     sum += pixels[y];
                 }
                 transform_gradient(pixels, row, high, sides->tile_h);
@@ -667,7 +679,7 @@ XT_INLINE void add_chunk(const struct xt_winograd_grad *job, int count, int k, i
 }
 
 XT_INLINE void learn(const struct xt_winograd_grad *job, int part, float *scratch,
-                     enum xt_winograd_form form)
+                     enum xt_winograd_form form, enum xt_dtype dtype)
 {
     int places = xt_winograd_places(form);
     int most = xt_winograd_chunk(form, job->in_c);
@@ -675,8 +687,8 @@ XT_INLINE void learn(const struct xt_winograd_grad *job, int part, float *scratc
     size_t count = (size_t)xt_winograd_taps(form) * (size_t)job->in_c * (size_t)job->out_c;
     struct chunk chunk = {.h = xt_winograd_out_h(form, job->h, job->pads),
                           .w = xt_winograd_out_w(form, job->w, job->pads)};
-    struct images in = {job->h, job->w, job->in_c, job->in};
-    struct images out_grad = {chunk.h, chunk.w, job->out_c, job->out_grad};
+    struct images in = {job->h, job->w, job->in_c, dtype, job->in};
+    struct images out_grad = {chunk.h, chunk.w, job->out_c, dtype, job->out_grad};
     float *zeros = scratch;
     float *inputs = zeros + zeros_of(job->in_c);
     struct gradients grads = {inputs + block_of(most, job->in_c, places), NULL};
@@ -695,10 +707,10 @@ XT_INLINE void learn(const struct xt_winograd_grad *job, int part, float *scratc
     for (chunk.first = first; chunk.first < last; chunk.first += most) {
         int rest = last - chunk.first;
         chunk.count = rest < most ? rest : most;
-        transform_inputs(&chunk, &in, job->pads, zeros, inputs, form);
+        transform_inputs(&chunk, &in, job->pads, zeros, inputs, form, dtype);
         for (int k = panel; k < end; k += AT_ONCE) {
             int to = k + AT_ONCE < end ? k + AT_ONCE : end;
-            transform_gradients(&chunk, &out_grad, k * WIDE, to * WIDE, zeros, grads, form);
+            transform_gradients(&chunk, &out_grad, k * WIDE, to * WIDE, zeros, grads, form, dtype);
             add_chunk(job, chunk.count, k, to, chunk.first == first && !job->adds, inputs,
                       grads.sums, sums, taps, form);
         }
@@ -709,16 +721,19 @@ void XT_LOOPS_NAME(winograd_grad)(const struct xt_winograd_grad *job, int part, 
 {
     switch (job->form) {
     case XT_WINOGRAD_LARGE:
-        learn(job, part, scratch, XT_WINOGRAD_LARGE);
+        if (job->dtype == XT_F32)
+            learn(job, part, scratch, XT_WINOGRAD_LARGE, XT_F32);
+        else
+            learn(job, part, scratch, XT_WINOGRAD_LARGE, XT_BF16);
         return;
     case XT_WINOGRAD_3X1:
-        learn(job, part, scratch, XT_WINOGRAD_3X1);
+        learn(job, part, scratch, XT_WINOGRAD_3X1, XT_F32);
         return;
     case XT_WINOGRAD_1X3:
-        learn(job, part, scratch, XT_WINOGRAD_1X3);
+        learn(job, part, scratch, XT_WINOGRAD_1X3, XT_F32);
         return;
     case XT_WINOGRAD_1X4:
-        learn(job, part, scratch, XT_WINOGRAD_1X4);
+        learn(job, part, scratch, XT_WINOGRAD_1X4, XT_F32);
         return;
     case XT_WINOGRAD_SMALL:
     case XT_WINOGRAD_FORMS:

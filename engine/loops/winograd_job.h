@@ -1,4 +1,4 @@
-/* Convolutions of float32 with stride 1 by Winograd's minimal filters F(outputs, taps) (Lavin &
+/* Convolutions with stride 1 by Winograd's minimal filters F(outputs, taps) (Lavin &
  * Gray 2015, arXiv:1509.09308), along both sides or along one: with F(4x4, 3x3) a tile of 4x4
  * outputs takes 36 products instead of 144, with F(4, 3) of a 3x1 four outputs take 6 instead
  * of 12.
@@ -9,12 +9,15 @@
  * The weight gradient multiplies the transformed inputs and gradients, summed over tiles. A result
  * depends only on its own tile, a weight's gradient also on the number of groups.
  *
- * Tensors are dense N, H, W, C; channels are multiples of 32, pointers aligned to 64 bytes.
+ * Tensors are dense N, H, W, C of float32, with F(4x4, 3x3) also of bf16; the arithmetic and the
+ * weights are float32. Channels are multiples of 32, pointers aligned to 64 bytes.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "base/number.h"
 
 enum {
     XT_WINOGRAD_WIDE = 32,   /* channels side by side */
@@ -85,15 +88,16 @@ static inline int xt_winograd_chunk(enum xt_winograd_form form, int in_c)
 
 struct xt_winograd {
     enum xt_winograd_form form;
-    int n, h, w; /* of the input */
+    enum xt_dtype dtype; /* of `in` and `out` */
+    int n, h, w;         /* of the input */
     int in_c, out_c;
     int pads[2];          /* above and to the left, and as many on the other sides */
     int groups, shares;   /* of tiles; of output channels: parts are groups times shares */
-    const float *in;      /* [n][h][w][in_c] */
+    const void *in;       /* [n][h][w][in_c] */
     bool stored;          /* the weights are transformed; else only F(4x4, 3x3) */
     bool turned;          /* else: they are those of the opposite direction */
     const float *weights; /* stored: [out_c / 32][places][in_c][32]; else OIhw16i16o */
-    float *out;           /* [n][h][w][out_c] */
+    void *out;            /* [n][h][w][out_c] */
     const float *bias;    /* [out_c]; NULL: none */
     bool adds;            /* the residual that `out` holds */
     bool relu;
@@ -102,13 +106,14 @@ struct xt_winograd {
 /* All forms but F(2x2, 3x3). */
 struct xt_winograd_grad {
     enum xt_winograd_form form;
-    int n, h, w; /* of the input */
+    enum xt_dtype dtype; /* of `in` and `out_grad` */
+    int n, h, w;         /* of the input */
     int in_c, out_c;
     int pads[2];
     int groups, shares;
     bool adds; /* to the sums of a previous slice */
-    const float *in;
-    const float *out_grad;
+    const void *in;
+    const void *out_grad;
     float *grads;      /* [groups][out / 16][in / 16][taps][16 in][16 out], to be added up */
     float *bias_grads; /* [groups][out_c], to be added up; NULL: not needed */
 };

@@ -385,7 +385,7 @@ static struct xt_location working(struct description *m, const_dnnl_primitive_de
     if (xt_program_fails(m->program) ||
         (!has_own_weights(m->conv) && xt_dnnl.memory_desc_equal(md, m->master_md)))
         return m->master;
-    if (alone && xt_op_in(&m->conv->op, 0)->dtype == XT_F32)
+    if (alone)
         return xt_layout_bytes(md) <= xt_layout_bytes(m->master_md)
                    ? m->master
                    : xt_in_buffer(lower_bound_memory(m, 2, "weights", xt_layout_bytes(md)));

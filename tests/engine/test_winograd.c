@@ -27,10 +27,12 @@ static double error_most(enum xt_winograd_form form, int terms)
 struct work {
     struct shape shape;
     enum xt_winograd_form form;
+    enum xt_dtype dtype;
     size_t taps;
     struct xt_reference_conv reference;
     size_t in_count, out_count, weight_count;
-    float *in, *out_grad, *weights; /* the last as OIhw16i16o */
+    void *in, *out_grad;
+    float *weights; /* as OIhw16i16o */
     double *reference_in, *reference_out_grad, *reference_weights;
 };
 
@@ -39,11 +41,20 @@ static float *aligned_floats(size_t count)
     return aligned_memory(count * sizeof(float));
 }
 
-static float *fill(struct xt_rng *rng, size_t count, double **reference)
+static void *fill(struct xt_rng *rng, enum xt_dtype dtype, size_t count, double **reference)
 {
-    float *memory = aligned_floats(count);
-    *reference = random_numbers(rng, XT_F32, count, memory);
+    void *memory = aligned_memory(count * xt_dtype_size(dtype));
+    *reference = random_numbers(rng, dtype, count, memory);
     return memory;
+}
+
+/* As float32; frees them. */
+static float *widen(void *from, enum xt_dtype dtype, size_t count)
+{
+    float *to = aligned_floats(count);
+    xt_number_to_float(dtype, from, count, to);
+    free(from);
+    return to;
 }
 
 /* Where weight [o][i][tap] lies. */
@@ -57,7 +68,8 @@ static size_t block_place(const struct work *work, size_t weight)
 }
 
 /* Kernels of an even size have one output more than input. */
-static void setup(struct work *work, struct shape s, enum xt_winograd_form form)
+static void setup(struct work *work, struct shape s, enum xt_winograd_form form,
+                  enum xt_dtype dtype)
 {
     struct xt_rng rng = xt_rng_begin(7, (uint64_t)s.in_c);
     int high = xt_winograd_forms[form].taps_h;
@@ -65,6 +77,7 @@ static void setup(struct work *work, struct shape s, enum xt_winograd_form form)
     *work = (struct work){
         .shape = s,
         .form = form,
+        .dtype = dtype,
         .taps = (size_t)high * (size_t)wide,
         .reference = {.in = {s.n, s.h, s.w, s.in_c},
                       .out = {s.n, s.h + (high + 1) % 2, s.w + (wide + 1) % 2, s.out_c},
@@ -77,9 +90,9 @@ static void setup(struct work *work, struct shape s, enum xt_winograd_form form)
     work->in_count = xt_reference_count(&work->reference.in);
     work->out_count = xt_reference_count(&work->reference.out);
     work->weight_count = work->taps * (size_t)s.in_c * (size_t)s.out_c;
-    work->in = fill(&rng, work->in_count, &work->reference_in);
-    work->out_grad = fill(&rng, work->out_count, &work->reference_out_grad);
-    float *dense = fill(&rng, work->weight_count, &work->reference_weights);
+    work->in = fill(&rng, dtype, work->in_count, &work->reference_in);
+    work->out_grad = fill(&rng, dtype, work->out_count, &work->reference_out_grad);
+    float *dense = fill(&rng, XT_F32, work->weight_count, &work->reference_weights);
     work->weights = aligned_floats(work->weight_count);
     for (size_t i = 0; i < work->weight_count; i++)
         work->weights[block_place(work, i)] = dense[i];
@@ -112,7 +125,9 @@ static float *convolve(const struct work *work, const struct xt_loops *loops, bo
     int pads[2] = {work->reference.pad_h, work->reference.pad_w};
     for (int block = 0; block < xt_winograd_blocks(s->in_c, s->out_c); block++)
         loops->winograd_weights(&weights, block);
+    size_t count = backward ? work->in_count : work->out_count;
     struct xt_winograd job = {.form = work->form,
+                              .dtype = work->dtype,
                               .n = s->n,
                               .h = backward ? work->reference.out.h : s->h,
                               .w = backward ? work->reference.out.w : s->w,
@@ -124,7 +139,7 @@ static float *convolve(const struct work *work, const struct xt_loops *loops, bo
                               .stored = is_stored,
                               .weights = is_stored ? stored : work->weights,
                               .turned = backward,
-                              .out = aligned_floats(backward ? work->in_count : work->out_count)};
+                              .out = aligned_memory(count * xt_dtype_size(work->dtype))};
     float *scratch = aligned_floats(xt_winograd_scratch(work->form, job.in_c));
     xt_winograd_plan(&job, threads);
     assert_in_range(job.groups * job.shares, 1, threads);
@@ -132,19 +147,21 @@ static float *convolve(const struct work *work, const struct xt_loops *loops, bo
         loops->winograd(&job, part, scratch);
     free(scratch);
     free(stored);
-    return job.out;
+    return widen(job.out, work->dtype, count);
 }
 
 static void check(const struct work *work, const float *got, size_t count, bool backward)
 {
     int terms = (int)work->taps * (backward ? work->shape.out_c : work->shape.in_c);
+    double half_step = work->dtype == XT_BF16 ? 1.0 / 256 : 0;
     for (size_t i = 0; i < count; i++) {
         double wanted =
             backward ? xt_reference_conv_input_grad(&work->reference, work->reference_out_grad,
                                                     work->reference_weights, i)
                      : xt_reference_conv_output(&work->reference, work->reference_in,
                                                 work->reference_weights, i);
-        if (!(fabs((double)got[i] - wanted) <= error_most(work->form, terms)))
+        if (!(fabs((double)got[i] - wanted) <=
+              error_most(work->form, terms) + half_step * fabs(wanted)))
             fail_msg("[%zu]: %g, not %g", i, (double)got[i], wanted);
     }
 }
@@ -171,7 +188,7 @@ static void by_stored_weights_it_is_as_by_plain_loops(void **state)
         for (int form = 0; form < 2 * XT_WINOGRAD_FORMS; form++) {
             bool backward = form % 2;
             struct work work;
-            setup(&work, shapes[i % SHAPES], (enum xt_winograd_form)(form / 2));
+            setup(&work, shapes[i % SHAPES], (enum xt_winograd_form)(form / 2), XT_F32);
             float *got = convolve(&work, loops[i / SHAPES], true, backward, 1);
             check(&work, got, backward ? work.in_count : work.out_count, backward);
             free(got);
@@ -185,9 +202,10 @@ static void training_transforms_weights_on_the_way(void **state)
     const struct xt_loops *loops[BUILDS_MAX];
     int count = find(loops);
     for (int i = 0; i < count * SHAPES; i++)
-        for (int backward = 0; backward < 2; backward++) {
+        for (int k = 0; k < 4; k++) {
+            bool backward = k % 2;
             struct work work;
-            setup(&work, shapes[i % SHAPES], XT_WINOGRAD_LARGE);
+            setup(&work, shapes[i % SHAPES], XT_WINOGRAD_LARGE, k < 2 ? XT_F32 : XT_BF16);
             float *got = convolve(&work, loops[i / SHAPES], false, backward, 1);
             check(&work, got, backward ? work.in_count : work.out_count, backward);
             free(got);
@@ -205,7 +223,7 @@ static void outputs_do_not_depend_on_threads(void **state)
         const struct xt_loops *some = loops[i / SHAPES / XT_WINOGRAD_FORMS];
         enum xt_winograd_form form = (enum xt_winograd_form)(i / SHAPES % XT_WINOGRAD_FORMS);
         bool is_stored = form != XT_WINOGRAD_LARGE;
-        setup(&work, shapes[i % SHAPES], form);
+        setup(&work, shapes[i % SHAPES], form, XT_F32);
         float *whole = convolve(&work, some, is_stored, false, 1);
         for (int threads = 2; threads <= 8; threads++) {
             float *parts = convolve(&work, some, is_stored, false, threads);
@@ -223,6 +241,7 @@ static float *weight_gradient(const struct work *work, const struct xt_loops *lo
 {
     const struct shape *s = &work->shape;
     struct xt_winograd_grad job = {.form = work->form,
+                                   .dtype = work->dtype,
                                    .n = s->n,
                                    .h = s->h,
                                    .w = s->w,
@@ -272,21 +291,27 @@ static void check_weight_gradient(const struct work *work, const float *got, dou
     }
 }
 
-static void weight_gradients_are_those_of_plain_loops(void **state)
+static void check_weight_gradients(enum xt_winograd_form form, enum xt_dtype dtype)
 {
-    (void)state;
     const struct xt_loops *loops[BUILDS_MAX];
     int count = find(loops);
     for (int i = 0; i < count * SHAPES; i++)
-        for (int form = XT_WINOGRAD_LARGE; form < XT_WINOGRAD_FORMS; form++)
-            for (int threads = 1; threads <= 4; threads++) {
-                struct work work;
-                setup(&work, shapes[i % SHAPES], (enum xt_winograd_form)form);
-                float *got = weight_gradient(&work, loops[i / SHAPES], threads);
-                check_weight_gradient(&work, got, threads == 1 ? 2 : 1);
-                free(got);
-                clear(&work);
-            }
+        for (int threads = 1; threads <= 4; threads++) {
+            struct work work;
+            setup(&work, shapes[i % SHAPES], form, dtype);
+            float *got = weight_gradient(&work, loops[i / SHAPES], threads);
+            check_weight_gradient(&work, got, threads == 1 ? 2 : 1);
+            free(got);
+            clear(&work);
+        }
+}
+
+static void weight_gradients_are_those_of_plain_loops(void **state)
+{
+    (void)state;
+    for (int form = XT_WINOGRAD_LARGE; form < XT_WINOGRAD_FORMS; form++)
+        check_weight_gradients((enum xt_winograd_form)form, XT_F32);
+    check_weight_gradients(XT_WINOGRAD_LARGE, XT_BF16);
 }
 
 /* ---- in a graph ---- */
@@ -373,26 +398,44 @@ static const char *maker_of(const struct net *net, const char *name)
     return "no such op";
 }
 
-/* With the norms, the residual and ReLU as part of the convolutions: by small tiles, and by large
- * ones where an image has many. */
+/* With the norms, the residual and ReLU as part of the convolutions. */
+static void infer(int h, int w, enum xt_dtype dtype, double tolerance)
+{
+    struct net net = {.fuse = true};
+    net_open(&net, dtype, false);
+    struct xt_tensor *x = conv_norm(&net, net_input(&net, h, w), "first", "first.norm", NULL);
+    struct xt_tensor *y = conv_norm(&net, x, "a", "a.norm", NULL);
+    struct xt_tensor *last = net_outlet(&net, conv_norm(&net, y, "b", "b.norm", x), "outlet");
+    net_build(&net, net_head(&net, last));
+    net_forward(&net);
+    net_loss(&net);
+    bool by_winograd = xt_loops_get()->winograd && (dtype == XT_F32 || !xt_device_cpu_has_tiles());
+    assert_int_equal(!strcmp(maker_of(&net, "b"), "xtrain Winograd"), by_winograd);
+    net_check_logits(&net, tolerance);
+    net_clear(&net);
+}
+
+/* By small tiles, and by large ones where an image has many. */
 static void inference_is_that_of_plain_loops(void **state)
 {
     (void)state;
-    static const int sides[] = {14, 28};
-    for (int i = 0; i < 2; i++) {
-        struct net net = {.fuse = true};
-        net_open(&net, XT_F32, false);
-        struct xt_tensor *x =
-            conv_norm(&net, net_input(&net, sides[i] - i, sides[i]), "first", "first.norm", NULL);
-        struct xt_tensor *y = conv_norm(&net, x, "a", "a.norm", NULL);
-        net_build(&net, net_head(&net, conv_norm(&net, y, "b", "b.norm", x)));
-        net_forward(&net);
-        net_loss(&net);
-        if (xt_loops_get()->winograd)
-            assert_string_equal(maker_of(&net, "b"), "xtrain Winograd");
-        net_check_logits(&net, 1e-5);
-        net_clear(&net);
-    }
+    infer(14, 14, XT_F32, 1e-5);
+    infer(27, 28, XT_F32, 1e-5);
+}
+
+/* In bf16 by large tiles alone, where the CPU has no matrix tiles. */
+static void in_bf16_graphs_compute_as_in_float32(void **state)
+{
+    (void)state;
+    struct net net = {.pass = {.training = true}};
+    net_open(&net, XT_BF16, true);
+    net_build(&net, describe(&net));
+    bool by_winograd = xt_loops_get()->winograd && !xt_device_cpu_has_tiles();
+    assert_int_equal(!strcmp(maker_of(&net, "conv"), "xtrain Winograd"), by_winograd);
+    assert_string_not_equal(maker_of(&net, line_specs[0].name), "xtrain Winograd");
+    net_clear(&net);
+    check_net_bf16(describe, (struct xt_graph_pass){.training = true});
+    infer(27, 28, XT_BF16, net_bf16_logits);
 }
 
 static void inference_along_one_side_is_that_of_plain_loops(void **state)
@@ -419,6 +462,7 @@ int main(void)
         cmocka_unit_test(weight_gradients_are_those_of_plain_loops),
         cmocka_unit_test(a_graph_learns_by_it_as_by_primitives),
         cmocka_unit_test(inference_is_that_of_plain_loops),
+        cmocka_unit_test(in_bf16_graphs_compute_as_in_float32),
         cmocka_unit_test(inference_along_one_side_is_that_of_plain_loops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,12 +19,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import warnings
 
 import torch
 import torch.nn.functional as F
 import torchvision
 from PIL import Image
 
+warnings.filterwarnings('ignore', module='torch.onnx')
 Recipe = collections.namedtuple('Recipe', 'optim lr epochs batch size')
 RECIPES = {'resnet18': Recipe('sgd', 0.05, 10, 128, (32, 32)),
            'mobilenet_v3_small': Recipe('adam', 0.003, 15, 128, (64, 64)),

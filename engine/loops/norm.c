@@ -1,13 +1,9 @@
-/* Batch normalisation, ReLU and the pools that read it.
+/* Batch normalisation, ReLU and the pools that read it; without pools norm_strips.c is used.
  *
  * A sample is processed row by row: a row is activated into float32 scratch that stays in L1, then
  * passed to its readers. Four pixels are processed together, so that a channel's scale, shift and
  * sums are loaded and stored once per four. norm_wide.c has faster versions of some cases.
  */
-#ifdef __AVX512F__
-#include <immintrin.h>
-#endif
-
 #include "engine/loops/element.h"
 #include "engine/loops/table.h"
 
@@ -34,53 +30,6 @@ static struct rows split(const struct xt_norm_sample *s)
     r.place = (int32_t *)(r.sum_z + s->c);
     return r;
 }
-
-/* ---- non-temporal stores ---- */
-
-#ifdef __AVX512F__
-enum { VECTOR = 16, AHEAD = 2048 };
-
-static bool is_aligned(const void *to, int c)
-{
-    return c % VECTOR == 0 && (uintptr_t)to % sizeof(__m512) == 0;
-}
-
-XT_INLINE __m512 load_ahead(const float *from)
-{
-    _mm_prefetch((const char *)(from + AHEAD), _MM_HINT_T0);
-    return _mm512_loadu_ps(from);
-}
-
-/* These round as the loops below do. y in float32; NaN is preserved. */
-XT_INLINE void activate_past(const struct xt_norm_sample *s, bool residual)
-{
-    size_t c = (size_t)s->c;
-    size_t count = (size_t)s->h * (size_t)s->w * c;
-    __m512 least = _mm512_set1_ps(s->relu ? 0 : -INFINITY);
-    for (size_t pixel = 0; pixel < count; pixel += c)
-        for (size_t k = 0; k < c; k += VECTOR) {
-            __m512 v = load_ahead((const float *)s->z + pixel + k);
-            v = _mm512_fmadd_ps(v, _mm512_loadu_ps(s->scale + k), _mm512_loadu_ps(s->shift + k));
-            if (residual)
-                v = _mm512_add_ps(v, load_ahead((const float *)s->residual + pixel + k));
-            _mm512_stream_ps((float *)s->y + pixel + k, _mm512_max_ps(least, v));
-        }
-    _mm_sfence();
-}
-
-static void apply_past(const float *da, const float *z, size_t pixels, size_t c,
-                       const float *factors, float *dz)
-{
-    for (size_t pixel = 0; pixel < pixels * c; pixel += c)
-        for (size_t k = 0; k < c; k += VECTOR) {
-            __m512 v = _mm512_mul_ps(_mm512_loadu_ps(factors + c + k), load_ahead(z + pixel + k));
-            v = _mm512_fmadd_ps(_mm512_loadu_ps(factors + k), load_ahead(da + pixel + k), v);
-            v = _mm512_add_ps(v, _mm512_loadu_ps(factors + 2 * c + k));
-            _mm512_stream_ps(dz + pixel + k, v);
-        }
-    _mm_sfence();
-}
-#endif
 
 /* ---- forward ---- */
 
@@ -327,16 +276,6 @@ XT_INLINE void average_alone(const struct xt_norm_sample *s, enum xt_dtype dtype
 XT_INLINE void forward(const struct xt_norm_sample *s, enum xt_dtype dtype, bool relu,
                        bool residual)
 {
-    if (s->y && !s->pooled && !s->averaged) {
-#ifdef __AVX512F__
-        if (s->far && dtype == XT_F32 && is_aligned(s->y, s->c)) {
-            activate_past(s, residual);
-            return;
-        }
-#endif
-        activate_as_is(s, 0, (size_t)s->h * (size_t)s->w, s->y, dtype, relu, residual);
-        return;
-    }
     if (!s->y && !s->pooled) {
         average_alone(s, dtype, relu, residual);
         return;
@@ -376,12 +315,12 @@ XT_INLINE void forward_of(const struct xt_norm_sample *s, enum xt_dtype dtype)
 
 void XT_LOOPS_NAME(norm_forward)(const struct xt_norm_sample *s)
 {
-    if (XT_LOOPS_NAME(norm_strips_forward)(s))
-        return;
 #ifdef __AVX512BW__
     if (XT_LOOPS_NAME(norm_wide_forward)(s))
         return;
 #endif
+    if (XT_LOOPS_NAME(norm_strips_forward)(s))
+        return;
     if (s->dtype == XT_F32)
         forward_of(s, XT_F32);
     else
@@ -530,13 +469,11 @@ XT_INLINE const float *begin_row(const struct xt_norm_sample *s, int y, const st
     return r->row;
 }
 
-/* The mask of `pixels` pixels from `first` on, the source of their gradient, and compile-time
- * cases. */
+/* How a pass is compiled. */
 struct masking {
     enum xt_dtype dtype;
     bool relu;
     bool residual;
-    int readers; /* of y: 1 or 2 if the gradient is read from dy, 0 if it is in the row */
     enum xt_norm_pass pass;
 };
 
@@ -562,10 +499,7 @@ XT_INLINE void finish(const struct xt_norm_sample *s, size_t first, const float 
             float v = z * scale[k] + shift[k];
             if (m.residual)
                 v += load(s->residual, i, m.dtype);
-            float g = m.readers ? load(s->dy[0], i, m.dtype) : row[(size_t)p * c + k];
-            if (m.readers == 2)
-                g += load(s->dy[1], i, m.dtype);
-            float da = m.relu && !(v > 0) ? 0 : g;
+            float da = m.relu && !(v > 0) ? 0 : row[(size_t)p * c + k];
             if (m.pass == XT_NORM_APPLY)
                 da = s->a[k] * da + s->b[k] * z + s->d[k];
             if (m.pass != XT_NORM_SUM)
@@ -599,8 +533,6 @@ XT_INLINE void fetch_inputs(const struct xt_norm_sample *s, size_t first, struct
     fetch(s->z, base, count, m.dtype);
     if (m.residual)
         fetch(s->residual, base, count, m.dtype);
-    for (int i = 0; i < m.readers; i++)
-        fetch(s->dy[i], base, count, m.dtype);
 }
 
 /* A block of pixels, four at a time; its float32 sums are added to the sample's doubles. */
@@ -631,157 +563,36 @@ XT_INLINE void backward(const struct xt_norm_sample *s, struct masking m)
         memset(s->sum_da_z, 0, (size_t)s->c * sizeof *s->sum_da_z);
     }
     for (int y = 0; y < s->h; y++) {
-        const float *row = r.row;
-        if (!m.readers) {
-            row = begin_row(s, y, &r, m.dtype);
-            if (s->dpooled[0])
-                add_max_grad(s, y, r.row);
-        }
+        const float *row = begin_row(s, y, &r, m.dtype);
+        if (s->dpooled[0])
+            add_max_grad(s, y, r.row);
         finish_segment(s, (size_t)y * w, w, row, &r, m);
     }
 }
 
-/* The cases are written out because only a constant residual and reader count give loops without
- * branches. */
+/* The cases are written out because only constants give loops without branches. */
 XT_INLINE void backward_of(const struct xt_norm_sample *s, enum xt_dtype dtype)
 {
-    bool only_y = s->dy[0] && !s->dpooled[0] && !s->daveraged;
-    int readers = only_y ? 1 + (s->dy[1] != NULL) : 0;
-    if (s->pass == XT_NORM_SUM && readers == 2)
-        backward(s, (struct masking){dtype, s->relu, false, 2, XT_NORM_SUM});
-    else if (s->pass == XT_NORM_SUM && readers)
-        backward(s, (struct masking){dtype, s->relu, false, 1, XT_NORM_SUM});
-    else if (s->pass == XT_NORM_SUM)
-        backward(s, (struct masking){dtype, s->relu, false, 0, XT_NORM_SUM});
-    else if (s->pass == XT_NORM_APPLY && readers == 2)
-        backward(s, (struct masking){dtype, s->relu, false, 2, XT_NORM_APPLY});
-    else if (s->pass == XT_NORM_APPLY && readers)
-        backward(s, (struct masking){dtype, s->relu, false, 1, XT_NORM_APPLY});
+    if (s->pass == XT_NORM_SUM)
+        backward(s, (struct masking){dtype, s->relu, false, XT_NORM_SUM});
     else if (s->pass == XT_NORM_APPLY)
-        backward(s, (struct masking){dtype, s->relu, false, 0, XT_NORM_APPLY});
-    else if (s->residual && readers == 2)
-        backward(s, (struct masking){dtype, s->relu, true, 2, XT_NORM_SUM_AND_KEEP});
-    else if (s->residual && readers == 1)
-        backward(s, (struct masking){dtype, s->relu, true, 1, XT_NORM_SUM_AND_KEEP});
+        backward(s, (struct masking){dtype, s->relu, false, XT_NORM_APPLY});
     else if (s->residual)
-        backward(s, (struct masking){dtype, s->relu, true, 0, XT_NORM_SUM_AND_KEEP});
-    else if (readers == 2)
-        backward(s, (struct masking){dtype, s->relu, false, 2, XT_NORM_SUM_AND_KEEP});
-    else if (readers == 1)
-        backward(s, (struct masking){dtype, s->relu, false, 1, XT_NORM_SUM_AND_KEEP});
+        backward(s, (struct masking){dtype, s->relu, true, XT_NORM_SUM_AND_KEEP});
     else
-        backward(s, (struct masking){dtype, s->relu, false, 0, XT_NORM_SUM_AND_KEEP});
+        backward(s, (struct masking){dtype, s->relu, false, XT_NORM_SUM_AND_KEEP});
 }
 
 void XT_LOOPS_NAME(norm_backward)(const struct xt_norm_sample *s)
 {
-    if (XT_LOOPS_NAME(norm_strips_backward)(s))
-        return;
 #ifdef __AVX512BW__
     if (XT_LOOPS_NAME(norm_wide_backward)(s))
         return;
 #endif
+    if (XT_LOOPS_NAME(norm_strips_backward)(s))
+        return;
     if (s->dtype == XT_F32)
         backward_of(s, XT_F32);
     else
         backward_of(s, XT_BF16);
-}
-
-XT_INLINE void apply(const void *da, const void *z, size_t pixels, size_t c, const float *factors,
-                     void *dz, enum xt_dtype dtype)
-{
-    const float *a = factors;
-    const float *b = factors + c;
-    const float *d = factors + 2 * c;
-    for (size_t x = 0; x < pixels; x++) {
-        const void *g = at(da, x * c, dtype);
-        const void *in = at(z, x * c, dtype);
-        void *out = at_out(dz, x * c, dtype);
-#pragma omp simd
-        for (size_t k = 0; k < c; k++)
-            store(out, k, a[k] * load(g, k, dtype) + b[k] * load(in, k, dtype) + d[k], dtype);
-    }
-}
-
-void XT_LOOPS_NAME(norm_backward_apply)(enum xt_dtype dtype, const void *da, const void *z,
-                                        size_t pixels, int c, const float *factors, void *dz,
-                                        bool far)
-{
-    (void)far; /* used only if non-temporal stores exist */
-#ifdef __AVX512F__
-    if (far && dtype == XT_F32 && is_aligned(dz, c)) {
-        apply_past(da, z, pixels, (size_t)c, factors, dz);
-        return;
-    }
-#endif
-    if (XT_LOOPS_NAME(norm_strips_apply)(dtype, da, z, pixels, c, factors, dz))
-        return;
-#ifdef __AVX512BW__
-    if (XT_LOOPS_NAME(norm_wide_apply)(dtype, da, z, pixels, c, factors, dz, far))
-        return;
-#endif
-    if (dtype == XT_F32)
-        apply(da, z, pixels, (size_t)c, factors, dz, XT_F32);
-    else
-        apply(da, z, pixels, (size_t)c, factors, dz, XT_BF16);
-}
-
-/* ---- statistics ---- */
-
-XT_INLINE void add_pixels(const void *z, size_t first, size_t c, const float *pivot, float *sum,
-                          float *square, int pixels, enum xt_dtype dtype)
-{
-#pragma omp simd
-    for (size_t k = 0; k < c; k++) {
-        float total = 0;
-        float total_square = 0;
-        for (int p = 0; p < pixels; p++) {
-            float v = load(z, (first + (size_t)p) * c + k, dtype) - pivot[k];
-            total += v;
-            total_square += v * v;
-        }
-        sum[k] += total;
-        square[k] += total_square;
-    }
-}
-
-/* Float32 sums over a block short enough to retain precision are added to doubles. */
-XT_INLINE void sums(const void *z, size_t pixels, size_t c, const float *pivot, double *total,
-                    double *squares, float *scratch, enum xt_dtype dtype)
-{
-    enum { SEGMENT = 96 };
-    float *sum = scratch;
-    float *square = scratch + c;
-    memset(total, 0, c * sizeof *total);
-    memset(squares, 0, c * sizeof *squares);
-    for (size_t first = 0; first < pixels; first += SEGMENT) {
-        size_t end = first + SEGMENT < pixels ? first + SEGMENT : pixels;
-        memset(scratch, 0, 2 * c * sizeof *scratch);
-        size_t x = first;
-        for (; x + PIXELS <= end; x += PIXELS) {
-            fetch(z, (x + PIXELS) * c, PIXELS * c, dtype);
-            add_pixels(z, x, c, pivot, sum, square, PIXELS, dtype);
-        }
-        for (; x < end; x++)
-            add_pixels(z, x, c, pivot, sum, square, 1, dtype);
-        for (size_t k = 0; k < c; k++) {
-            total[k] += (double)sum[k];
-            squares[k] += (double)square[k];
-        }
-    }
-}
-
-void XT_LOOPS_NAME(statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c,
-                               const float *pivot, double *total, double *squares, float *scratch)
-{
-    if (XT_LOOPS_NAME(norm_strips_statistics)(dtype, z, pixels, c, pivot, total, squares, scratch))
-        return;
-#ifdef __AVX512BW__
-    if (XT_LOOPS_NAME(norm_wide_statistics)(dtype, z, pixels, c, pivot, total, squares))
-        return;
-#endif
-    if (dtype == XT_F32)
-        sums(z, pixels, (size_t)c, pivot, total, squares, scratch, XT_F32);
-    else
-        sums(z, pixels, (size_t)c, pivot, total, squares, scratch, XT_BF16);
 }

@@ -1,5 +1,6 @@
-/* Batch normalisation with an activation other than ReLU, and the average over the image; without
- * pools and the average also with ReLU or no activation, and a residual.
+/* Batch normalisation with ReLU, another activation or none, a residual, and the average over the
+ * image; its statistics. Other pools are norm.c's, and norm_wide.c has faster versions of some
+ * cases.
  *
  * A strip of channels, two vectors, is processed pixel by pixel with its factors and sums in
  * registers; strips alternate after a few pixels, since memory is read fastest sequentially. The
@@ -48,16 +49,21 @@ XT_INLINE void put(float *data, size_t i, size_t lanes, vec v, struct loop m)
         store_part(data, i, lanes, v, XT_F32);
 }
 
-/* The two vectors of a strip; past the caches only where all strips begin on a cache line. */
-XT_INLINE void put_two(void *to, size_t i, const vec v[2], bool past, enum xt_dtype dtype)
+/* A strip's vectors in the tensor's type; past the caches only where all strips begin on a cache
+ * line. */
+XT_INLINE void put_out(void *to, size_t i, size_t lanes, const vec v[2], bool past, struct loop m)
 {
+    if (m.vectors == 1) {
+        store_part(to, i, lanes, v[0], m.dtype);
+        return;
+    }
 #ifdef __AVX512F__
-    if (dtype == XT_F32 && past) {
+    if (m.dtype == XT_F32 && past) {
         _mm512_stream_ps((float *)to + i, (__m512)v[0]);
         _mm512_stream_ps((float *)to + i + WIDTH, (__m512)v[1]);
         return;
     }
-    if (dtype == XT_BF16) {
+    if (m.dtype == XT_BF16) {
         __m512i line = line_of_two(v[0], v[1]);
         if (past)
             _mm512_stream_si512((void *)((uint16_t *)to + i), line);
@@ -67,14 +73,14 @@ XT_INLINE void put_two(void *to, size_t i, const vec v[2], bool past, enum xt_dt
     }
 #endif
     (void)past;
-    store_vec(to, i, v[0], dtype);
-    store_vec(to, i + WIDTH, v[1], dtype);
+    store_vec(to, i, v[0], m.dtype);
+    store_vec(to, i + WIDTH, v[1], m.dtype);
 }
 
 /* Whether all strips of `to` begin on a cache line. */
-static bool can_write_past(const struct xt_norm_sample *s, const void *to)
+static bool can_write_past(bool far, int c, const void *to)
 {
-    return s->far && to && s->c % STRIP == 0 && (uintptr_t)to % 64 == 0;
+    return far && to && c % STRIP == 0 && (uintptr_t)to % 64 == 0;
 }
 
 /* Prefetches lines of the next turn's pixels, in memory order. */
@@ -120,7 +126,7 @@ XT_INLINE void activate(const struct xt_norm_sample *s, struct piece p, const st
 {
     size_t c = (size_t)s->c;
     struct limits limits = limits_of(s->activation);
-    bool past = can_write_past(s, s->y);
+    bool past = can_write_past(s->far, s->c, s->y);
     vec scale[2], shift[2], sum[2], v[2];
     for (int j = 0; j < m.vectors; j++) {
         size_t k = p.k + (size_t)j * WIDTH;
@@ -142,10 +148,8 @@ XT_INLINE void activate(const struct xt_norm_sample *s, struct piece p, const st
         }
         for (int j = 0; j < m.vectors && s->averaged; j++)
             sum[j] += m.dtype == XT_F32 ? v[j] : vec_of_halves(halves_of_vec(v[j]));
-        if (m.vectors == 2 && s->y)
-            put_two(s->y, i, v, past, m.dtype);
-        else if (s->y)
-            store_part(s->y, i, p.lanes, v[0], m.dtype);
+        if (s->y)
+            put_out(s->y, i, p.lanes, v, past, m);
     }
     for (int j = 0; j < m.vectors; j++)
         put(sums->first, p.k + (size_t)j * WIDTH, p.lanes, sum[j], m);
@@ -225,12 +229,8 @@ XT_INLINE void finish(const struct xt_norm_sample *s, struct piece p, const stru
             factor[j][0] += g;
             factor[j][1] += g * (z - factor[j][2]);
         }
-        if (s->pass == XT_NORM_SUM)
-            continue;
-        if (m.vectors == 2)
-            put_two(s->da, i, out, false, m.dtype);
-        else
-            store_part(s->da, i, p.lanes, out[0], m.dtype);
+        if (s->pass != XT_NORM_SUM)
+            put_out(s->da, i, p.lanes, out, false, m);
     }
     for (int j = 0; j < m.vectors && !apply; j++) {
         put(sums->first, p.k + (size_t)j * WIDTH, p.lanes, factor[j][0], m);
@@ -287,12 +287,6 @@ XT_INLINE void backward(const struct xt_norm_sample *s, enum xt_dtype dtype,
             run(s, XT_BF16, XT_ACT_SILU);                                                          \
     } while (0)
 
-/* Channels that do not fill the vectors of the other loops for bf16. */
-static bool is_uneven(enum xt_dtype dtype, int c)
-{
-    return dtype == XT_BF16 && c % 32 != 0;
-}
-
 /* ReLU and no activation are clips without an upper limit. */
 static struct xt_activation clip_of(const struct xt_norm_sample *s)
 {
@@ -303,14 +297,11 @@ bool XT_LOOPS_NAME(norm_strips_forward)(const struct xt_norm_sample *s)
 {
     struct xt_norm_sample plain = *s;
     struct xt_activation clip = clip_of(s);
-    if (s->activation) {
-        BY_KIND(forward, s);
-        return true;
-    }
-    if (!is_uneven(s->dtype, s->c) || s->pooled || s->averaged)
+    if (!s->activation && (s->pooled || s->averaged))
         return false;
-    plain.activation = &clip;
-    forward(&plain, XT_BF16, XT_ACT_CLIP);
+    if (!s->activation)
+        plain.activation = &clip;
+    BY_KIND(forward, &plain);
     return true;
 }
 
@@ -318,89 +309,118 @@ bool XT_LOOPS_NAME(norm_strips_backward)(const struct xt_norm_sample *s)
 {
     struct xt_norm_sample plain = *s;
     struct xt_activation clip = clip_of(s);
-    if (s->activation) {
-        BY_KIND(backward, s);
-        return true;
-    }
-    if (!is_uneven(s->dtype, s->c) || s->dpooled[0] || s->daveraged)
+    if (!s->activation && (s->dpooled[0] || s->daveraged))
         return false;
-    plain.activation = &clip;
-    backward(&plain, XT_BF16, XT_ACT_CLIP);
+    if (!s->activation)
+        plain.activation = &clip;
+    BY_KIND(backward, &plain);
     return true;
 }
 
-/* ---- the other passes of uneven channels ---- */
+/* ---- from a kept gradient, and statistics ---- */
 
-bool XT_LOOPS_NAME(norm_strips_apply)(enum xt_dtype dtype, const void *da, const void *z,
-                                      size_t pixels, int channels, const float *factors, void *dz)
+struct applied {
+    int c;
+    const void *da, *z;
+    const float *factors; /* [3][c] of da, of z, and what is added */
+    void *dz;
+    bool past;
+};
+
+XT_INLINE void apply(const struct applied *a, struct piece p, const struct sums *sums,
+                     struct loop m)
 {
-    size_t c = (size_t)channels;
-    if (!is_uneven(dtype, channels))
-        return false;
-    for (size_t k = 0; k < c; k += WIDTH) {
-        size_t lanes = c - k < WIDTH ? c - k : WIDTH;
-        vec a = load_part(factors, k, lanes, XT_F32);
-        vec b = load_part(factors, c + k, lanes, XT_F32);
-        vec d = load_part(factors, 2 * c + k, lanes, XT_F32);
-        for (size_t i = k; i < pixels * c; i += c) {
-            vec v = b * load_part(z, i, lanes, XT_BF16) + d;
-            store_part(dz, i, lanes, a * load_part(da, i, lanes, XT_BF16) + v, XT_BF16);
+    size_t c = (size_t)a->c;
+    vec factor[2][3], out[2];
+    (void)sums;
+    for (int j = 0; j < m.vectors; j++)
+        for (size_t f = 0; f < 3; f++)
+            factor[j][f] = get(a->factors + f * c, p.k + (size_t)j * WIDTH, p.lanes, m, XT_F32);
+    for (size_t x = 0; x < p.pixels; x++) {
+        size_t i = (p.first + x) * c + p.k;
+        fetch(a->da, c, p, x, m.dtype);
+        fetch(a->z, c, p, x, m.dtype);
+        for (int j = 0; j < m.vectors; j++) {
+            size_t here = i + (size_t)j * WIDTH;
+            out[j] = factor[j][1] * get(a->z, here, p.lanes, m, m.dtype) + factor[j][2];
+            out[j] += factor[j][0] * get(a->da, here, p.lanes, m, m.dtype);
         }
+        put_out(a->dz, i, p.lanes, out, a->past, m);
     }
-    return true;
 }
 
-/* `pixels` of one vector of channels, at most four at a time: each has sums of its own, as an
- * addition waits for the one before. */
-XT_INLINE void add_up(const void *z, size_t c, size_t pixels, size_t lanes, bool whole, vec around,
-                      vec sums[2])
+void XT_LOOPS_NAME(norm_backward_apply)(enum xt_dtype dtype, const void *da, const void *z,
+                                        size_t pixels, int c, const float *factors, void *dz,
+                                        bool far)
 {
-    enum { SUMS = 4 };
-    vec sum[SUMS] = {0};
-    vec square[SUMS] = {0};
-    for (size_t x = 0; x < pixels; x += SUMS) {
-#pragma GCC unroll 4
-        for (size_t p = 0; p < SUMS; p++) {
-            if (x + p >= pixels)
-                break;
-            vec v = whole ? load_vec(z, (x + p) * c, XT_BF16)
-                          : load_part(z, (x + p) * c, lanes, XT_BF16);
-            v -= around;
-            sum[p] += v;
-            square[p] += v * v;
-        }
-    }
-    sums[0] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-    sums[1] = (square[0] + square[1]) + (square[2] + square[3]);
+    struct applied applied = {c, da, z, factors, dz, can_write_past(far, c, dz)};
+#ifdef __AVX512BW__
+    if (XT_LOOPS_NAME(norm_wide_apply)(dtype, da, z, pixels, c, factors, dz, far))
+        return;
+#endif
+    if (dtype == XT_F32)
+        BY_STRIPS(apply, &applied, 0, pixels, NULL, XT_F32, XT_ACT_CLIP, XT_NORM_APPLY);
+    else
+        BY_STRIPS(apply, &applied, 0, pixels, NULL, XT_BF16, XT_ACT_CLIP, XT_NORM_APPLY);
+#ifdef __AVX512F__
+    _mm_sfence();
+#endif
 }
 
-bool XT_LOOPS_NAME(norm_strips_statistics)(enum xt_dtype dtype, const void *z, size_t pixels,
-                                           int channels, const float *pivot, double *total,
-                                           double *squares, float *scratch)
+struct measured {
+    int c;
+    const void *z;
+    const float *pivot;
+};
+
+XT_INLINE void add_up(const struct measured *s, struct piece p, const struct sums *sums,
+                      struct loop m)
 {
-    size_t c = (size_t)channels;
-    if (!is_uneven(dtype, channels))
-        return false;
-    memset(total, 0, c * sizeof *total);
-    memset(squares, 0, c * sizeof *squares);
+    size_t c = (size_t)s->c;
+    vec pivot[2], sum[2], square[2];
+    for (int j = 0; j < m.vectors; j++) {
+        size_t k = p.k + (size_t)j * WIDTH;
+        pivot[j] = get(s->pivot, k, p.lanes, m, XT_F32);
+        sum[j] = get(sums->first, k, p.lanes, m, XT_F32);
+        square[j] = get(sums->second, k, p.lanes, m, XT_F32);
+    }
+    for (size_t x = 0; x < p.pixels; x++) {
+        fetch(s->z, c, p, x, m.dtype);
+        for (int j = 0; j < m.vectors; j++) {
+            size_t i = (p.first + x) * c + p.k + (size_t)j * WIDTH;
+            vec v = get(s->z, i, p.lanes, m, m.dtype) - pivot[j];
+            sum[j] += v;
+            square[j] += v * v;
+        }
+    }
+    for (int j = 0; j < m.vectors; j++) {
+        put(sums->first, p.k + (size_t)j * WIDTH, p.lanes, sum[j], m);
+        put(sums->second, p.k + (size_t)j * WIDTH, p.lanes, square[j], m);
+    }
+}
+
+void XT_LOOPS_NAME(statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c,
+                               const float *pivot, double *total, double *squares, float *scratch)
+{
+    size_t each = (size_t)c * sizeof *total;
+    struct measured measured = {c, z, pivot};
+    struct sums sums = {scratch, scratch + c, NULL};
+#ifdef __AVX512BW__
+    if (XT_LOOPS_NAME(norm_wide_statistics)(dtype, z, pixels, c, pivot, total, squares))
+        return;
+#endif
+    memset(total, 0, each);
+    memset(squares, 0, each);
     for (size_t first = 0; first < pixels; first += SEGMENT) {
         size_t count = pixels - first < SEGMENT ? pixels - first : SEGMENT;
-        for (size_t k = 0; k < c; k += WIDTH) {
-            const void *from = at(z, first * c + k, dtype);
-            size_t lanes = c - k < WIDTH ? c - k : WIDTH;
-            vec around = load_part(pivot, k, lanes, XT_F32);
-            vec sums[2];
-            if (lanes == WIDTH)
-                add_up(from, c, count, lanes, true, around, sums);
-            else
-                add_up(from, c, count, lanes, false, around, sums);
-            store_part(scratch, k, lanes, sums[0], XT_F32);
-            store_part(scratch, c + k, lanes, sums[1], XT_F32);
-        }
-        for (size_t k = 0; k < c; k++) {
-            total[k] += (double)scratch[k];
-            squares[k] += (double)scratch[c + k];
+        memset(scratch, 0, 2 * (size_t)c * sizeof *scratch);
+        if (dtype == XT_F32)
+            BY_STRIPS(add_up, &measured, first, count, &sums, XT_F32, XT_ACT_CLIP, XT_NORM_SUM);
+        else
+            BY_STRIPS(add_up, &measured, first, count, &sums, XT_BF16, XT_ACT_CLIP, XT_NORM_SUM);
+        for (int k = 0; k < c; k++) {
+            total[k] += (double)sums.first[k];
+            squares[k] += (double)sums.second[k];
         }
     }
-    return true;
 }

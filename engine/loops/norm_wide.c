@@ -423,7 +423,7 @@ static void forward(const struct xt_norm_sample *s)
 /* Supports whole strips, and pools with stride 1 or 2 along columns. */
 static bool is_wide(const struct xt_norm_sample *s)
 {
-    return s->dtype == XT_BF16 && s->c % STRIP == 0 && s->max.stride_w <= 2;
+    return s->dtype == XT_BF16 && !s->activation && s->c % STRIP == 0 && s->max.stride_w <= 2;
 }
 
 bool XT_LOOPS_NAME(norm_wide_forward)(const struct xt_norm_sample *s)

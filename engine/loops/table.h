@@ -13,15 +13,9 @@ void XT_LOOPS_NAME(statistics)(enum xt_dtype dtype, const void *z, size_t pixels
                                const float *pivot, double *sums, double *squares, float *scratch);
 void XT_LOOPS_NAME(norm_forward)(const struct xt_norm_sample *sample);
 void XT_LOOPS_NAME(norm_backward)(const struct xt_norm_sample *sample);
-/* The same, and the functions of the same names, by strips of any number of channels; false, doing
- * nothing, if the case is not supported. */
+/* The same without max pools; false, doing nothing, if the case is not supported. */
 bool XT_LOOPS_NAME(norm_strips_forward)(const struct xt_norm_sample *sample);
 bool XT_LOOPS_NAME(norm_strips_backward)(const struct xt_norm_sample *sample);
-bool XT_LOOPS_NAME(norm_strips_apply)(enum xt_dtype dtype, const void *da, const void *z,
-                                      size_t pixels, int c, const float *factors, void *dz);
-bool XT_LOOPS_NAME(norm_strips_statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c,
-                                           const float *pivot, double *sums, double *squares,
-                                           float *scratch);
 void XT_LOOPS_NAME(norm_backward_apply)(enum xt_dtype dtype, const void *da, const void *z,
                                         size_t pixels, int c, const float *factors, void *dz,
                                         bool far);

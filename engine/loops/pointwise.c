@@ -11,7 +11,9 @@ enum {
     ROWS = LANES == 16 ? 8 : 6, /* pixels */
     FEW_ROWS = ROWS / 2,
     CHUNK = 48, /* pixels whose input is read from L2 for all channels of the output */
-    UNROLLED = 4,
+    STEPS = 4,
+    /* Unrolled, gcc finds too few of AVX2's registers for the sums. */
+    UNROLL = LANES == 16 ? STEPS : 1,
     LINE = 16
 };
 
@@ -123,11 +125,12 @@ XT_INLINE void multiply(const struct xt_pointwise *job, const float *const *in, 
         __builtin_prefetch(out + (size_t)r * (size_t)job->out_c, 1);
         __builtin_prefetch(out + (size_t)r * (size_t)job->out_c + LANES, 1);
     }
-    for (int i = 0; i < job->in_c; i += UNROLLED) {
+    for (int i = 0; i < job->in_c; i += STEPS) {
         fetch_input(&ahead, job->in_c);
         if (then == GRADIENT)
             fetch_norm(&ahead, job);
-        for (int k = 0; k < UNROLLED; k++, weights += BLOCK) {
+#pragma GCC unroll UNROLL
+        for (int k = 0; k < STEPS; k++, weights += BLOCK) {
             xt_vector left = xt_vector_load(weights);
             xt_vector right = xt_vector_load(weights + second);
             for (int r = 0; r < rows; r++) {

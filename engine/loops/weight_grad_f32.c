@@ -12,10 +12,10 @@
 
 enum {
     LANES = XT_LANES,
-    WIDE = LANES == 16 ? 4 : 3, /* vectors */
-    ROWS = 8,                   /* channels */
+    WIDE = 4, /* vectors */
+    ROWS = 8, /* channels */
     FEW_ROWS = 4,
-    REGISTERS = FEW_ROWS * WIDE,              /* of sums */
+    REGISTERS = LANES == 16 ? 16 : 12,        /* of sums */
     SEGMENTS = XT_F32_BLOCKS * XT_TILE_PIXELS /* rows of one pixel */
 };
 
@@ -36,6 +36,30 @@ struct part {
     struct xt_ahead ahead;
 };
 
+/* Adds one pixel's products. Either its `rows` numbers or its `wide` vectors stay in registers; the
+ * barrier keeps gcc from reading a vector anew for each product. */
+XT_INLINE void add_pixel(const float *in, const float *out, int left, xt_vector sums[ROWS][WIDE],
+                         int rows, int wide, bool whole)
+{
+    xt_vector ones[ROWS];
+    xt_vector g[WIDE];
+    for (int r = 0; r < rows && rows < wide; r++)
+        ones[r] = xt_vector_of(in[r]);
+    for (int v = 0; v < wide; v++) {
+        g[v] = whole ? xt_vector_load(out + v * LANES) : xt_vector_load_some(out, left);
+        if (rows >= wide)
+            continue;
+        __asm__ volatile("" ::: "memory");
+        for (int r = 0; r < rows; r++)
+            sums[r][v] = xt_vector_add_product(ones[r], g[v], sums[r][v]);
+    }
+    for (int r = 0; r < rows && rows >= wide; r++) {
+        xt_vector one = xt_vector_of(in[r]);
+        for (int v = 0; v < wide; v++)
+            sums[r][v] = xt_vector_add_product(one, g[v], sums[r][v]);
+    }
+}
+
 /* Adds the chunk's sums of `rows` input channels from `i` on, and `wide` vectors of output channels
  * from `o` on, or the only one, which is not whole. */
 XT_INLINE void add_tile(struct part *part, int i, int o, float *const to[WIDE], int rows, int wide,
@@ -53,14 +77,7 @@ XT_INLINE void add_tile(struct part *part, int i, int o, float *const to[WIDE], 
         const float *in = part->segments[s].in + i;
         const float *out = part->segments[s].out_grad + o;
         for (int x = 0; x < part->segments[s].count; x++) {
-            xt_vector g[WIDE];
-            for (int v = 0; v < wide; v++)
-                g[v] = whole ? xt_vector_load(out + v * LANES) : xt_vector_load_some(out, left);
-            for (int r = 0; r < rows; r++) {
-                xt_vector one = xt_vector_of(in[r]);
-                for (int v = 0; v < wide; v++)
-                    sums[r][v] = xt_vector_add_product(one, g[v], sums[r][v]);
-            }
+            add_pixel(in, out, left, sums, rows, wide, whole);
             in += in_step;
             out += out_step;
             fetch(&ahead);
@@ -92,7 +109,7 @@ XT_INLINE void add_tap(struct part *part, int tap, int o, int wide, bool whole)
             to[v] = column[v] + row;
         if (rows == ROWS && ROWS * wide <= REGISTERS)
             add_tile(part, i, o, to, ROWS, wide, whole);
-        else if (rows == 4)
+        else if (rows == 4 && 4 * wide <= REGISTERS)
             add_tile(part, i, o, to, 4, wide, whole);
         else if (rows == 3)
             add_tile(part, i, o, to, 3, wide, whole);
@@ -188,13 +205,15 @@ static void add_bias(struct part *part, int unit, int end)
 static void add_chunk(struct part *part, int unit, int end)
 {
     int last = part->out_end < part->job->out_c ? part->out_end : part->job->out_c;
+    int rows = part->in_end - part->in_first < FEW_ROWS ? part->in_end - part->in_first : FEW_ROWS;
+    int most = REGISTERS / rows < WIDE ? REGISTERS / rows : WIDE;
     if (part->bias)
         add_bias(part, unit, end);
     for (int tap = 0; tap < part->job->taps; tap++) {
         int o = part->out_first;
         find_segments(part, tap, unit, end);
         for (int wide = 0; o + LANES <= last; o += wide * LANES) {
-            wide = xt_vectors_together((last - o) / LANES, WIDE);
+            wide = xt_vectors_together((last - o) / LANES, most);
             if (wide == WIDE)
                 add_tap(part, tap, o, WIDE, true);
             else if (wide == 3)

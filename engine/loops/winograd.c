@@ -18,7 +18,7 @@ enum {
     PAIR = 2 * LANES,            /* columns of a product, in registers */
     ROWS = LANES == 16 ? 12 : 6, /* of a product, in registers */
     FEW_ROWS = LANES == 16 ? 4 : 2,
-    GRAD_ROWS = LANES / 2,
+    GRAD_ROWS = LANES == 16 ? 8 : 5,
     TILES = XT_WINOGRAD_TILES,
     CELL = TILES * WIDE,
     PANELS = XT_WINOGRAD_PANELS, /* output channels at a time */
@@ -575,30 +575,44 @@ XT_INLINE void transform_gradients(const struct chunk *chunk, const struct image
     }
 }
 
-/* Over `count` tiles, the products of GRAD_ROWS input channels with PAIR gradients. */
-static void add_products(const float *inputs, int in_c, const float *grads, int count, int places,
-                         float *to)
+/* Over `count` tiles, the products of `rows` input channels with PAIR gradients. */
+XT_INLINE void add_rows(const float *inputs, int in_c, const float *grads, int count, int places,
+                        float *to, int rows)
 {
-    xt_vector sums[GRAD_ROWS][2];
-    for (int r = 0; r < GRAD_ROWS; r++)
+    xt_vector sums[GRAD_ROWS + 1][2];
+    for (int r = 0; r < rows; r++)
         sums[r][0] = sums[r][1] = xt_vector_of(0);
     for (int i = 0; i < count; i += TILES) {
-        const float *rows = inputs + block_of(i, in_c, places);
-        const float *columns = grads + block_of(i, PANELS, places);
-        for (int t = 0; t < TILES && t < count - i; t++, rows += WIDE, columns += WIDE) {
-            xt_vector left = xt_vector_load(columns);
-            xt_vector right = xt_vector_load(columns + LANES);
-            __builtin_prefetch(rows + place_of(in_c));
-            for (int r = 0; r < GRAD_ROWS; r++) {
-                xt_vector one = xt_vector_of(rows[r]);
-                sums[r][0] = xt_vector_add_product(one, left, sums[r][0]);
-                sums[r][1] = xt_vector_add_product(one, right, sums[r][1]);
+        const float *left = inputs + block_of(i, in_c, places);
+        const float *right = grads + block_of(i, PANELS, places);
+        int tiles = count - i < TILES ? count - i : TILES;
+        for (int t = 0; t < tiles; t++, left += WIDE, right += WIDE) {
+            xt_vector columns[2] = {xt_vector_load(right), xt_vector_load(right + LANES)};
+            __builtin_prefetch(left + place_of(in_c));
+            for (int r = 0; r < rows; r++) {
+                xt_vector one = xt_vector_of(left[r]);
+                sums[r][0] = xt_vector_add_product(one, columns[0], sums[r][0]);
+                sums[r][1] = xt_vector_add_product(one, columns[1], sums[r][1]);
             }
         }
     }
-    for (int r = 0; r < GRAD_ROWS; r++)
+    for (int r = 0; r < rows; r++)
         for (int v = 0; v < 2; v++)
             xt_vector_store(to + r * WIDE + v * LANES, sums[r][v]);
+}
+
+/* The same of WIDE input channels: GRAD_ROWS at a time, or one more, so that none are left. */
+static void add_products(const float *inputs, int in_c, const float *grads, int count, int places,
+                         float *to)
+{
+    for (int r = 0; r < WIDE;)
+        if ((WIDE - r) % GRAD_ROWS) {
+            add_rows(inputs + r, in_c, grads, count, places, to + r * WIDE, GRAD_ROWS + 1);
+            r += GRAD_ROWS + 1;
+        } else {
+            add_rows(inputs + r, in_c, grads, count, places, to + r * WIDE, GRAD_ROWS);
+            r += GRAD_ROWS;
+        }
 }
 
 /* The weights' transform along a side, transposed: from places to taps. */
@@ -663,13 +677,11 @@ XT_INLINE void add_chunk(const struct xt_winograd_grad *job, int count, int k, i
     size_t block = BLOCK * (size_t)xt_winograd_taps(form);
     for (size_t i = 0; i < in_c; i += WIDE) {
         for (size_t p = 0; p < places; p++)
-            for (size_t r = 0; r < WIDE; r += GRAD_ROWS)
-                for (size_t q = 0; q < (size_t)(end - k); q++)
-                    for (size_t column = 0; column < WIDE; column += PAIR)
-                        add_products(inputs + p * place_of(job->in_c) + i / WIDE * CELL + r,
-                                     job->in_c, grads + p * place_of(PANELS) + q * CELL + column,
-                                     count, (int)places,
-                                     sums + ((q * places + p) * WIDE + r) * WIDE + column);
+            for (size_t q = 0; q < (size_t)(end - k); q++)
+                for (size_t column = 0; column < WIDE; column += PAIR)
+                    add_products(inputs + p * place_of(job->in_c) + i / WIDE * CELL, job->in_c,
+                                 grads + p * place_of(PANELS) + q * CELL + column, count,
+                                 (int)places, sums + (q * places + p) * WIDE * WIDE + column);
         for (size_t q = 0; q < 2 * (size_t)(end - k); q++)
             for (size_t r = 0; r < WIDE; r += EDGE)
                 add_block(sums + (q / 2 * places * WIDE + r) * WIDE + q % 2 * EDGE, first,

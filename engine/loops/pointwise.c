@@ -50,7 +50,9 @@ XT_INLINE void fetch_norm(struct ahead *ahead, const struct xt_pointwise *job)
     __builtin_prefetch(job->out + ahead->at, 0, 2);
     __builtin_prefetch(job->norm->y + ahead->at, 0, 2);
     __builtin_prefetch(job->norm->z + ahead->at, 0, 2);
-    ahead->at += ahead->lines-- % 2 ? (size_t)job->out_c - LINE : LINE;
+    bool last = PAIR == LINE || ahead->lines % 2;
+    ahead->at += last ? (size_t)(job->out_c - PAIR + LINE) : LINE;
+    ahead->lines--;
 }
 
 static void find_pixels(const struct xt_pointwise *job, int first, int end, struct chunk *chunk)

@@ -71,6 +71,15 @@ enum xt_status xt_cpu_pointwise_backward(const struct xt_cpu_pointwise *pointwis
                                          const struct xt_op *op, const struct xt_graph *graph,
                                          struct xt_err *err);
 
+/* A 1x1 convolution of inference in int8 by loops (loops/pointwise_int8_job.h), an override of its
+ * own. */
+bool xt_cpu_pointwise_int8_can(const struct xt_op *op, const struct xt_graph *graph);
+void xt_cpu_pointwise_int8_prepare(struct xt_op *op, struct xt_graph *graph);
+enum xt_status xt_cpu_pointwise_int8_refresh(struct xt_op *op, struct xt_graph *graph,
+                                             struct xt_err *err);
+enum xt_status xt_cpu_pointwise_int8_forward(struct xt_op *op, struct xt_graph *graph,
+                                             struct xt_err *err);
+
 /* A depthwise convolution of a training graph by loops (loops/depthwise_job.h), in place of its
  * primitives. */
 struct xt_cpu_depthwise {
@@ -116,7 +125,7 @@ enum xt_status xt_cpu_copy_weights(struct xt_graph *graph, struct xt_err *err);
 
 extern const struct xt_by_slices xt_cpu_input_by_slices, xt_cpu_conv_by_slices,
     xt_cpu_norm_by_slices, xt_cpu_pool_by_slices, xt_cpu_dropout_by_slices,
-    xt_cpu_context_by_slices;
+    xt_cpu_context_by_slices, xt_cpu_pointwise_int8_by_slices;
 
 void xt_cpu_pool_prepare(struct xt_op *op, struct xt_graph *graph);
 enum xt_status xt_cpu_pool_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);

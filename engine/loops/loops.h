@@ -18,6 +18,7 @@
 #include "engine/net/activation.h"
 #include "engine/loops/data_grad_job.h"
 #include "engine/loops/depthwise_job.h"
+#include "engine/loops/pointwise_int8_job.h"
 #include "engine/loops/pointwise_job.h"
 #include "engine/loops/weight_grad_job.h"
 #include "engine/loops/winograd_job.h"
@@ -175,6 +176,9 @@ struct xt_loops {
     /* 1x1 convolutions of float32 (pointwise_job.h); NULL in builds without AVX2. */
     xt_pointwise_loop *pointwise;
     xt_pointwise_turn_loop *pointwise_turn;
+    /* Of inference in int8 (pointwise_int8_job.h); NULL in builds without AVX-512's bf16, and in
+     * those for AMX, which oneDNN's primitives use. */
+    xt_pointwise_int8_loop *pointwise_int8;
     /* Winograd's convolutions of float32 (winograd_job.h); NULL in builds without AVX2. */
     xt_winograd_loop *winograd;
     xt_winograd_grad_loop *winograd_grad;

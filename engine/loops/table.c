@@ -33,6 +33,9 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
 #ifdef __AVX512BF16__
     .weight_grad_bf16 = XT_LOOPS_NAME(weight_grad_bf16),
 #endif
+#ifdef XT_LOOPS_HAVE_POINTWISE_INT8
+    .pointwise_int8 = XT_LOOPS_NAME(pointwise_int8),
+#endif
 #ifdef XT_LOOPS_HAVE_VECTORS
     .lanes = XT_LANES,
     .weight_grad_f32 = XT_LOOPS_NAME(weight_grad_f32),

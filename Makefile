@@ -69,7 +69,7 @@ ifneq ($(ENGINE_$(SAN)),)
 $(BUILD)/obj/engine/ops/%.o $(BUILD)/obj/engine/selftest/%.o: ALL_CFLAGS += -O2 $(ENGINE_$(SAN))
 endif
 MARCH_avx512 := -march=skylake-avx512 -mprefer-vector-width=512
-MARCH_avx512bf16 := $(MARCH_avx512) -mavx512vnni -mavx512bf16
+MARCH_avx512bf16 := $(MARCH_avx512) -mavx512bf16
 MARCH_amx := $(MARCH_avx512bf16) -mamx-tile -mamx-bf16
 MARCH_avx2 := -march=haswell
 MARCH_base :=

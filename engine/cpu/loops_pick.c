@@ -24,8 +24,7 @@ static bool has_amx(void)
 /* Of a CPU with AVX-512. */
 static const struct xt_loops *pick_avx512(void)
 {
-    if (!__builtin_cpu_supports("avx512bf16") || !__builtin_cpu_supports("avx512vnni") ||
-        !xt_device_cpu_may(dnnl_cpu_isa_avx512_core_bf16))
+    if (!__builtin_cpu_supports("avx512bf16") || !xt_device_cpu_may(dnnl_cpu_isa_avx512_core_bf16))
         return &xt_loops_table_avx512;
     return has_amx() && xt_device_cpu_may(dnnl_cpu_isa_avx512_core_amx)
                ? &xt_loops_table_amx

@@ -26,11 +26,11 @@ bool xt_cpu_pointwise_int8_can(const struct xt_op *op, const struct xt_graph *gr
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
     const struct xt_tensor *in = xt_op_in(op, 0);
     const struct xt_tensor *out = xt_op_out(op, 0);
-    return graph->loops->pointwise_int8 && !graph->options.training && conv->groups == 1 &&
-           conv->kernel[0] == 1 && conv->kernel[1] == 1 && xt_conv_is_even(conv) &&
-           !conv->pads[0] && !conv->pads[1] && in->c % XT_POINTWISE_INT8_IN == 0 &&
-           out->c % XT_POINTWISE_INT8_OUT == 0 && out->h * out->w >= PIXELS_LEAST &&
-           types_fit(conv);
+    return graph->loops->pointwise_int8 && xt_device_cpu_has_vnni() && !graph->options.training &&
+           conv->groups == 1 && conv->kernel[0] == 1 && conv->kernel[1] == 1 &&
+           xt_conv_is_even(conv) && !conv->pads[0] && !conv->pads[1] &&
+           in->c % XT_POINTWISE_INT8_IN == 0 && out->c % XT_POINTWISE_INT8_OUT == 0 &&
+           out->h * out->w >= PIXELS_LEAST && types_fit(conv);
 }
 
 static struct xt_pointwise_int8 describe_job(const struct xt_conv_op *conv)

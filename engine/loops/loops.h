@@ -176,8 +176,8 @@ struct xt_loops {
     /* 1x1 convolutions of float32 (pointwise_job.h); NULL in builds without AVX2. */
     xt_pointwise_loop *pointwise;
     xt_pointwise_turn_loop *pointwise_turn;
-    /* Of inference in int8 (pointwise_int8_job.h); NULL in builds without AVX-512's bf16, and in
-     * those for AMX, which oneDNN's primitives use. */
+    /* Of inference in int8 (pointwise_int8_job.h), for CPUs with VNNI; NULL in builds without
+     * AVX-512, and in that for AMX, which oneDNN's primitives use. */
     xt_pointwise_int8_loop *pointwise_int8;
     /* Winograd's convolutions of float32 (winograd_job.h); NULL in builds without AVX2. */
     xt_winograd_loop *winograd;

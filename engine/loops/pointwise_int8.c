@@ -4,6 +4,9 @@
 #ifdef XT_LOOPS_HAVE_POINTWISE_INT8
 #include <immintrin.h>
 
+/* The builds for AVX-512 are for CPUs without VNNI too. */
+#define WITH_VNNI __attribute__((target("avx512vnni")))
+
 enum {
     LANES = 16,
     PAIR = XT_POINTWISE_INT8_OUT, /* channels of the output, in registers */
@@ -117,8 +120,8 @@ XT_INLINE void end_pixels(const struct xt_pointwise_int8 *job, int channel, uint
 
 /* PAIR channels of `rows` pixels; meanwhile the weights of the next ones are fetched, and these
  * channels of the next chunk. */
-XT_INLINE void multiply(const struct xt_pointwise_int8 *job, const uint8_t *const *in, int channel,
-                        uint8_t *out, int rows)
+WITH_VNNI XT_INLINE void multiply(const struct xt_pointwise_int8 *job, const uint8_t *const *in,
+                                  int channel, uint8_t *out, int rows)
 {
     const int8_t *weights = job->weights + (size_t)channel * (size_t)job->in_c;
     const int8_t *ahead =
@@ -146,8 +149,8 @@ XT_INLINE void multiply(const struct xt_pointwise_int8 *job, const uint8_t *cons
     end_pixels(job, channel, out, rows, sums);
 }
 
-static void multiply_some(const struct xt_pointwise_int8 *job, const uint8_t *const *in,
-                          int channel, uint8_t *out, int rows)
+WITH_VNNI static void multiply_some(const struct xt_pointwise_int8 *job, const uint8_t *const *in,
+                                    int channel, uint8_t *out, int rows)
 {
     switch (rows) {
     case 1:

@@ -62,7 +62,7 @@ bool XT_LOOPS_NAME(norm_wide_apply)(enum xt_dtype dtype, const void *da, const v
 bool XT_LOOPS_NAME(norm_wide_statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c,
                                          const float *pivot, double *sums, double *squares);
 #endif
-#if defined __AVX512BF16__ && !defined __AMX_BF16__
+#if defined __AVX512BW__ && !defined __AMX_BF16__
 #define XT_LOOPS_HAVE_POINTWISE_INT8
 xt_pointwise_int8_loop XT_LOOPS_NAME(pointwise_int8);
 #endif

@@ -25,7 +25,7 @@ static inline int builds(const struct xt_loops *out[BUILDS_MAX])
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
         out[count++] = &xt_loops_table_avx512;
-    if (__builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni"))
+    if (__builtin_cpu_supports("avx512bf16"))
         out[count++] = &xt_loops_table_avx512bf16;
     if (xt_loops_get() == &xt_loops_table_amx)
         out[count++] = &xt_loops_table_amx;

@@ -277,7 +277,7 @@ struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
 
 /* A norm's parameters, by their index in params. */
 struct xt_norm_params {
-    int scale, shift, mean, var;
+    int scale, shift, mean, var; /* -1: without scale and shift */
 };
 /* Batch normalisation (Ioffe & Szegedy 2015; the running variance is unbiased), then the residual,
  * ReLU and the pools that read it. In a fused graph the preceding convolution folds its scale and
@@ -296,6 +296,7 @@ struct xt_norm_spec {
     struct xt_window max;     /* kernel_h 0: none; out_h and out_w are filled in */
     struct xt_window average; /* float32 output; kernel_h must equal stride_h */
     struct xt_channel_map out;
+    bool unscaled;                       /* without scale and shift */
     const struct xt_norm_params *params; /* declared ahead; NULL: added with the op */
 };
 struct xt_norm_outputs {

@@ -134,7 +134,8 @@ static void print_more(const struct xt_net *net, struct xt_str *out, const struc
         xt_str_printf(out, NULL, "\tglobal=1");
     if (node->kind == XT_NODE_LINEAR && node->as.linear.in_first)
         xt_str_printf(out, NULL, "\tin_first=1");
-    if (node->kind == XT_NODE_LAYER_NORM && node->as.norm.unscaled)
+    bool is_norm = node->kind == XT_NODE_LAYER_NORM || node->kind == XT_NODE_BATCH_NORM;
+    if (is_norm && node->as.norm.unscaled)
         xt_str_printf(out, NULL, "\tunscaled=1");
     const struct xt_net_param *own =
         node->kind == XT_NODE_PARAMETER ? xt_node_param(net, node, XT_NODE_WEIGHT) : NULL;
@@ -369,12 +370,12 @@ static struct xt_value *build(struct xt_net *net, struct line *line,
     case XT_NODE_LINEAR:
         return build_layer(net, line, options);
     case XT_NODE_BATCH_NORM:
-        node->as.norm.name = node->name;
-        return xt_net_batch_norm(net, line->inputs[0], &node->as.norm);
     case XT_NODE_LAYER_NORM:
         node->as.norm.name = node->name;
         node->as.norm.unscaled = word_of(line, "unscaled") != NULL;
-        return xt_net_layer_norm(net, line->inputs[0], &node->as.norm);
+        return node->kind == XT_NODE_BATCH_NORM
+                   ? xt_net_batch_norm(net, line->inputs[0], &node->as.norm)
+                   : xt_net_layer_norm(net, line->inputs[0], &node->as.norm);
     case XT_NODE_ACTIVATION:
         return read_activation(line)
                    ? xt_net_activation(net, line->inputs[0], node->as.activation, node->name)

@@ -182,10 +182,11 @@ void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph)
         norm->argmax = xt_graph_saved(graph, op, "argmax", xt_tensor_count(norm->max));
 }
 
+/* NULL: there is none. */
 static float *param(const struct xt_graph *graph, int index)
 {
     struct xt_params *params = graph->options.params;
-    return xt_params_value(params, &params->items[index]);
+    return index < 0 ? NULL : xt_params_value(params, &params->items[index]);
 }
 
 static double *sum_of(const struct state *norm, const struct xt_buffer *sums, int n, int which)
@@ -329,8 +330,8 @@ static enum xt_status scale_and_shift(struct state *norm, struct xt_graph *graph
     const float *gamma = param(graph, norm->is->param.scale);
     const float *beta = param(graph, norm->is->param.shift);
     for (size_t k = 0; k < (size_t)norm->in->c; k++) {
-        norm->scale[k] = gamma[k] * norm->invstd[k];
-        norm->shift[k] = beta[k] - norm->mean[k] * norm->scale[k];
+        norm->scale[k] = (gamma ? gamma[k] : 1) * norm->invstd[k];
+        norm->shift[k] = (beta ? beta[k] : 0) - norm->mean[k] * norm->scale[k];
     }
     return status;
 }
@@ -426,20 +427,28 @@ static void backward_sample(const struct state *norm, const struct xt_graph *gra
     graph->loops->norm_backward(&sample);
 }
 
-/* The parameters' gradients, and dz = a * da + b * z + d. */
-static enum xt_status combine(struct state *norm, struct xt_graph *graph, struct xt_err *err)
+/* With several ranks the parameters' gradients are all-reduced with all others. */
+static void write_gradients(const struct state *norm, const struct xt_graph *graph)
 {
     struct xt_params *params = graph->options.params;
+    size_t c = (size_t)norm->in->c;
+    if (norm->is->param.scale < 0)
+        return;
     float *dgamma = xt_params_grad(params, &params->items[norm->is->param.scale]);
     float *dbeta = xt_params_grad(params, &params->items[norm->is->param.shift]);
-    size_t c = (size_t)norm->in->c;
-    double m = elements(norm, xt_graph_samples(graph, norm->in->n));
-    total(norm, graph, true);
-    /* With several ranks the parameters' gradients are all-reduced with all others. */
     for (size_t k = 0; k < c; k++) {
         dbeta[k] = (float)norm->totals[k];
         dgamma[k] = (float)(norm->totals[c + k] * (double)norm->invstd[k]);
     }
+}
+
+/* The parameters' gradients, and dz = a * da + b * z + d. */
+static enum xt_status combine(struct state *norm, struct xt_graph *graph, struct xt_err *err)
+{
+    size_t c = (size_t)norm->in->c;
+    double m = elements(norm, xt_graph_samples(graph, norm->in->n));
+    total(norm, graph, true);
+    write_gradients(norm, graph);
     if (!graph->pass.bn_frozen && xt_graph_add_up(graph, norm->totals, 2 * c, err))
         return err->status;
     for (size_t k = 0; k < c; k++) {

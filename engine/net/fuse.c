@@ -495,21 +495,26 @@ static void quantise(const struct lowering *l, struct xt_tensor *tensor,
 
 /* ---- ops ---- */
 
+/* The graph's index of a node's parameter; -1: there is none. */
+static int param_of(const struct lowering *l, const struct xt_node *node, int which, int part)
+{
+    return node->params[which] < 0 ? -1 : l->params[node->params[which]][part];
+}
+
 static struct xt_norm_params norm_params(const struct lowering *l, const struct xt_node *norm,
                                          int part)
 {
-    return (struct xt_norm_params){.scale = l->params[norm->params[XT_NODE_WEIGHT]][part],
-                                   .shift = l->params[norm->params[XT_NODE_BIAS]][part],
-                                   .mean = l->params[norm->params[XT_NODE_MEAN]][part],
-                                   .var = l->params[norm->params[XT_NODE_VAR]][part]};
+    return (struct xt_norm_params){.scale = param_of(l, norm, XT_NODE_WEIGHT, part),
+                                   .shift = param_of(l, norm, XT_NODE_BIAS, part),
+                                   .mean = param_of(l, norm, XT_NODE_MEAN, part),
+                                   .var = param_of(l, norm, XT_NODE_VAR, part)};
 }
 
 static struct xt_conv_params conv_params(const struct lowering *l, const struct xt_node *conv,
                                          int part)
 {
-    int bias = conv->params[XT_NODE_BIAS];
-    return (struct xt_conv_params){.weight = l->params[conv->params[XT_NODE_WEIGHT]][part],
-                                   .bias = bias < 0 ? -1 : l->params[bias][part]};
+    return (struct xt_conv_params){.weight = param_of(l, conv, XT_NODE_WEIGHT, part),
+                                   .bias = param_of(l, conv, XT_NODE_BIAS, part)};
 }
 
 static struct xt_conv_spec conv_spec(const struct xt_node *node)
@@ -721,12 +726,9 @@ static struct xt_tensor *lower_matmul(struct lowering *l, const struct xt_node *
 
 static struct xt_tensor *lower_layer_norm(struct lowering *l, const struct xt_node *node)
 {
-    struct xt_layer_norm_params params = {0};
+    const struct xt_layer_norm_params params = {.scale = param_of(l, node, XT_NODE_WEIGHT, 0),
+                                                .shift = param_of(l, node, XT_NODE_BIAS, 0)};
     bool unscaled = node->as.norm.unscaled;
-    if (!unscaled) {
-        params.scale = l->params[node->params[XT_NODE_WEIGHT]][0];
-        params.shift = l->params[node->params[XT_NODE_BIAS]][0];
-    }
     return xt_graph_layer_norm(l->graph, take(l, node->inputs[0]),
                                &(struct xt_layer_norm_spec){.name = node->name,
                                                             .eps = (float)node->as.norm.eps,

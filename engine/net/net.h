@@ -93,7 +93,7 @@ struct xt_net_norm {
     const char *name;
     double eps;      /* 0: 1e-5 of a batch norm, 1e-6 of a layer norm */
     double momentum; /* batch norm; 0: 0.1 */
-    bool unscaled;   /* layer norm: without weight and bias */
+    bool unscaled;   /* without weight and bias */
     struct xt_init weight_init;
 };
 

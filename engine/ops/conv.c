@@ -703,15 +703,16 @@ static void fold_bias(const struct xt_conv_op *conv, struct xt_params *params, f
     if (!conv->folded)
         return;
     const struct xt_norm_params *norm = &conv->fold.params;
-    const float *gamma = xt_params_value(params, &params->items[norm->scale]);
-    const float *beta = xt_params_value(params, &params->items[norm->shift]);
+    bool scaled = norm->scale >= 0;
+    const float *gamma = scaled ? xt_params_value(params, &params->items[norm->scale]) : NULL;
+    const float *beta = scaled ? xt_params_value(params, &params->items[norm->shift]) : NULL;
     const float *mean = xt_params_value(params, &params->items[norm->mean]);
     const float *var = xt_params_value(params, &params->items[norm->var]);
     for (int o = 0; o < channels; o++) {
-        double factor = (double)gamma[o] / sqrt((double)var[o] + conv->fold.eps);
+        double factor = (gamma ? (double)gamma[o] : 1) / sqrt((double)var[o] + conv->fold.eps);
         double bias = (double)own_bias[o] - (double)mean[o];
         scale[o] = (float)factor;
-        own_bias[o] = (float)((double)beta[o] + bias * factor);
+        own_bias[o] = (float)((beta ? (double)beta[o] : 0) + bias * factor);
     }
 }
 
@@ -804,8 +805,8 @@ static void destroy(struct xt_op *op)
 
 /* ---- in double precision ---- */
 
-/* Indices of the op's parameters: the weights, the bias, those of the folded norm. */
-enum { WEIGHT, BIAS, NORM_PARAMS = 4 };
+/* Indices of the op's parameters: the weights, the bias; those of the folded norm are the last. */
+enum { WEIGHT, BIAS };
 
 struct reference_work {
     struct xt_reference_conv conv;
@@ -817,11 +818,12 @@ struct reference_work {
 static void reference_fold(struct xt_reference_op *reference, double *bias)
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)reference->op;
-    double *const *norm = &reference->param[reference->op->param_count - NORM_PARAMS];
+    double *const *end = &reference->param[reference->op->param_count];
+    bool scaled = conv->fold.params.scale >= 0;
     size_t row = row_of(conv);
     for (size_t o = 0; o < (size_t)xt_op_out(reference->op, 0)->c; o++) {
-        double factor = norm[0][o] / sqrt(norm[3][o] + conv->fold.eps);
-        bias[o] = norm[1][o] + (bias[o] - norm[2][o]) * factor;
+        double factor = (scaled ? end[-4][o] : 1) / sqrt(end[-1][o] + conv->fold.eps);
+        bias[o] = (scaled ? end[-3][o] : 0) + (bias[o] - end[-2][o]) * factor;
         for (size_t i = 0; i < row; i++)
             reference->param[WEIGHT][o * row + i] *= factor;
     }
@@ -1211,9 +1213,9 @@ void xt_conv_absorb(struct xt_graph *graph, struct xt_tensor *out, const struct 
         conv->activation = *fold->activation;
         conv->fold.activation = &conv->activation;
     }
-    const int params[NORM_PARAMS] = {fold->params.scale, fold->params.shift, fold->params.mean,
-                                     fold->params.var};
-    for (int i = 0; i < NORM_PARAMS; i++)
+    const int params[] = {fold->params.scale, fold->params.shift, fold->params.mean,
+                          fold->params.var};
+    for (int i = params[0] < 0 ? 2 : 0; i < 4; i++)
         xt_op_take_param(&conv->op, graph, params[i]);
     if (xt_dtype_is_int8(out->dtype))
         write_int8(graph, conv);

@@ -15,11 +15,14 @@
 static const char what_forward[] = "the batch norm";
 static const char what_backward[] = "the batch norm's gradient";
 
-enum { SCALE, SHIFT, MEAN, VARIANCE }; /* the op's parameters */
-
 static struct xt_tensor *residual_of(const struct xt_norm_op *norm)
 {
     return norm->spec.residual;
+}
+
+static bool is_scaled(const struct xt_norm_op *norm)
+{
+    return norm->param.scale >= 0;
 }
 
 /* ---- buffers ---- */
@@ -77,13 +80,13 @@ static struct description creation_of(struct xt_norm_op *norm, struct xt_graph *
         .learns = xt_op_learns(&norm->op, graph),
         .own_stats = training && !norm->op.frozen && !graph->options.bn_frozen,
         .fused_relu = norm->spec.relu && !residual_of(norm),
-        .flags = dnnl_use_scale | dnnl_use_shift,
+        .flags = is_scaled(norm) ? dnnl_use_scale | dnnl_use_shift : 0,
     };
     if (m.fused_relu)
         m.flags |= dnnl_fuse_norm_relu;
     if (!m.own_stats)
         m.flags |= dnnl_use_global_stats;
-    m.kernels = xt_norm_kernels_code(graph, m.in);
+    m.kernels = is_scaled(norm) ? xt_norm_kernels_code(graph, m.in) : NULL;
     return m;
 }
 
@@ -148,7 +151,8 @@ static dnnl_primitive_desc_t make_backward(const struct description *m)
     if (!xt_program_fails(p))
         xt_program_check(p,
                          xt_dnnl.batch_normalization_backward_primitive_desc_create(
-                             &pd, p->device->engine, dnnl_backward, md, md, md,
+                             &pd, p->device->engine,
+                             is_scaled(m->norm) ? dnnl_backward : dnnl_backward_data, md, md, md,
                              (float)m->norm->spec.eps, m->flags, m->forward, attr),
                          what_backward);
     return pd;
@@ -210,8 +214,10 @@ static void add_norm(struct description *m)
     struct xt_step *step = xt_program_add(m->program, XT_FORWARD, m->forward, what_forward);
     xt_step_arg(step, DNNL_ARG_SRC, xt_in_buffer(m->in->value));
     xt_step_arg(step, DNNL_ARG_DST, xt_in_buffer(m->before));
-    xt_step_arg(step, DNNL_ARG_SCALE, xt_graph_value_of(m->graph, norm->param.scale));
-    xt_step_arg(step, DNNL_ARG_SHIFT, xt_graph_value_of(m->graph, norm->param.shift));
+    if (is_scaled(norm)) {
+        xt_step_arg(step, DNNL_ARG_SCALE, xt_graph_value_of(m->graph, norm->param.scale));
+        xt_step_arg(step, DNNL_ARG_SHIFT, xt_graph_value_of(m->graph, norm->param.shift));
+    }
     add_statistics(m, step);
     if (m->relu)
         xt_step_arg(step, DNNL_ARG_WORKSPACE, xt_in_buffer(m->relu));
@@ -340,9 +346,11 @@ static void add_backward(struct description *m)
     xt_step_arg(step, DNNL_ARG_SRC, xt_in_buffer(m->in->value));
     xt_step_arg(step, DNNL_ARG_DIFF_DST, xt_in_buffer(xt_norm_sums(norm)));
     xt_step_arg(step, DNNL_ARG_DIFF_SRC, xt_in_buffer(xt_op_in_grad(&norm->op, 0)));
-    xt_step_arg(step, DNNL_ARG_SCALE, xt_graph_value_of(m->graph, norm->param.scale));
-    xt_step_arg(step, DNNL_ARG_DIFF_SCALE, xt_graph_grad_of(m->graph, norm->param.scale));
-    xt_step_arg(step, DNNL_ARG_DIFF_SHIFT, xt_graph_grad_of(m->graph, norm->param.shift));
+    if (is_scaled(norm)) {
+        xt_step_arg(step, DNNL_ARG_SCALE, xt_graph_value_of(m->graph, norm->param.scale));
+        xt_step_arg(step, DNNL_ARG_DIFF_SCALE, xt_graph_grad_of(m->graph, norm->param.scale));
+        xt_step_arg(step, DNNL_ARG_DIFF_SHIFT, xt_graph_grad_of(m->graph, norm->param.shift));
+    }
     add_statistics(m, step);
     if (m->relu)
         xt_step_arg(step, DNNL_ARG_WORKSPACE, xt_in_buffer(m->relu));
@@ -365,9 +373,23 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
 
 /* ---- in double precision ---- */
 
+/* Indices of the op's parameters: scale and shift, where there are any, and the statistics. */
+enum { SCALE, SHIFT };
+
+static int mean_of(const struct xt_op *op)
+{
+    return op->param_count - 2;
+}
+
+static int variance_of(const struct xt_op *op)
+{
+    return op->param_count - 1;
+}
+
 struct reference_work {
     struct xt_reference_norm norm;
-    double *before; /* the activation */
+    double *unused[2]; /* the gradients of a scale and shift that there are not */
+    double *before;    /* the activation */
     double *y;
     double *doubt;    /* 1 if rounding may decide the activation's outcome */
     double *lead;     /* of the max pool's windows */
@@ -382,6 +404,24 @@ static bool uses_batch(const struct xt_reference_op *reference)
 {
     const struct xt_graph_pass *pass = &reference->graph->pass;
     return pass->training && !pass->bn_frozen && !reference->op->frozen;
+}
+
+/* Scale and shift; where there are none, ones and zeros, and memory for their gradients. */
+static bool take_scale(struct xt_reference_op *reference, struct reference_work *work)
+{
+    size_t c = (size_t)work->norm.shape.c;
+    work->norm.gamma = reference->param[SCALE];
+    work->norm.beta = reference->param[SHIFT];
+    if (is_scaled((const struct xt_norm_op *)reference->op))
+        return true;
+    double *ones = xt_reference_op_take(reference, 4 * c);
+    for (size_t k = 0; ones && k < c; k++)
+        ones[k] = 1;
+    work->norm.gamma = ones;
+    work->norm.beta = ones + c;
+    work->unused[SCALE] = ones + 2 * c;
+    work->unused[SHIFT] = ones + 3 * c;
+    return ones != NULL;
 }
 
 /* The norm's parameters and statistics, and memory for its results. */
@@ -408,13 +448,13 @@ static struct reference_work *begin(struct xt_reference_op *reference)
     work->norm = (struct xt_reference_norm){.shape = {in->n, in->h, in->w, in->c},
                                             .mean = moments,
                                             .variance = moments + c,
-                                            .gamma = reference->param[SCALE],
-                                            .beta = reference->param[SHIFT],
                                             .eps = norm->spec.eps,
                                             .of_batch = uses_batch(reference)};
+    if (!take_scale(reference, work))
+        return NULL;
     for (size_t k = 0; k < c; k++) {
-        moments[k] = reference->param[MEAN][k];
-        moments[c + k] = reference->param[VARIANCE][k];
+        moments[k] = reference->param[mean_of(reference->op)][k];
+        moments[c + k] = reference->param[variance_of(reference->op)][k];
         if (work->norm.of_batch)
             xt_reference_moments(&work->norm.shape, reference->in[0], (int)k, &moments[k],
                                  &moments[c + k]);
@@ -427,18 +467,17 @@ static void move_statistics(struct xt_reference_op *reference)
 {
     const struct reference_work *work = reference->work;
     const struct xt_reference_shape *shape = &work->norm.shape;
+    int of[] = {mean_of(reference->op), variance_of(reference->op)};
     double m = ((const struct xt_norm_op *)reference->op)->spec.momentum;
     double pixels = (double)shape->n * shape->h * shape->w;
     double unbiased = pixels > 1 ? pixels / (pixels - 1) : 1;
     for (int k = 0; k < shape->c; k++) {
-        double mean = work->norm.mean[k];
-        double variance = work->norm.variance[k] * unbiased;
-        bool moves = work->norm.of_batch;
-        reference->statistic[MEAN][k] =
-            moves ? (1 - m) * reference->param[MEAN][k] + m * mean : reference->param[MEAN][k];
-        reference->statistic[VARIANCE][k] =
-            moves ? (1 - m) * reference->param[VARIANCE][k] + m * variance
-                  : reference->param[VARIANCE][k];
+        const double batch[] = {work->norm.mean[k], work->norm.variance[k] * unbiased};
+        for (int i = 0; i < 2; i++) {
+            double running = reference->param[of[i]][k];
+            reference->statistic[of[i]][k] =
+                work->norm.of_batch ? (1 - m) * running + m * batch[i] : running;
+        }
     }
 }
 
@@ -505,7 +544,7 @@ static enum xt_status reference_forward(struct xt_reference_op *reference)
     if (reference->out[XT_NORM_AVERAGE])
         xt_reference_average_pool(&work->norm.shape, &norm->spec.average, work->y,
                                   reference->out[XT_NORM_AVERAGE]);
-    if (reference->statistic[MEAN])
+    if (reference->statistic[mean_of(reference->op)])
         move_statistics(reference);
     return XT_OK;
 }
@@ -551,8 +590,9 @@ static enum xt_status reference_backward(struct xt_reference_op *reference)
     struct reference_work *work = reference->work;
     size_t count = xt_tensor_count(xt_op_in(reference->op, 0));
     reference_y_grad(reference, count);
+    double *const *grads = is_scaled(norm) ? reference->param_grad : work->unused;
     xt_reference_norm_grad(&work->norm, reference->in[0], work->sum, reference->in_grad[0],
-                           reference->param_grad[SCALE], reference->param_grad[SHIFT]);
+                           grads[SCALE], grads[SHIFT]);
     if (residual_of(norm))
         memcpy(reference->in_grad[1], work->sum, count * sizeof *work->sum);
     work->largest = xt_reference_op_largest(work->sum, count);
@@ -608,9 +648,10 @@ const struct xt_op_kind xt_kind_norm = {
 
 /* ---- describing ---- */
 
-static struct xt_norm_params add_params(struct xt_graph *graph, const char *name, int channels,
-                                        const struct xt_channel_map *map)
+static struct xt_norm_params add_params(struct xt_graph *graph, const struct xt_norm_spec *spec,
+                                        int channels)
 {
+    const struct xt_channel_map *map = &spec->out;
     struct xt_norm_params out = {-1, -1, -1, -1};
     int unused = -1;
     const struct {
@@ -627,16 +668,16 @@ static struct xt_norm_params add_params(struct xt_graph *graph, const char *name
     union {
         const int *in;
         int *out;
-    } rows = {.in = map ? map->map : NULL};
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    } rows = {.in = map->map};
+    for (size_t i = spec->unscaled ? 2 : 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         struct xt_param item = {
             .role = kinds[i].role,
             .ndims = 1,
             .dims = {channels},
-            .file_dims = {map && map->file_count ? map->file_count : channels},
+            .file_dims = {map->file_count ? map->file_count : channels},
             .rows = kinds[i].role == XT_PARAM_BN_COUNT ? NULL : rows.out,
         };
-        snprintf(item.name, sizeof item.name, "%s.%s", name, kinds[i].suffix);
+        snprintf(item.name, sizeof item.name, "%s.%s", spec->name, kinds[i].suffix);
         *kinds[i].index = xt_graph_param(graph, &item);
     }
     return out;
@@ -744,7 +785,7 @@ static struct xt_norm_outputs add(struct xt_graph *graph, struct xt_tensor *in,
         return none;
     }
     const int all[] = {params->scale, params->shift, params->mean, params->var};
-    for (int i = 0; i < 4; i++)
+    for (int i = params->scale < 0 ? 2 : 0; i < 4; i++)
         xt_op_take_param(&norm->op, graph, all[i]);
     return write_outputs(graph, norm);
 }
@@ -788,8 +829,7 @@ struct xt_norm_outputs xt_graph_norm(struct xt_graph *graph, struct xt_tensor *i
     }
     if (xt_graph_fails(graph) || !check_windows(graph, spec) || !check_activation(graph, in, spec))
         return none;
-    struct xt_norm_params params =
-        spec->params ? *spec->params : add_params(graph, spec->name, in->c, &spec->out);
+    struct xt_norm_params params = spec->params ? *spec->params : add_params(graph, spec, in->c);
     if (xt_graph_fails(graph))
         return none;
     if (graph->options.fuse && xt_conv_can_absorb(graph, in, spec->residual))

@@ -176,8 +176,10 @@ static struct xt_tensor *add_fan_out(struct xt_graph *graph, struct xt_tensor *i
         char name[16];
         snprintf(name, sizeof name, "fan.norm%d", i);
         x = norm(graph, branch[i],
-                 (struct xt_norm_spec){
-                     .name = name, .residual = i == 1 ? branch[0] : x, .full = true})
+                 (struct xt_norm_spec){.name = name,
+                                       .residual = i == 1 ? branch[0] : x,
+                                       .full = true,
+                                       .unscaled = i == 1})
                 .full;
     }
     return x;

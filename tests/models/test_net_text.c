@@ -7,7 +7,8 @@
 
 static const struct xt_net_text_options as_it_is = {0};
 
-/* A convolution, an activation, a pool over the whole image and a linear layer of 3. */
+/* A convolution, a norm without scale and shift, an activation, a pool over the whole image and a
+ * linear layer of 3. */
 static struct xt_net *make(struct xt_err *err)
 {
     const struct xt_net_conv conv = {.name = "conv",
@@ -17,9 +18,11 @@ static struct xt_net *make(struct xt_err *err)
                                      .pad = {1, 1, 1, 1},
                                      .bias = true};
     const struct xt_net_linear linear = {.name = "fc", .weight = "head_weight", .channels = 3};
+    const struct xt_net_norm norm = {.name = "norm", .unscaled = true};
     const struct xt_activation clip = {XT_ACT_CLIP, 0, 0.1f};
     struct xt_net *net = xt_net_create(err);
     struct xt_value *x = xt_net_conv(net, xt_net_input(net, 8, 8, 3), &conv);
+    x = xt_net_batch_norm(net, x, &norm);
     x = xt_net_activation(net, x, clip, "clip");
     x = xt_net_global_avg_pool(net, xt_net_mul(net, x, x, NULL), NULL);
     assert_int_equal(xt_net_finish(net, xt_net_linear(net, x, &linear), err), XT_OK);
@@ -92,6 +95,8 @@ static void test_image_size_and_classes_can_be_others(void **state)
     assert_int_equal(other->output->h * other->output->w * other->output->c, 7);
     assert_int_equal(other->nodes[1]->output->w, 10);
     assert_true(xt_net_find_param(other, "head_weight") >= 0);
+    assert_true(xt_net_find_param(other, "norm.running_mean") >= 0);
+    assert_true(xt_net_find_param(other, "norm.weight") < 0);
     xt_net_destroy(other);
     xt_net_destroy(net);
     xt_str_clear(&text);

@@ -72,9 +72,10 @@ static bool name_layer(struct xt_reader *reader, const struct xt_read_node *node
     if (!fits(own) || (second && !fits(second)))
         return xt_reader_refuse(reader, node, "has a parameter whose name is longer than %d bytes",
                                 XT_PARAM_NAME_MAX - 1);
-    bool named = (!lost && strip(own, ".weight", out->layer)) ||
-                 (second && !xt_read_is_made_up(second) && strip(second, ".bias", out->layer)) ||
-                 module_of(node, out->layer, sizeof out->layer);
+    bool named =
+        (!lost && (strip(own, ".weight", out->layer) || strip(own, ".running_mean", out->layer))) ||
+        (second && !xt_read_is_made_up(second) && strip(second, ".bias", out->layer)) ||
+        module_of(node, out->layer, sizeof out->layer);
     if (!named)
         snprintf(out->layer, sizeof out->layer, "layer%zu", reader->net->node_count);
     int length = snprintf(out->weight, sizeof out->weight, "%s%s", lost ? out->layer : own,
@@ -281,11 +282,10 @@ bool xt_read_batch_norm(struct xt_reader *reader, struct xt_read_node *node)
         return false;
     if (view->ndims < 2)
         return xt_reader_refuse(reader, node, "reads a tensor of one dimension");
-    if (xt_read_is_neutral(reader, node, 1, 1) && xt_read_is_neutral(reader, node, 2, 0))
-        return xt_reader_refuse(reader, node,
-                                "has no scale and shift of its own (affine=False), which is not "
-                                "supported; a batch norm with both is");
-    for (int i = 0; i < 4; i++) {
+    bool unscaled =
+        xt_read_is_neutral(reader, node, 1, 1) && xt_read_is_neutral(reader, node, 2, 0);
+    int first = unscaled ? 2 : 0;
+    for (int i = first; i < 4; i++) {
         params[i] = weight_of(reader, node, i + 1, 1);
         if (!params[i])
             return false;
@@ -293,17 +293,18 @@ bool xt_read_batch_norm(struct xt_reader *reader, struct xt_read_node *node)
             return xt_reader_refuse(reader, node, "has %lld numbers for %lld channels",
                                     (long long)params[i]->dims[0], (long long)xt_read_dim(view, 1));
     }
-    if (!name_layer(reader, node, params[0], params[1], &names))
+    if (!name_layer(reader, node, params[first], unscaled ? NULL : params[1], &names))
         return false;
     const struct xt_net_norm spec = {
         .name = names.layer,
         .eps = xt_read_float(node, "epsilon", 1e-5),
+        .unscaled = unscaled,
         .momentum = 1 - xt_read_float(node, "momentum", 0.9),
     };
     xt_read_channel_homes(view, 1, homes);
     struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
     value = value ? xt_net_batch_norm(reader->net, value, &spec) : NULL;
-    for (int i = 0; i < 4; i++)
+    for (int i = first; i < 4; i++)
         if (!begin_as(reader, value, which[i], params[i], false))
             return false;
     reader->norms++;

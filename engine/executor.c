@@ -208,6 +208,22 @@ static void add_scratchpad(struct xt_graph *graph)
     graph->loop_scratch_floats = (graph->loop_scratch_floats + 31) / 16 * 16;
 }
 
+/* The gradient of a parameter that ops behind this one have too: the op overwrites theirs, which is
+ * added again. */
+static void describe_sum(struct xt_graph *graph, struct xt_op *op, int param)
+{
+    size_t count = xt_param_floats(&graph->options.params->items[param]);
+    struct xt_buffer *aside =
+        xt_graph_add_buffer(graph, op->name, "temporary", count * sizeof(float));
+    if (xt_graph_fails(graph))
+        return;
+    xt_buffer_use(aside, xt_op_backward_time(graph, op));
+    struct xt_operand grad = xt_operand_matrix(xt_graph_grad_of(graph, param), dnnl_f32, 1, count);
+    struct xt_operand others = xt_operand_matrix(xt_in_buffer(aside), dnnl_f32, 1, count);
+    xt_program_reorder(&op->program, XT_SET_ASIDE, &grad, &others);
+    xt_program_binary(&op->program, XT_ADD, dnnl_binary_add, &grad, &others, &grad, NULL);
+}
+
 static void describe_op(struct xt_graph *graph, struct xt_op *op)
 {
     const struct xt_override *override = xt_backend_override(graph->backend, op->kind);
@@ -219,6 +235,9 @@ static void describe_op(struct xt_graph *graph, struct xt_op *op)
         override->prepare(op, graph);
     else
         op->kind->describe(op, graph);
+    for (int i = 0; i < op->param_count; i++)
+        if (xt_op_adds_grad(graph, op, op->params[i]))
+            describe_sum(graph, op, op->params[i]);
     if (graph->err.status == XT_ERR_DEVICE)
         xt_err_prefix(&graph->err, "%s in %s: ", op->name, xt_dtype_name(op->dtype));
     else if (xt_graph_fails(graph))
@@ -364,7 +383,8 @@ static enum xt_status allocate_host(struct xt_graph *graph, struct xt_err *err)
     return status;
 }
 
-/* A norm's update rate of the running statistics: 0 if frozen. */
+/* A norm's update rate of the running statistics: 0 if frozen, and for those of several norms,
+ * which move as these run. */
 static void fill_rates(const struct xt_graph *graph, const struct xt_op *op, float *part,
                        float *gain)
 {
@@ -377,7 +397,8 @@ static void fill_rates(const struct xt_graph *graph, const struct xt_op *op, flo
         const struct xt_tensor *in = xt_op_in(op, 0);
         double m = in ? (double)in->n * in->h * in->w : 0;
         double unbiased = param->role == XT_PARAM_BN_VAR && m > 1 ? m / (m - 1) : 1;
-        for (size_t k = 0; xt_param_is_statistic(param) && k < (size_t)param->dims[0]; k++) {
+        bool moves = xt_param_is_statistic(param) && !xt_param_is_shared(graph, op->params[i]);
+        for (size_t k = 0; moves && k < (size_t)param->dims[0]; k++) {
             part[param->offset + k] = (float)momentum;
             gain[param->offset + k] = (float)unbiased;
         }
@@ -575,11 +596,13 @@ static enum xt_status run(struct xt_graph *graph, struct xt_op *op, bool backwar
 {
     const struct xt_override *override = op->override;
     double start = graph->profile ? xt_thread_seconds() : 0;
-    enum xt_status status = XT_OK;
-    if (override && (backward ? override->backward : override->forward))
+    enum xt_status status = backward ? xt_program_run(&op->program, XT_SET_ASIDE, err) : XT_OK;
+    if (!status && override && (backward ? override->backward : override->forward))
         status = (backward ? override->backward : override->forward)(op, graph, err);
-    else
+    else if (!status)
         status = run_program(graph, op, backward, err);
+    if (!status && backward)
+        status = xt_program_run(&op->program, XT_ADD, err);
     if (!status && !backward && graph->recording && xt_ranged_by(op) &&
         xt_op_out(op, 0)->dtype == XT_F32)
         status = record(graph, op, err);

@@ -54,11 +54,10 @@ int xt_params_add(struct xt_params *params, const struct xt_param *param, struct
     return params->count++;
 }
 
-static size_t param_floats(const struct xt_param *param, size_t unit)
+size_t xt_param_floats(const struct xt_param *param)
 {
-    size_t floats = param->md ? xt_dnnl.memory_desc_get_size(param->md) / sizeof(float)
-                              : product(param->dims, param->ndims);
-    return (floats + unit - 1) / unit * unit;
+    return param->md ? xt_dnnl.memory_desc_get_size(param->md) / sizeof(float)
+                     : product(param->dims, param->ndims);
 }
 
 /* The arena's copy in a type of 16 bits begins each weight at a multiple of 64 bytes too. */
@@ -84,7 +83,7 @@ void xt_params_lay_out(struct xt_params *params)
             if (param->role == XT_PARAM_BN_COUNT || first != (round == 0))
                 continue;
             size_t *end = xt_param_is_statistic(param) ? &stats : &values;
-            param->floats = param_floats(param, unit);
+            param->floats = (xt_param_floats(param) + unit - 1) / unit * unit;
             param->offset = *end;
             *end += param->floats;
         }

@@ -83,6 +83,8 @@ struct xt_params {
 };
 
 bool xt_param_is_statistic(const struct xt_param *param);
+/* Its part of the arena, without what may follow for the next one's address. */
+size_t xt_param_floats(const struct xt_param *param);
 
 /* Adds a parameter (the graph's builder does); returns its index, or -1 with err set. file_dims as
  * dims, rows and columns usually NULL. rows and columns are copied. */

@@ -20,7 +20,14 @@
 #include "engine/tensor.h"
 
 /* BEFORE runs when its source, e.g. weights, has changed. */
-enum xt_phase { XT_BEFORE, XT_FORWARD, XT_BACKWARD, XT_PHASES };
+enum xt_phase {
+    XT_BEFORE,
+    XT_FORWARD,
+    XT_BACKWARD,
+    XT_SET_ASIDE, /* gradients that other ops wrote, before XT_BACKWARD */
+    XT_ADD,       /* those again, behind it */
+    XT_PHASES
+};
 
 /* Memory that has an address by the time of binding: a buffer of a graph's arena, or a memory of
  * its own, from *floats_before (NULL: 0) float32 numbers on. */

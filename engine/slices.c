@@ -20,7 +20,16 @@ static bool is_norm(const struct xt_op *op)
 static bool goes_by_slices(struct xt_graph *graph, const struct xt_op *op, bool backward)
 {
     const struct xt_by_slices *by = slices_of(graph, op);
+    for (int i = 0; i < op->param_count && backward; i++)
+        if (xt_op_adds_grad(graph, op, op->params[i]))
+            return false;
     return by && (!by->can || by->can(op, graph, backward));
+}
+
+/* A norm by slices: its sums, then what uses them. */
+static bool has_halves(const struct xt_op *op, bool backward)
+{
+    return is_norm(op) && op->by_slices[backward];
 }
 
 static bool runs(const struct xt_graph *graph, const struct xt_op *op, bool backward)
@@ -55,6 +64,17 @@ static bool is_done(const struct xt_graph *graph, const struct xt_op *op, bool b
     return !op || !runs(graph, op, backward) || op->segment[backward][1] >= 0;
 }
 
+/* Ops that have a parameter in common keep their order. */
+static bool is_in_turn(const struct xt_graph *graph, const struct xt_op *op, bool backward)
+{
+    int end = backward ? graph->op_count : op->index;
+    for (int i = backward ? op->index + 1 : 0; i < end; i++)
+        for (int p = 0; p < op->param_count && !is_done(graph, graph->ops[i], backward); p++)
+            if (xt_op_takes(graph->ops[i], op->params[p]))
+                return false;
+    return true;
+}
+
 /* Its inputs have been written. */
 static bool is_ready(const struct xt_graph *graph, const struct xt_op *op, bool backward)
 {
@@ -65,7 +85,7 @@ static bool is_ready(const struct xt_graph *graph, const struct xt_op *op, bool 
         for (int r = 0; op->outputs[i] && r < op->outputs[i]->readers; r++)
             if (!is_done(graph, reader_of(graph, op->outputs[i], r), backward))
                 return false;
-    return true;
+    return is_in_turn(graph, op, backward);
 }
 
 static void place(struct xt_slices *slices, struct xt_op *op, bool backward, int segment)
@@ -73,10 +93,10 @@ static void place(struct xt_slices *slices, struct xt_op *op, bool backward, int
     bool second = op->segment[backward][0] >= 0;
     if (!second)
         op->segment[backward][0] = segment;
-    if (second || !is_norm(op))
+    if (second || !has_halves(op, backward))
         op->segment[backward][1] = segment;
-    slices->pieces[backward][slices->count[backward]++] =
-        (struct xt_piece){.op = op, .second = second || !is_norm(op), .segment = segment};
+    slices->pieces[backward][slices->count[backward]++] = (struct xt_piece){
+        .op = op, .second = second || !has_halves(op, backward), .segment = segment};
 }
 
 /* One op that has to wait may be overtaken, which joins the two halves of a layer. To save memory
@@ -115,7 +135,7 @@ static void split_at_whole(struct xt_graph *graph, bool backward)
         segment += i > 0 && (ends || whole || pieces[i].segment != before);
         before = pieces[i].segment;
         pieces[i].segment = segment;
-        if (!pieces[i].second || !is_norm(op))
+        if (!pieces[i].second || !has_halves(op, backward))
             op->segment[backward][0] = segment;
         if (pieces[i].second)
             op->segment[backward][1] = segment;
@@ -131,7 +151,7 @@ static void plan_direction(struct xt_graph *graph, bool backward)
         struct xt_op *op = graph->ops[i];
         op->segment[backward][0] = op->segment[backward][1] = -1;
         if (runs(graph, op, backward))
-            pieces += is_norm(op) ? 2 : 1;
+            pieces += has_halves(op, backward) ? 2 : 1;
     }
     for (; slices->count[backward] < pieces; slices->segments[backward]++)
         fill_segment(graph, backward, slices->segments[backward]);

@@ -11,7 +11,7 @@ bool xt_cpu_weights_are(const struct xt_conv_op *conv, struct xt_graph *graph,
                       conv->kernel[1]};
     struct xt_program program;
     if (!params->values)
-        return graph->backend->master_format;
+        return graph->backend->master_format && !xt_param_is_shared(graph, conv->weight);
     xt_program_init(&program, graph->options.device, conv->op.name, &graph->err);
     const_dnnl_memory_desc_t md = xt_program_layout_as(&program, dnnl_f32, 4, dims, format);
     bool same = weight->md && md && xt_dnnl.memory_desc_equal(weight->md, md);

@@ -172,12 +172,22 @@ static const struct xt_node *pool_of_selected(const struct lowering *l, const st
     return pool && is_fused_max(pool) ? pool : NULL;
 }
 
+/* Whether another node has one of the node's parameters too. */
+static bool shares_params(const struct lowering *l, const struct xt_node *node)
+{
+    for (size_t i = 0; i < l->net->node_count; i++)
+        for (int k = 0; k < XT_NODE_PARAMS_MAX && l->net->nodes[i] != node; k++)
+            if (node->params[k] >= 0 && l->net->nodes[i]->params[k] == node->params[k])
+                return true;
+    return false;
+}
+
 /* The only reader's only reader is a 1x1 convolution, whose weight columns can be permuted. */
 static bool is_tap_of_split(const struct lowering *l, const struct xt_node *average)
 {
     const struct xt_node *context = followed_by(l, average->output, XT_NODE_GLOBAL_CONTEXT);
     const struct xt_node *conv = context ? followed_by(l, context->output, XT_NODE_CONV) : NULL;
-    return conv && conv->as.conv.groups == 1;
+    return conv && conv->as.conv.groups == 1 && !shares_params(l, conv);
 }
 
 /* Whether y's channels can be computed by two convolutions and norms. */
@@ -188,7 +198,7 @@ static bool can_split(const struct lowering *l, const struct group *group)
     return conv->kind == XT_NODE_CONV && conv->index + 1 == norm->index &&
            norm->inputs[0]->readers == 1 && conv->as.conv.groups == 1 &&
            is_relu(group->activation) && !group->add && group->average && group->y->readers == 2 &&
-           is_tap_of_split(l, group->average);
+           is_tap_of_split(l, group->average) && !shares_params(l, conv) && !shares_params(l, norm);
 }
 
 static bool list_channels(struct lowering *l, struct group *group)
@@ -339,7 +349,7 @@ static int part_size(const struct group *group, int part)
 static void declare(struct lowering *l, int index, int part, const struct xt_channel_map *rows,
                     int row_count, const struct xt_channel_map *columns)
 {
-    if (index < 0)
+    if (index < 0 || l->params[index][part] >= 0)
         return;
     const struct xt_net_param *from = &l->net->params[index];
     /* Maps are read and copied, never written. */
@@ -890,10 +900,14 @@ static bool begin(struct lowering *l)
     static const char what[] = "the fusion pass";
     const struct xt_net *net = l->net;
     struct xt_err *err = &l->graph->err;
-    return !xt_mem_calloc(&l->lead, net->node_count, sizeof *l->lead, what, err) &&
-           !xt_mem_calloc(&l->groups, net->node_count, sizeof *l->groups, what, err) &&
-           !xt_mem_calloc(&l->held, net->value_count, sizeof *l->held, what, err) &&
-           !xt_mem_calloc(&l->params, net->param_count, sizeof *l->params, what, err);
+    bool made = !xt_mem_calloc(&l->lead, net->node_count, sizeof *l->lead, what, err) &&
+                !xt_mem_calloc(&l->groups, net->node_count, sizeof *l->groups, what, err) &&
+                !xt_mem_calloc(&l->held, net->value_count, sizeof *l->held, what, err) &&
+                !xt_mem_calloc(&l->params, net->param_count, sizeof *l->params, what, err);
+    for (size_t i = 0; i < net->param_count && made; i++)
+        for (int part = 0; part < PARTS; part++)
+            l->params[i][part] = -1;
+    return made;
 }
 
 static void end(struct lowering *l)

@@ -239,6 +239,13 @@ int xt_net_find_param(const struct xt_net *net, const char *name)
     return -1;
 }
 
+/* Whether two nodes can have one parameter. */
+static bool are_alike(const struct xt_net_param *a, const struct xt_net_param *b)
+{
+    return a->role == b->role && a->ndims == b->ndims && a->groups == b->groups &&
+           a->in_first == b->in_first && memcmp(a->dims, b->dims, sizeof a->dims) == 0;
+}
+
 static bool check_param(struct xt_net *net, const struct xt_net_param *param)
 {
     int64_t count = 1;
@@ -248,12 +255,6 @@ static bool check_param(struct xt_net *net, const struct xt_net_param *param)
                                  param->name, param->dims[i]);
         count *= param->dims[i];
     }
-    if (xt_net_find_param(net, param->name) >= 0)
-        return xt_net_refuse(
-            net, XT_ERR_DATA,
-            "%s is a parameter of two layers: only 1x1 convolutions and linear layers can "
-            "share their weights",
-            param->name);
     return true;
 }
 
@@ -273,10 +274,19 @@ static void add_param(struct xt_net *net, struct xt_node *node, int which, const
                       sizeof item.name - 1, item.name);
         return;
     }
+    int shared = xt_net_find_param(net, item.name);
+    if (shared >= 0 && !are_alike(&net->params[shared], &item)) {
+        xt_net_refuse(net, XT_ERR_DATA,
+                      "%s is a parameter of two layers that use it differently: only layers of one "
+                      "kind, which read as many channels in as many groups, can share it",
+                      item.name);
+        return;
+    }
     if (!check_param(net, &item))
         return;
-    node->params[which] = (int)net->param_count;
-    net->params[net->param_count++] = item;
+    node->params[which] = shared >= 0 ? shared : (int)net->param_count;
+    if (shared < 0)
+        net->params[net->param_count++] = item;
 }
 
 static void add_channel_param(struct xt_net *net, struct xt_node *node, int which,
@@ -396,6 +406,7 @@ struct xt_value *xt_net_conv(struct xt_net *net, struct xt_value *in,
                   .role = XT_PARAM_WEIGHT,
                   .ndims = 4,
                   .dims = {conv->channels, in->c / conv->groups, conv->kernel[0], conv->kernel[1]},
+                  .groups = conv->groups,
                   .init = spec->weight_init});
     if (spec->bias)
         add_param(net, node, XT_NODE_BIAS, spec->bias_name, "bias",

@@ -3,7 +3,8 @@
  *
  * A net is a list of nodes on values, appended by the functions here in topological order. Each
  * node is one operation and has one output; a value may have any number of readers. Parameters are
- * declared with their nodes: the order of the nodes is the order of the parameters in a file.
+ * declared with their nodes: the order of the nodes is the order of the parameters in a file. Nodes
+ * that name the same parameter share it.
  *
  * A value is one sample's [h][w][c]: an image; a vector as [1][1][c], tokens as [1][tokens][c], the
  * heads of an attention as [heads][tokens][c]. The batch is implied, but for parameters' values,
@@ -151,6 +152,7 @@ struct xt_net_param {
     char name[XT_PARAM_NAME_MAX];
     enum xt_param_role role;
     int ndims, dims[4]; /* as in a file */
+    int groups;         /* of a convolution's weight; else 0 */
     bool in_first;      /* see struct xt_net_linear */
     struct xt_init init;
     float *initial; /* initial value, overrides the rule, row-major; NULL: not given; owned */

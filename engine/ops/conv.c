@@ -279,7 +279,8 @@ static const_dnnl_memory_desc_t grad_layout(const struct description *m)
 }
 
 /* The source of the kernels' copies: the parameters, or what the host computed from them. A back
- * end may store trained weights in the gradient's format, so that the update needs no reorder. */
+ * end may store trained weights in the gradient's format, so that the update needs no reorder; of
+ * several convolutions each may want another one. */
 static void find_masters(struct description *m)
 {
     struct xt_conv_op *conv = m->conv;
@@ -287,7 +288,8 @@ static void find_masters(struct description *m)
     struct xt_param *weight = &params->items[conv->weight];
     size_t channels = (size_t)xt_op_out(&conv->op, 0)->c;
     const_dnnl_memory_desc_t grad = grad_layout(m);
-    if (m->graph->backend->master_format && grad && !params->values && conv->groups == 1)
+    if (m->graph->backend->master_format && grad && !params->values && conv->groups == 1 &&
+        !xt_param_is_shared(m->graph, conv->weight))
         xt_program_check(m->program, xt_dnnl.memory_desc_clone(&weight->md, grad), weight->name);
     m->master_md = weight->md                 ? weight->md
                    : has_hwio(conv, m->graph) ? m->weights_grad

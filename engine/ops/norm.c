@@ -64,6 +64,7 @@ struct description {
     struct xt_buffer *y;                  /* before the pools */
     struct xt_buffer *before;             /* the activation, if that is not ReLU; else y */
     struct xt_buffer *relu;               /* the fused ReLU's workspace */
+    struct xt_location mean, variance;    /* what the primitive normalises by */
     const struct xt_own_program *kernels; /* instead of the primitive; NULL: none */
     dnnl_primitive_desc_t forward;
     struct xt_pooling max, average;
@@ -158,16 +159,56 @@ static dnnl_primitive_desc_t make_backward(const struct description *m)
     return pd;
 }
 
+/* Norms that have running statistics in common have a batch's each. */
+static bool has_moments(const struct description *m)
+{
+    return m->own_stats && xt_param_is_shared(m->graph, m->norm->param.mean);
+}
+
 static struct xt_location statistic_of(const struct description *m, int param)
 {
-    return m->own_stats ? xt_graph_batch_stat_of(m->graph, param)
-                        : xt_graph_value_of(m->graph, param);
+    if (!m->own_stats)
+        return xt_graph_value_of(m->graph, param);
+    struct xt_location of_batch = xt_graph_batch_stat_of(m->graph, param);
+    if (!has_moments(m))
+        return of_batch;
+    size_t bytes = (size_t)m->in->c * sizeof(float);
+    return xt_in_buffer(xt_graph_saved(m->graph, &m->norm->op, "batch statistic", bytes));
+}
+
+/* running = (1 - momentum) * running + momentum * gain * the batch's, in the order of the norms;
+ * other norms' move at once when the pass ends. */
+static void move_statistic(const struct description *m, int param, struct xt_location batch,
+                           double gain)
+{
+    double momentum = m->norm->spec.momentum;
+    size_t count = (size_t)m->in->c;
+    struct xt_operand from = xt_operand_matrix(batch, dnnl_f32, 1, count);
+    struct xt_operand running =
+        xt_operand_matrix(xt_graph_value_of(m->graph, param), dnnl_f32, 1, count);
+    struct xt_operand more = from;
+    more.place = xt_in_buffer(xt_graph_temporary(m->graph, m->in, count * sizeof(float),
+                                                 xt_op_forward_time(&m->norm->op)));
+    xt_program_eltwise(m->program, XT_FORWARD, dnnl_eltwise_linear, (float)(momentum * gain), 0,
+                       &from, &more);
+    xt_program_eltwise(m->program, XT_FORWARD, dnnl_eltwise_linear, (float)(1 - momentum), 0,
+                       &running, &running);
+    xt_program_binary(m->program, XT_FORWARD, dnnl_binary_add, &running, &more, &running, NULL);
+}
+
+static void move_statistics(const struct description *m)
+{
+    double pixels = (double)m->in->n * m->in->h * m->in->w;
+    if (!has_moments(m))
+        return;
+    move_statistic(m, m->norm->param.mean, m->mean, 1);
+    move_statistic(m, m->norm->param.var, m->variance, pixels > 1 ? pixels / (pixels - 1) : 1);
 }
 
 static void add_statistics(const struct description *m, struct xt_step *step)
 {
-    xt_step_arg(step, DNNL_ARG_MEAN, statistic_of(m, m->norm->param.mean));
-    xt_step_arg(step, DNNL_ARG_VARIANCE, statistic_of(m, m->norm->param.var));
+    xt_step_arg(step, DNNL_ARG_MEAN, m->mean);
+    xt_step_arg(step, DNNL_ARG_VARIANCE, m->variance);
 }
 
 static struct xt_norm_kernels kernels_of(const struct description *m)
@@ -185,8 +226,8 @@ static struct xt_norm_kernels kernels_of(const struct description *m)
         .relu = norm->spec.relu,
         .scale = xt_graph_value_of(m->graph, norm->param.scale),
         .shift = xt_graph_value_of(m->graph, norm->param.shift),
-        .mean = statistic_of(m, norm->param.mean),
-        .variance = statistic_of(m, norm->param.var),
+        .mean = m->mean,
+        .variance = m->variance,
     };
     if (m->learns) {
         kernels.out_grad = xt_norm_sums(norm);
@@ -363,7 +404,10 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
     struct description m = creation_of((struct xt_norm_op *)op, graph);
     fuse_residual(&m);
     use_buffers(&m);
+    m.mean = statistic_of(&m, m.norm->param.mean);
+    m.variance = statistic_of(&m, m.norm->param.var);
     add_norm(&m);
+    move_statistics(&m);
     add_residual(&m);
     add_activation(&m);
     add_pools(&m);
@@ -463,7 +507,7 @@ static struct reference_work *begin(struct xt_reference_op *reference)
 }
 
 /* Running mean and variance, updated by a pass with the batch's statistics. */
-static void move_statistics(struct xt_reference_op *reference)
+static void reference_statistics(struct xt_reference_op *reference)
 {
     const struct reference_work *work = reference->work;
     const struct xt_reference_shape *shape = &work->norm.shape;
@@ -545,7 +589,7 @@ static enum xt_status reference_forward(struct xt_reference_op *reference)
         xt_reference_average_pool(&work->norm.shape, &norm->spec.average, work->y,
                                   reference->out[XT_NORM_AVERAGE]);
     if (reference->statistic[mean_of(reference->op)])
-        move_statistics(reference);
+        reference_statistics(reference);
     return XT_OK;
 }
 

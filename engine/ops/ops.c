@@ -146,6 +146,45 @@ void xt_op_take_param(struct xt_op *op, struct xt_graph *graph, int param)
     op->params[op->param_count++] = param;
 }
 
+bool xt_op_takes(const struct xt_op *op, int param)
+{
+    for (int i = 0; i < op->param_count; i++)
+        if (op->params[i] == param)
+            return true;
+    return false;
+}
+
+bool xt_param_is_shared(const struct xt_graph *graph, int param)
+{
+    int count = 0;
+    for (int i = 0; i < graph->op_count; i++)
+        count += xt_op_takes(graph->ops[i], param);
+    return count > 1;
+}
+
+/* Whether the op writes the parameter's gradient. */
+static bool has_grad(const struct xt_graph *graph, const struct xt_op *op, int param)
+{
+    return xt_op_learns(op, graph) && xt_op_takes(op, param) &&
+           !xt_param_is_statistic(&graph->options.params->items[param]);
+}
+
+bool xt_op_adds_grad(const struct xt_graph *graph, const struct xt_op *op, int param)
+{
+    bool adds = false;
+    for (int i = op->index + 1; i < graph->op_count && has_grad(graph, op, param); i++)
+        adds = adds || has_grad(graph, graph->ops[i], param);
+    return adds;
+}
+
+bool xt_op_ends_grad(const struct xt_graph *graph, const struct xt_op *op, int param)
+{
+    bool ends = has_grad(graph, op, param);
+    for (int i = 0; i < op->index && ends; i++)
+        ends = !has_grad(graph, graph->ops[i], param);
+    return ends;
+}
+
 int xt_op_param(struct xt_op *op, struct xt_graph *graph, const struct xt_param *param)
 {
     int index = op ? xt_graph_param(graph, param) : -1;

@@ -59,6 +59,13 @@ int xt_op_param(struct xt_op *op, struct xt_graph *graph, const struct xt_param 
 /* Adds a parameter that may be another op's too; it is frozen if the op is. */
 int xt_graph_param(struct xt_graph *graph, const struct xt_param *param);
 void xt_op_take_param(struct xt_op *op, struct xt_graph *graph, int param);
+/* Ops that have a parameter in common run in the graph's order forward, and the other way round
+ * backward: the last one of the graph writes its gradient, the others add theirs. */
+bool xt_op_takes(const struct xt_op *op, int param);
+bool xt_param_is_shared(const struct xt_graph *graph, int param);
+bool xt_op_adds_grad(const struct xt_graph *graph, const struct xt_op *op, int param);
+/* Whether the parameter's gradient is whole once this op has run backward. */
+bool xt_op_ends_grad(const struct xt_graph *graph, const struct xt_op *op, int param);
 
 /* Moves an op after all that have been added so far. */
 void xt_graph_run_last(struct xt_graph *graph, struct xt_op *op);

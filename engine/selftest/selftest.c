@@ -518,6 +518,37 @@ static enum xt_status demand_nan(struct walk *walk, enum xt_selftest_pass pass, 
     return note(walk, pass, text, &lost, &none, err);
 }
 
+/* On the CPU an op moves its running statistics as it runs; so does on others one of several that
+ * have the same. */
+static enum xt_status restore_statistics(struct walk *walk, struct xt_err *err)
+{
+    const struct xt_op *op = walk->op;
+    enum xt_status status = XT_OK;
+    for (int p = 0; p < op->param_count && !status; p++)
+        if (is_statistic(walk, p) && (!walk->graph->options.device->own_memory ||
+                                      xt_param_is_shared(walk->graph, op->params[p])))
+            status = fill_param(walk, &walk->params->items[op->params[p]], err);
+    walk->params->version += walk->graph->options.device->own_memory;
+    return status;
+}
+
+/* What the op would add its gradients to. */
+static enum xt_status clear_grads(struct walk *walk, struct xt_err *err)
+{
+    struct xt_device_memory *there = &walk->params->device.grads;
+    bool adds = false;
+    void *zeros = NULL;
+    for (int p = 0; p < walk->op->param_count; p++)
+        adds = adds || xt_op_adds_grad(walk->graph, walk->op, walk->op->params[p]);
+    if (!adds)
+        return XT_OK;
+    enum xt_status status = xt_mem_calloc(&zeros, there->bytes, 1, "zeros", err);
+    if (!status)
+        status = xt_device_memory_write(there, zeros, there->bytes, XT_CAUSE_OTHER, err);
+    free(zeros);
+    return status;
+}
+
 static enum xt_status rehearse_forward(struct walk *walk, struct xt_err *err)
 {
     const struct xt_op *op = walk->op;
@@ -536,10 +567,7 @@ static enum xt_status rehearse_forward(struct walk *walk, struct xt_err *err)
     if (!status)
         status = xt_graph_run_op(graph, op->index, false, err);
     graph->pass.pixels = walk->pixels;
-    /* On the CPU an op moves its running statistics as it runs. */
-    for (int p = 0; p < op->param_count && !status && !graph->options.device->own_memory; p++)
-        if (is_statistic(walk, p))
-            status = fill_param(walk, &walk->params->items[op->params[p]], err);
+    status = status ? status : restore_statistics(walk, err);
     if (status || !demanded)
         return status;
     const struct xt_tensor *out = xt_op_out(op, 0);
@@ -583,6 +611,7 @@ static enum xt_status remember_statistics(struct walk *walk, struct xt_err *err)
         size_t count = xt_reference_op_param_count(&walk->reference, p);
         if (!walk->reference.statistic[p])
             continue;
+        free(walk->statistics[index]); /* another op's that has them too */
         if (xt_mem_calloc(&walk->statistics[index], count, sizeof(double), "running statistics",
                           err))
             return err->status;
@@ -704,6 +733,8 @@ static enum xt_status rehearse_backward(struct walk *walk, struct xt_err *err)
         written = written || nan != SIZE_MAX;
     }
     if (!status)
+        status = clear_grads(walk, err);
+    if (!status)
         status = xt_graph_run_op(walk->graph, op->index, true, err);
     return status || !written ? status : demand_nan_grads(walk, err);
 }
@@ -723,6 +754,8 @@ static enum xt_status check_backward(struct walk *walk, struct xt_err *err)
         status = take_grads(walk, err);
     if (!status)
         status = op->kind->reference.backward(&walk->reference);
+    if (!status)
+        status = clear_grads(walk, err);
     if (!status)
         status = run(walk, true, err);
     if (!status)

@@ -3,6 +3,9 @@
 #include "engine/selftest/selftest.h"
 
 #include <stdio.h>
+#include <string.h>
+
+#include "engine/ops/ops.h"
 
 enum { HEIGHT = 13, WIDTH = 15, CLASSES = 10 };
 
@@ -125,6 +128,40 @@ static struct xt_tensor *add_groups(struct xt_graph *graph, struct xt_tensor *in
                                       .pad_w = 1,
                                       .groups = 2,
                                       .relu = true});
+}
+
+static int declare(struct xt_graph *graph, const char *name, enum xt_param_role role)
+{
+    struct xt_param param = {.role = role, .ndims = 1, .dims = {24}, .file_dims = {24}};
+    if (role == XT_PARAM_WEIGHT) {
+        const int dims[] = {24, 24, 3, 3};
+        param.ndims = 4;
+        memcpy(param.dims, dims, sizeof dims);
+        memcpy(param.file_dims, dims, sizeof dims);
+    }
+    snprintf(param.name, sizeof param.name, "%s", name);
+    return xt_graph_param(graph, &param);
+}
+
+/* A convolution and a norm that are applied three times. */
+static struct xt_tensor *add_repeated(struct xt_graph *graph, struct xt_tensor *x)
+{
+    const struct xt_conv_params conv_params = {
+        .weight = declare(graph, "repeated.weight", XT_PARAM_WEIGHT),
+        .bias = declare(graph, "repeated.bias", XT_PARAM_BIAS)};
+    const struct xt_norm_params norm_params = {
+        .scale = declare(graph, "repeated.norm.weight", XT_PARAM_BN_SCALE),
+        .shift = declare(graph, "repeated.norm.bias", XT_PARAM_BN_SHIFT),
+        .mean = declare(graph, "repeated.norm.running_mean", XT_PARAM_BN_MEAN),
+        .var = declare(graph, "repeated.norm.running_var", XT_PARAM_BN_VAR)};
+    struct xt_conv_spec spec = same("repeated", 24, 3, 3);
+    spec.params = &conv_params;
+    for (int i = 0; i < 3; i++)
+        x = norm(graph, conv(graph, x, spec),
+                 (struct xt_norm_spec){
+                     .name = "repeated.norm", .relu = i == 1, .full = true, .params = &norm_params})
+                .full;
+    return x;
 }
 
 /* As in MobileNets: depthwise convolutions, and norms with each activation that they take in; each
@@ -386,7 +423,7 @@ static struct xt_tensor *describe(struct xt_graph *graph, const void *over_batch
                  .full = true,
                  .average = {.kernel_h = 2, .kernel_w = 2, .stride_h = 2, .stride_w = 1}});
     x = add_groups(graph, xt_graph_dropout(graph, join.full, 0, "dropout"));
-    x = add_depthwise(graph, x);
+    x = add_depthwise(graph, add_repeated(graph, x));
     x = add_activations(graph, add_rearrangements(graph, add_fan_out(graph, x)));
     x = add_gates(graph, add_attention(graph, add_parameters(graph, x)));
     x = add_pools(graph, x);

@@ -168,8 +168,17 @@ static void refusals(void **state)
     net = begin();
     in = xt_net_input(net, 4, 4, 6);
     for (int i = 0; i < 2; i++)
-        xt_net_batch_norm(net, in, &(struct xt_net_norm){.name = "same"});
-    expect_refused(net, "same.weight is a parameter of two layers");
+        xt_net_batch_norm(net, i ? xt_net_input(net, 4, 4, 5) : in,
+                          &(struct xt_net_norm){.name = "same"});
+    expect_refused(net, "same.weight is a parameter of two layers that use it differently");
+
+    net = begin();
+    in = xt_net_input(net, 4, 4, 6);
+    for (int i = 0; i < 2; i++)
+        xt_net_conv(net, i ? xt_net_input(net, 4, 4, 1) : in,
+                    &(struct xt_net_conv){
+                        .name = "same", .channels = 6, .kernel = {1, 1}, .groups = i ? 1 : 6});
+    expect_refused(net, "same.weight is a parameter of two layers that use it differently");
 
     net = begin();
     xt_net_input(net, 1 << 20, 1 << 20, 3);

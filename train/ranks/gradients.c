@@ -86,7 +86,8 @@ static size_t op_floats(const struct xt_gradient_reduction *reduction, const str
     size_t floats = 0;
     for (int i = 0; i < op->param_count; i++) {
         const struct xt_param *param = &params_of(reduction)->items[op->params[i]];
-        floats += xt_param_is_statistic(param) ? 0 : floats_of(param);
+        floats +=
+            xt_op_ends_grad(reduction->config.graph, op, op->params[i]) ? floats_of(param) : 0;
     }
     return floats;
 }
@@ -99,7 +100,7 @@ static enum xt_status add_params(struct xt_gradient_reduction *reduction, const 
     enum xt_status status = XT_OK;
     for (int i = op->param_count - 1; i >= 0 && !status; i--) {
         const struct xt_param *param = &params->items[op->params[i]];
-        if (!xt_param_is_statistic(param))
+        if (xt_op_ends_grad(reduction->config.graph, op, op->params[i]))
             status = add_run(reduction, params->grads + param->offset, floats_of(param), err);
     }
     return status;

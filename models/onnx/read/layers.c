@@ -62,6 +62,17 @@ static bool strip(const char *name, const char *end, char *out)
     return true;
 }
 
+/* The parameter that the tensor of a layer's weights is already, whose name is not the tensor's;
+ * NULL: none. Vectors that are alike may be several parameters' values, stored once. */
+static const char *name_so_far(const struct xt_reader *reader,
+                               const struct xt_read_constant *weight)
+{
+    for (size_t i = 0; i < reader->net->param_count && i < reader->initial_capacity; i++)
+        if (reader->initial[i] == weight->tensor && weight->ndims > 1)
+            return reader->net->params[i].name;
+    return NULL;
+}
+
 static bool name_layer(struct xt_reader *reader, const struct xt_read_node *node,
                        const struct xt_read_constant *weight, const struct xt_read_constant *bias,
                        struct names *out)
@@ -69,6 +80,11 @@ static bool name_layer(struct xt_reader *reader, const struct xt_read_node *node
     const char *own = weight->name;
     const char *second = bias ? bias->name : NULL;
     bool lost = !*own || xt_read_is_made_up(own);
+    const char *known = lost ? name_so_far(reader, weight) : NULL;
+    if (known) {
+        own = known;
+        lost = false;
+    }
     if (!fits(own) || (second && !fits(second)))
         return xt_reader_refuse(reader, node, "has a parameter whose name is longer than %d bytes",
                                 XT_PARAM_NAME_MAX - 1);
@@ -112,6 +128,11 @@ static bool begin_as(struct xt_reader *reader, const struct xt_value *made, int 
         reader->initial_transposed = swapped;
         reader->initial_capacity = need;
     }
+    const struct xt_file_tensor *so_far = reader->initial[param];
+    if (so_far && so_far != constant->tensor)
+        return xt_reader_refuse(reader, NULL,
+                                "it has two layers of the name %s, each with weights of its own",
+                                made->of->name);
     reader->initial[param] = constant->tensor;
     reader->initial_transposed[param] = transposed;
     return true;
@@ -213,11 +234,11 @@ bool xt_read_conv(struct xt_reader *reader, struct xt_read_node *node)
     spec.channels = (int)weight->dims[0];
     spec.groups = (int)groups;
     spec.bias = bias != NULL;
-    struct xt_value *value = xt_read_rows(reader, node, view, homes);
+    struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
     value = value ? xt_net_conv(reader->net, value, &spec) : NULL;
     return begin_as(reader, value, XT_NODE_WEIGHT, weight, false) &&
            begin_as(reader, value, XT_NODE_BIAS, bias, false) &&
-           xt_read_give_rows(reader, node, view, homes, value);
+           xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
 }
 
 /* ---- linear ---- */
@@ -261,12 +282,12 @@ bool xt_read_linear(struct xt_reader *reader, struct xt_read_node *node)
                                        .bias = bias != NULL,
                                        .in_first = in_first};
     xt_read_channel_homes(view, view->ndims - 1, homes);
-    struct xt_value *value = xt_read_rows(reader, node, view, homes);
+    struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
     value = value ? xt_net_linear(reader->net, value, &spec) : NULL;
     return begin_as(reader, value, XT_NODE_WEIGHT, weight,
                     out_first == weight->transposed && lost) &&
            begin_as(reader, value, XT_NODE_BIAS, bias, false) &&
-           xt_read_give_rows(reader, node, view, homes, value);
+           xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
 }
 
 /* ---- norms ---- */

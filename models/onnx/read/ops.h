@@ -18,17 +18,6 @@ bool xt_read_layer_norm(struct xt_reader *reader, struct xt_read_node *node);
 struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt_read_node *node,
                                        struct xt_read_value *value);
 
-/* ---- shared.c: weights that several layers use ---- */
-/* The nodes in an order in which layers of the same weights follow each other, the first of which
- * computes all; else the file's. NULL after a failure. */
-struct xt_read_node **xt_read_order(struct xt_reader *reader);
-/* What a layer reads, and all that share its weights: laid out so, each some rows of one value. */
-struct xt_value *xt_read_rows(struct xt_reader *reader, struct xt_read_node *node,
-                              struct xt_read_view *view, const int homes[]);
-/* Gives each of them its rows. */
-bool xt_read_give_rows(struct xt_reader *reader, struct xt_read_node *node,
-                       const struct xt_read_view *view, const int homes[], struct xt_value *value);
-
 /* ---- shapes.c: what only moves elements ---- */
 bool xt_read_transpose(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_reshape_op(struct xt_reader *reader, struct xt_read_node *node);

@@ -231,10 +231,9 @@ static bool walk(struct xt_reader *reader)
     struct xt_value *input = xt_net_input(reader->net, reader->height, reader->width, 3);
     reader->input->view = xt_read_view(reader, input, 4, image);
     mark_live(reader);
-    struct xt_read_node **order = xt_read_order(reader);
-    for (size_t i = 0; order && i < reader->node_count; i++) {
-        struct xt_read_node *node = order[i];
-        if (!node->live || node->is_shared || xt_read_fold(reader, node))
+    for (size_t i = 0; i < reader->node_count; i++) {
+        struct xt_read_node *node = &reader->nodes[i];
+        if (!node->live || xt_read_fold(reader, node))
             continue;
         if (xt_reader_fails(reader) || !read_op(reader, node)) {
             if (xt_net_fails(reader->net))
@@ -242,7 +241,7 @@ static bool walk(struct xt_reader *reader)
             return xt_reader_refuse(reader, node, "cannot be read");
         }
     }
-    return order != NULL;
+    return true;
 }
 
 /* The axis of the classes: the last, or the middle one of [n][symbols][T]. */

@@ -1,8 +1,7 @@
 /* The state of reading an ONNX model: its nodes and values, and what is known of each.
  *
  * The steps: graph.c joins the nodes by the names of their values; patterns.c replaces nodes that
- * exporters write for one operator; shared.c puts layers of the same weights side by side; read.c
- * walks what the output needs: values that do not depend
+ * exporters write for one operator; read.c walks what the output needs: values that do not depend
  * on the images are computed (fold.c), views are recorded (view.c), and everything else becomes
  * nodes of the net (layers.c, math.c, shapes.c). The first failure is stored in the reader;
  * functions that return a pointer then return NULL, those that return a bool false.
@@ -68,7 +67,6 @@ struct xt_read_value {
     int readers; /* nodes that read it */
     bool is_input;
     const Onnx__TensorProto *initializer;
-    struct xt_read_node *layer;        /* the last so far whose weight it is (shared.c) */
     struct xt_read_constant *constant; /* known so far: at most one of both */
     struct xt_read_view *view;
 };
@@ -81,11 +79,6 @@ struct xt_read_node {
     bool live;                       /* the output needs it */
     struct xt_activation activation; /* of "(activation)" */
     double number;                   /* of a pattern: eps, p */
-    /* shared.c: */
-    struct xt_read_node *shares; /* the next layer that has the same weights */
-    bool is_shared;              /* another layer before this one has them */
-    bool is_gathered, late;      /* while they are put in order */
-    struct xt_read_view *laid;   /* the input of a shared layer */
 };
 
 struct xt_reader {

@@ -100,6 +100,25 @@ static float *floats_of(const struct run *run, const char *name, size_t count, s
     return NULL;
 }
 
+static double log_of_sum(const float *row, int count)
+{
+    double largest = -INFINITY;
+    double sum = 0;
+    for (int k = 0; k < count; k++)
+        largest = fmax(largest, (double)row[k]);
+    for (int k = 0; k < count; k++)
+        sum += exp((double)row[k] - largest);
+    return largest + log(sum);
+}
+
+/* What is to be taken from a row of logits: a LogSoftmax at a network's end is left off here, while
+ * the reference has it. */
+static double shift_of(const float *got, const float *wanted, int count)
+{
+    const double rounding = 1e-4;
+    return fabs(log_of_sum(wanted, count)) < rounding ? log_of_sum(got, count) : 0;
+}
+
 /* `jumps`: they may be off by what units that turn over explain. */
 static enum xt_status compare_logits(struct run *run, const char *name, bool jumps,
                                      struct xt_err *err)
@@ -108,14 +127,18 @@ static enum xt_status compare_logits(struct run *run, const char *name, bool jum
     size_t columns = (size_t)(info->time_steps ? info->time_steps : 1);
     size_t count = BATCH * columns * (size_t)info->classes;
     float *wanted = floats_of(run, name, count, err);
-    const float *got = xt_graph_logits(run->graph);
+    const float *logits = xt_graph_logits(run->graph);
+    double shift = 0;
     double error = 0;
     double largest = 0;
     if (!wanted)
         return err->status;
     for (size_t i = 0; i < count; i++) {
-        double turns = jumps ? explained(run->reach, (double)got[i]) : 0;
-        double apart = beyond((double)got[i] - (double)wanted[i], turns);
+        if (i % (size_t)info->classes == 0)
+            shift = shift_of(logits + i, wanted + i, info->classes);
+        double got = (double)logits[i] - shift;
+        double turns = jumps ? explained(run->reach, got) : 0;
+        double apart = beyond(got - (double)wanted[i], turns);
         error = apart <= error ? error : apart; /* NaN counts */
         largest = fmax(largest, fabs((double)wanted[i]));
     }
@@ -197,19 +220,17 @@ static double largest_length(const struct xt_params_tensors *tensors)
     return largest;
 }
 
-/* Refuses a network that lacks one of the reference's parameters. */
+/* Refuses a network that lacks one of the reference's parameters, or statistics. */
 static enum xt_status find_missing(const struct run *run, const struct xt_params_tensors *mine,
-                                   struct xt_err *err)
+                                   const char *prefix, struct xt_err *err)
 {
-    static const char prefix[] = "grad_norm.";
     for (size_t i = 0; i < run->reference.count; i++) {
         const char *name = run->reference.tensors[i].name;
         bool found = !xt_str_starts(name, prefix);
         for (int k = 0; k < mine->count && !found; k++)
-            found = strcmp(mine->items[k].name, name + sizeof prefix - 1) == 0;
+            found = strcmp(mine->items[k].name, name + strlen(prefix)) == 0;
         if (!found)
-            return xt_err_set(err, XT_ERR_DATA, "it does not train the parameter %s",
-                              name + sizeof prefix - 1);
+            return xt_err_set(err, XT_ERR_DATA, "it has no %s", name + strlen(prefix));
     }
     return XT_OK;
 }
@@ -226,7 +247,7 @@ static enum xt_status compare_gradients(struct run *run, struct xt_err *err)
         if (mine.items[i].dtype == XT_F32)
             status = compare_gradient(run, &mine.items[i], largest, &norm, &head, err);
     if (!status)
-        status = find_missing(run, &mine, err);
+        status = find_missing(run, &mine, "grad_norm.", err);
     xt_params_free_tensors(&mine);
     if (status)
         return status;
@@ -266,6 +287,8 @@ static enum xt_status compare_statistics(struct run *run, struct xt_err *err)
         note(&worst, error / largest, mine.items[i].name);
         free(wanted);
     }
+    if (!status)
+        status = find_missing(run, &mine, "stat.", err);
     xt_params_free_tensors(&mine);
     if (!status)
         report(run, "stat", worst.error, run->tolerances->statistics, worst.name);

@@ -120,10 +120,16 @@ int64_t xt_read_whole(double number)
     return number > -limit ? (int64_t)number : INT64_MIN;
 }
 
+bool xt_read_is_learned(const struct xt_read_constant *constant)
+{
+    return constant->tensor && constant->is_float && !xt_read_is_made_up(constant->name);
+}
+
 bool xt_read_number(struct xt_reader *reader, struct xt_read_value *value, double *out)
 {
     struct xt_read_constant *constant = xt_read_constant_of(reader, value);
-    const double *numbers = constant && constant->count ? xt_read_numbers(reader, constant) : NULL;
+    bool known = constant && constant->count && !xt_read_is_learned(constant);
+    const double *numbers = known ? xt_read_numbers(reader, constant) : NULL;
     for (size_t i = 1; numbers && i < constant->count; i++)
         if (numbers[i] != numbers[0])
             return false;
@@ -673,14 +679,18 @@ static struct xt_read_constant *shape_of(struct xt_reader *reader, const struct 
     return out;
 }
 
+static bool changes_axes(const struct xt_read_node *node)
+{
+    return xt_read_is(node, "Unsqueeze") || xt_read_is(node, "Squeeze") ||
+           xt_read_is(node, "Reshape");
+}
+
 /* A weight of few numbers whose axes alone change is still that weight. */
 static struct xt_read_constant *same_weight(const struct xt_read_node *node,
                                             const struct xt_read_constant *in,
                                             struct xt_read_constant *out)
 {
-    bool keeps =
-        xt_read_is(node, "Unsqueeze") || xt_read_is(node, "Squeeze") || xt_read_is(node, "Reshape");
-    if (out && keeps && in->tensor && in->is_float && !in->transposed) {
+    if (out && changes_axes(node) && in->tensor && in->is_float && !in->transposed) {
         out->tensor = in->tensor;
         out->name = in->name;
     }
@@ -718,7 +728,7 @@ bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node)
     if (count && in[0]->tensor && give(node, hand_on(reader, node, in[0])))
         return true;
     for (int i = 0; i < count; i++)
-        if (!xt_read_numbers(reader, in[i]))
+        if ((xt_read_is_learned(in[i]) && !changes_axes(node)) || !xt_read_numbers(reader, in[i]))
             return false;
     struct xt_read_constant *out = compute(&(struct fold){reader, node, in, count});
     return give(node, count ? same_weight(node, in[0], out) : out);

@@ -15,7 +15,7 @@ struct names {
 bool xt_read_is_made_up(const char *name)
 {
     return strstr(name, "::") || xt_str_starts(name, "val_") || xt_str_starts(name, "_val_") ||
-           (*name >= '0' && *name <= '9');
+           *name == '/' || (*name >= '0' && *name <= '9');
 }
 
 /* The module that a node is of, from the node's name: "/layer1/layer1.0/conv1/Conv" is of
@@ -292,6 +292,20 @@ bool xt_read_linear(struct xt_reader *reader, struct xt_read_node *node)
 
 /* ---- norms ---- */
 
+/* Norms in evaluation form beside others in training form are frozen in the network. */
+static bool note_form(struct xt_reader *reader, const struct xt_read_node *node)
+{
+    bool trains = reader->opset < 14 ? node->output_count > 1 && node->outputs[1]
+                                     : xt_read_int(node, "training_mode", 0) != 0;
+    reader->norm_forms[trains] = true;
+    return !(reader->norm_forms[0] && reader->norm_forms[1]) ||
+           xt_reader_refuse(
+               reader, node,
+               "is frozen where other batch norms of the network are not, or the other "
+               "way round: here all learn, or none (--bn frozen); export the network "
+               "with all of them in training");
+}
+
 bool xt_read_batch_norm(struct xt_reader *reader, struct xt_read_node *node)
 {
     static const int which[] = {XT_NODE_WEIGHT, XT_NODE_BIAS, XT_NODE_MEAN, XT_NODE_VAR};
@@ -303,6 +317,8 @@ bool xt_read_batch_norm(struct xt_reader *reader, struct xt_read_node *node)
         return false;
     if (view->ndims < 2)
         return xt_reader_refuse(reader, node, "reads a tensor of one dimension");
+    if (!note_form(reader, node))
+        return false;
     bool unscaled =
         xt_read_is_neutral(reader, node, 1, 1) && xt_read_is_neutral(reader, node, 2, 0);
     int first = unscaled ? 2 : 0;
@@ -407,7 +423,9 @@ struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt
             continue;
         if (home == 0 || constant->dims[i] < 1)
             return xt_reader_refuse(reader, node,
-                                    "reads a parameter of more than three dimensions");
+                                    "reads a parameter of more than three dimensions: weights that "
+                                    "are computed from others, as by weight normalisation or "
+                                    "standardisation, cannot be trained here");
         homes[i] = --home;
         sides[home] = (int)constant->dims[i];
     }

@@ -97,7 +97,8 @@ struct xt_reader {
     const struct xt_file_tensor **initial; /* of each parameter of the net; NULL: none */
     bool *initial_transposed;
     size_t initial_capacity;
-    size_t norms; /* in the net, of any kind */
+    size_t norms;       /* in the net, of any kind */
+    bool norm_forms[2]; /* batch norms are in evaluation form, in training form */
 };
 
 /* ---- failures ---- */
@@ -138,7 +139,9 @@ struct xt_read_constant *xt_read_constant_of(struct xt_reader *reader, struct xt
 const double *xt_read_numbers(struct xt_reader *reader, struct xt_read_constant *constant);
 /* As a whole number, at most INT64_MAX. */
 int64_t xt_read_whole(double number);
-/* The value of a constant whose elements are all equal; false for others. */
+/* Whether it is a parameter, of which nothing may be taken as it happens to be now. */
+bool xt_read_is_learned(const struct xt_read_constant *constant);
+/* The value of a constant whose elements are all equal; false for others, and for parameters. */
 bool xt_read_number(struct xt_reader *reader, struct xt_read_value *value, double *out);
 /* A Clip's limits, infinite where there is none: attributes up to opset 10, then inputs; false
  * where they are not known. */

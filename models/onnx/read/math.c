@@ -403,6 +403,39 @@ static struct xt_read_view *pool_channels(struct xt_reader *reader, const struct
     return pool_over(reader, node, view, goes, homes, is_max);
 }
 
+/* Over one of five axes, as groups of channels have them: the mean or the largest of its parts. */
+static struct xt_read_view *pool_groups(struct xt_reader *reader, const struct xt_read_node *node,
+                                        struct xt_read_view *view, int axis, bool is_max)
+{
+    enum { PARTS_MOST = 16 };
+    const struct xt_activation relu = {.kind = XT_ACT_RELU};
+    int64_t parts = xt_read_dim(view, axis);
+    struct xt_read_view *out = NULL;
+    if (parts > PARTS_MOST)
+        return xt_reader_refuse(reader, node, "is over %lld groups of channels: %d at most",
+                                (long long)parts, PARTS_MOST);
+    for (int64_t i = 0; i < parts; i++) {
+        struct xt_read_view *part = xt_read_take(reader, node, view, axis, i, 1, 1);
+        if (!part || !out) {
+            out = part;
+        } else if (is_max) { /* a + relu(b - a) */
+            struct xt_read_view *less = xt_read_copy(reader, out);
+            if (less)
+                less->scale = -less->scale;
+            less = less ? xt_read_combine(reader, node, part, less, false) : NULL;
+            less = less ? xt_read_activate(reader, node, less, relu) : NULL;
+            out = less ? xt_read_combine(reader, node, out, less, false) : NULL;
+        } else {
+            out = xt_read_combine(reader, node, out, part, false);
+        }
+        if (!out)
+            return NULL;
+    }
+    if (out && !is_max)
+        out->scale /= (double)parts;
+    return out;
+}
+
 /* Which axes go, and how many elements they are; false: refused. */
 static bool axes_to_reduce(struct xt_reader *reader, const struct xt_read_node *node,
                            const struct xt_read_view *view, bool goes[], double *count)
@@ -465,7 +498,8 @@ bool xt_read_reduce(struct xt_reader *reader, struct xt_read_node *node)
         view = pool_over(reader, node, view, sides, homes, is_max);
     for (int i = 0; view && i < in->ndims; i++)
         if (goes[i] && xt_read_dim(view, i) != 1)
-            view = pool_channels(reader, node, view, i, is_max);
+            view = view->ndims > 4 ? pool_groups(reader, node, view, i, is_max)
+                                   : pool_channels(reader, node, view, i, is_max);
     if (!view)
         return false;
     view->scale *= of_squares || xt_read_is(node, "ReduceSum") ? count : 1;

@@ -446,13 +446,57 @@ static bool concat_homes(struct xt_reader *reader, const struct xt_read_node *no
                             "puts together along the batch, or along an axis of four");
 }
 
+static struct xt_read_view *concat(struct xt_reader *reader, const struct xt_read_node *node,
+                                   struct xt_read_view *const views[], int count, int axis)
+{
+    struct xt_value **values = xt_reader_take(reader, (size_t)count, sizeof *values);
+    struct xt_read_view *base = fullest(views, count);
+    int homes[XT_READ_DIMS_MAX] = {0};
+    if (!values || !concat_homes(reader, node, base, axis, homes))
+        return NULL;
+    for (int i = 0; i < count; i++) {
+        values[i] = xt_read_lay_out(reader, node, views[i], homes);
+        if (!values[i])
+            return NULL;
+    }
+    struct xt_value *value =
+        xt_net_concat(reader->net, values, count, (enum xt_axis)homes[axis], NULL);
+    return xt_read_after(reader, node, base, NULL, homes, value);
+}
+
+/* Of five axes, as groups of channels are stacked: an axis and the one behind it are put together
+ * as one, whose elements lie in the same order. */
+static struct xt_read_view *concat_groups(struct xt_reader *reader, const struct xt_read_node *node,
+                                          struct xt_read_view *views[], int count, int axis)
+{
+    int ndims = views[0]->ndims;
+    int64_t whole[XT_READ_DIMS_MAX];
+    int64_t dims[XT_READ_DIMS_MAX];
+    if (axis == 0 || axis + 1 == ndims)
+        return xt_reader_refuse(reader, node, "puts tensors of %d axes together along the %s one",
+                                ndims, axis ? "last" : "first");
+    for (int k = 0; k < ndims; k++)
+        whole[k] = k == axis ? 0 : xt_read_dim(views[0], k);
+    for (int i = 0; i < count; i++) {
+        int64_t own = xt_read_dim(views[i], axis);
+        if (xt_read_dim(views[i], axis + 1) != whole[axis + 1])
+            return xt_reader_refuse(reader, node, "puts tensors of different shapes together");
+        for (int k = 0; k + 1 < ndims; k++)
+            dims[k] = k == axis ? own * whole[k + 1] : whole[k + (k > axis)];
+        whole[axis] += own;
+        views[i] = xt_read_reshape(reader, node, views[i], ndims - 1, dims);
+        if (!views[i])
+            return NULL;
+    }
+    struct xt_read_view *out = concat(reader, node, views, count, axis);
+    return out ? xt_read_reshape(reader, node, out, ndims, whole) : NULL;
+}
+
 bool xt_read_concat(struct xt_reader *reader, struct xt_read_node *node)
 {
     int count = node->input_count;
     struct xt_read_view **views = xt_reader_take(reader, (size_t)count + 1, sizeof *views);
-    struct xt_value **values = xt_reader_take(reader, (size_t)count + 1, sizeof *values);
-    int homes[XT_READ_DIMS_MAX] = {0};
-    if (!views || !values || !count)
+    if (!views || !count)
         return xt_reader_refuse(reader, node, "puts nothing together");
     for (int i = 0; i < count; i++) {
         views[i] = xt_read_data(reader, node, i);
@@ -462,18 +506,12 @@ bool xt_read_concat(struct xt_reader *reader, struct xt_read_node *node)
             return xt_reader_refuse(reader, node, "puts tensors of %d and %d axes together",
                                     views[0]->ndims, views[i]->ndims);
     }
-    struct xt_read_view *base = fullest(views, count);
-    int axis = xt_read_axis_of(reader, node, xt_read_int(node, "axis", 0), base->ndims);
-    if (axis < 0 || !concat_homes(reader, node, base, axis, homes))
+    int axis = xt_read_axis_of(reader, node, xt_read_int(node, "axis", 0), views[0]->ndims);
+    if (axis < 0)
         return false;
-    for (int i = 0; i < count; i++) {
-        values[i] = xt_read_lay_out(reader, node, views[i], homes);
-        if (!values[i])
-            return false;
-    }
-    struct xt_value *value =
-        xt_net_concat(reader->net, values, count, (enum xt_axis)homes[axis], NULL);
-    return xt_read_give(node, xt_read_after(reader, node, base, NULL, homes, value));
+    bool grouped = views[0]->ndims > 4;
+    return xt_read_give(node, grouped ? concat_groups(reader, node, views, count, axis)
+                                      : concat(reader, node, views, count, axis));
 }
 
 /* ---- padding ---- */

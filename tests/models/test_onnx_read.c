@@ -127,7 +127,7 @@ static const char *write_model(const char *folder, const char *op)
 
 /* The same image and what a ReLU makes of it, or (`chained`) what the layer itself does, by one
  * layer's weights. */
-static const char *write_shared(const char *folder, bool chained)
+static const char *write_shared(const char *folder, bool chained, bool alike)
 {
     struct xt_onnx *onnx = NULL;
     struct xt_err err;
@@ -138,6 +138,8 @@ static const char *write_shared(const char *folder, bool chained)
     xt_onnx_input(onnx, "x", &(struct xt_onnx_shape){XT_F32, 4, {0, 3, 8, 8}});
     const char *weight = xt_onnx_constant(onnx, "conv.weight",
                                           &(struct xt_onnx_shape){XT_F32, 4, {3, 3, 1, 1}}, &data);
+    for (int i = 0; i < 9; i++)
+        data[i] = alike ? 1 : (float)i;
     const char *first =
         xt_onnx_add(onnx, "first", &(struct xt_onnx_node){"Conv", {"x", weight}, {{0}}});
     const char *in =
@@ -222,7 +224,7 @@ static void test_layers_of_the_same_weights_share_a_parameter(void **state)
         for (int made_up = 0; made_up < 2; made_up++) {
             struct xt_onnx_net read;
             struct xt_err err = {0};
-            Onnx__ModelProto *model = load(write_shared(*state, chained));
+            Onnx__ModelProto *model = load(write_shared(*state, chained, false));
             if (made_up)
                 rename_weight(model, "onnx::Conv_12");
             if (read_model(&read, model, &err))
@@ -233,6 +235,13 @@ static void test_layers_of_the_same_weights_share_a_parameter(void **state)
             xt_onnx_net_clear(&read);
             onnx__model_proto__free_unpacked(model, NULL);
         }
+}
+
+static void test_equal_numbers_of_layers_that_may_be_different_are_refused(void **state)
+{
+    Onnx__ModelProto *model = load(write_shared(*state, false, true));
+    assert_refused(model, "conv.weight, as other nodes do, and its numbers are all equal");
+    onnx__model_proto__free_unpacked(model, NULL);
 }
 
 static void test_an_operator_that_is_not_there_is_refused_with_its_node_and_a_near_one(void **state)
@@ -404,6 +413,9 @@ int main(void)
                                         support_remove_folder),
         cmocka_unit_test_setup_teardown(test_layers_of_the_same_weights_share_a_parameter,
                                         support_make_folder, support_remove_folder),
+        cmocka_unit_test_setup_teardown(
+            test_equal_numbers_of_layers_that_may_be_different_are_refused, support_make_folder,
+            support_remove_folder),
         cmocka_unit_test_setup_teardown(
             test_an_operator_that_is_not_there_is_refused_with_its_node_and_a_near_one,
             support_make_folder, support_remove_folder),

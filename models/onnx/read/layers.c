@@ -138,6 +138,27 @@ static bool begin_as(struct xt_reader *reader, const struct xt_value *made, int 
     return true;
 }
 
+/* Refuses a tensor that several layers may have by chance: PyTorch's newer exporter stores equal
+ * tensors once, such as scales that are ones before training, and names no node after its module.
+ */
+static bool is_one_parameter(struct xt_reader *reader, const struct xt_read_node *node,
+                             const struct xt_read_value *value, struct xt_read_constant *constant)
+{
+    char module[XT_PARAM_NAME_MAX];
+    if (value->readers < 2 || !xt_read_is_learned(constant) ||
+        module_of(node, module, sizeof module))
+        return true;
+    const double *numbers = xt_read_numbers(reader, constant);
+    for (size_t i = 1; numbers && i < constant->count; i++)
+        if (numbers[i] != numbers[0])
+            return true;
+    return xt_reader_refuse(
+        reader, node,
+        "reads %s, as other nodes do, and its numbers are all equal: the exporter may have stored "
+        "what several layers begin with once; export with dynamo=False, or with trained weights",
+        xt_str_quote(value->name, strlen(value->name)).text);
+}
+
 /* An input that is one of the file's tensors, of that many dimensions. */
 static struct xt_read_constant *weight_of(struct xt_reader *reader, struct xt_read_node *node,
                                           int i, int ndims)
@@ -146,7 +167,7 @@ static struct xt_read_constant *weight_of(struct xt_reader *reader, struct xt_re
     struct xt_read_constant *constant = value ? xt_read_constant_of(reader, value) : NULL;
     if (constant && constant->tensor && constant->ndims == ndims &&
         constant->tensor->ndims == ndims && constant->is_float)
-        return constant;
+        return is_one_parameter(reader, node, value, constant) ? constant : NULL;
     xt_reader_refuse(reader, node,
                      "needs as its input %d a tensor of %d dimensions stored in the file: weights "
                      "that are computed from others, or from the images, cannot be trained here",
@@ -411,6 +432,8 @@ struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt
             "reads \"%s\", which is not a parameter: constants of several numbers, "
             "and values computed from weights, are not supported",
             xt_str_quote(value->name, strlen(value->name)).text);
+    if (!is_one_parameter(reader, node, value, constant))
+        return NULL;
     const struct xt_file_tensor *own = constant->tensor; /* the view may have other axes */
     struct xt_net_parameter spec = {.name = constant->name, .ndims = own->ndims};
     if (own->ndims > 4)

@@ -138,7 +138,8 @@ static void a_large_window_gives_its_gradient_to_its_maximum_in_each_type(void *
     struct xt_err err;
     (void)state;
     assert_int_equal(xt_device_open(&device, "cpu", 1, &err), XT_OK);
-    for (enum xt_dtype dtype = XT_F32; dtype <= XT_BF16; dtype++) {
+    enum xt_dtype last = xt_device_cpu_has_bf16() ? XT_BF16 : XT_F32;
+    for (enum xt_dtype dtype = XT_F32; dtype <= last; dtype++) {
         const struct xt_selftest_options options = {
             .device = &device, .network = {.describe = describe_large}, .batch = 2, .dtype = dtype};
         struct xt_selftest result = {0};

@@ -523,12 +523,15 @@ static enum xt_status demand_nan(struct walk *walk, enum xt_selftest_pass pass, 
 static enum xt_status restore_statistics(struct walk *walk, struct xt_err *err)
 {
     const struct xt_op *op = walk->op;
+    bool is_copied = walk->graph->options.device->own_memory;
     enum xt_status status = XT_OK;
-    for (int p = 0; p < op->param_count && !status; p++)
-        if (is_statistic(walk, p) && (!walk->graph->options.device->own_memory ||
-                                      xt_param_is_shared(walk->graph, op->params[p])))
-            status = fill_param(walk, &walk->params->items[op->params[p]], err);
-    walk->params->version += walk->graph->options.device->own_memory;
+    for (int p = 0; p < op->param_count && !status; p++) {
+        if (!is_statistic(walk, p) ||
+            (is_copied && !xt_param_is_shared(walk->graph, op->params[p])))
+            continue;
+        status = fill_param(walk, &walk->params->items[op->params[p]], err);
+        walk->params->version += is_copied; /* all are copied again, so only where it has to be */
+    }
     return status;
 }
 

@@ -1,28 +1,13 @@
 /* The back end of the CPU: ops without loops here run their program. */
 #include "engine/cpu/cpu.h"
 
-static const struct xt_override pointwise_int8 = {.kind = &xt_kind_conv,
-                                                  .refresh = xt_cpu_pointwise_int8_refresh,
-                                                  .forward = xt_cpu_pointwise_int8_forward,
-                                                  .by_slices = &xt_cpu_pointwise_int8_by_slices};
-
-static void prepare_conv(struct xt_op *op, struct xt_graph *graph)
-{
-    if (!xt_cpu_pointwise_int8_can(op, graph)) {
-        xt_cpu_conv_prepare(op, graph);
-        return;
-    }
-    op->override = &pointwise_int8;
-    xt_cpu_pointwise_int8_prepare(op, graph);
-}
-
 static const struct xt_override overrides[] = {
     {.kind = &xt_kind_input,
      .prepare = xt_cpu_input_prepare,
      .forward = xt_cpu_input_forward,
      .by_slices = &xt_cpu_input_by_slices},
     {.kind = &xt_kind_conv,
-     .prepare = prepare_conv,
+     .prepare = xt_cpu_conv_prepare,
      .refresh = xt_cpu_conv_refresh,
      .forward = xt_cpu_conv_forward,
      .backward = xt_cpu_conv_backward,

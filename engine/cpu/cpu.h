@@ -71,14 +71,29 @@ enum xt_status xt_cpu_pointwise_backward(const struct xt_cpu_pointwise *pointwis
                                          const struct xt_op *op, const struct xt_graph *graph,
                                          struct xt_err *err);
 
-/* A 1x1 convolution of inference in int8 by loops (loops/pointwise_int8_job.h), an override of its
- * own. */
-bool xt_cpu_pointwise_int8_can(const struct xt_op *op, const struct xt_graph *graph);
-void xt_cpu_pointwise_int8_prepare(struct xt_op *op, struct xt_graph *graph);
-enum xt_status xt_cpu_pointwise_int8_refresh(struct xt_op *op, struct xt_graph *graph,
-                                             struct xt_err *err);
-enum xt_status xt_cpu_pointwise_int8_forward(struct xt_op *op, struct xt_graph *graph,
-                                             struct xt_err *err);
+/* Part `part` of `parts` of so many pixels, in units of what the loops keep in registers: from
+ * *first up to the returned end. */
+int xt_cpu_pointwise_part(int pixels, int part, int parts, int *first);
+
+/* A 1x1 convolution of inference in int8 by loops (loops/pointwise_int8_job.h), in place of its
+ * primitive. */
+struct xt_cpu_pointwise_int8 {
+    struct xt_pointwise_int8 job; /* without the tensors' memory */
+    struct xt_buffer *weights, *scale, *bias;
+    int shares; /* of the output's channels, on different threads */
+};
+bool xt_cpu_pointwise_int8_can(const struct xt_conv_op *conv, const struct xt_graph *graph);
+/* Plans its memory, before the op is described. */
+void xt_cpu_pointwise_int8_prepare(struct xt_cpu_pointwise_int8 *pointwise, struct xt_conv_op *conv,
+                                   struct xt_graph *graph);
+/* From the weights that are staged, with the norm folded into them, if any. */
+void xt_cpu_pointwise_int8_refresh(const struct xt_cpu_pointwise_int8 *pointwise,
+                                   const struct xt_conv_op *conv, const struct xt_graph *graph);
+void xt_cpu_pointwise_int8_forward(const struct xt_cpu_pointwise_int8 *pointwise,
+                                   const struct xt_op *op, const struct xt_graph *graph);
+void xt_cpu_pointwise_int8_forward_slice(const struct xt_cpu_pointwise_int8 *pointwise,
+                                         const struct xt_op *op, const struct xt_graph *graph,
+                                         const struct xt_slice *slice);
 
 /* A depthwise convolution of a training graph by loops (loops/depthwise_job.h), in place of its
  * primitives. */
@@ -125,7 +140,7 @@ enum xt_status xt_cpu_copy_weights(struct xt_graph *graph, struct xt_err *err);
 
 extern const struct xt_by_slices xt_cpu_input_by_slices, xt_cpu_conv_by_slices,
     xt_cpu_norm_by_slices, xt_cpu_pool_by_slices, xt_cpu_dropout_by_slices,
-    xt_cpu_context_by_slices, xt_cpu_pointwise_int8_by_slices;
+    xt_cpu_context_by_slices;
 
 void xt_cpu_pool_prepare(struct xt_op *op, struct xt_graph *graph);
 enum xt_status xt_cpu_pool_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);

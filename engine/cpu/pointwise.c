@@ -44,19 +44,25 @@ void xt_cpu_pointwise_prepare(struct xt_cpu_pointwise *pointwise, struct xt_conv
     conv->own[0] = conv->own[1] = true;
 }
 
+int xt_cpu_pointwise_part(int pixels, int part, int parts, int *first)
+{
+    enum { UNIT = 8 };
+    int64_t units = (pixels + UNIT - 1) / UNIT;
+    int end = UNIT * (int)(units * (part + 1) / parts);
+    *first = UNIT * (int)(units * part / parts);
+    return end < pixels ? end : pixels;
+}
+
 /* The norm: whose sums are computed too; NULL: none. */
 static void convolve(const struct xt_pointwise *job, const struct xt_graph *graph, int pixels,
                      const struct xt_op *norm)
 {
-    enum { UNIT = 8 };
     int threads = graph->options.device->threads;
-    int64_t units = (pixels + UNIT - 1) / UNIT;
 #pragma omp parallel for schedule(static)
     for (int part = 0; part < threads; part++) {
-        int first = UNIT * (int)(units * part / threads);
-        int end = UNIT * (int)(units * (part + 1) / threads);
+        int first = 0;
+        int end = xt_cpu_pointwise_part(pixels, part, threads, &first);
         struct xt_pointwise some = *job;
-        end = end < pixels ? end : pixels;
         if (norm)
             xt_cpu_norm_begin_part(norm, graph, job->norm != NULL, part, &some);
         graph->loops->pointwise(&some, first, end);

@@ -1,13 +1,6 @@
 /* 1x1 convolutions of inference in int8 by loops (loops/pointwise_int8_job.h), which are faster
  * than oneDNN's primitives on CPUs with AVX-512's dot products and without AMX. */
-#include "base/mem.h"
 #include "engine/cpu/cpu.h"
-
-struct state {
-    struct xt_pointwise_int8 job; /* without the tensors' memory */
-    struct xt_buffer *weights, *scale, *bias;
-    int shares; /* of the output's channels, on different threads */
-};
 
 static bool types_fit(const struct xt_conv_op *conv)
 {
@@ -20,12 +13,11 @@ static bool types_fit(const struct xt_conv_op *conv)
     return out->dtype == XT_U8 && (!residual || xt_dtype_is_int8(residual->dtype));
 }
 
-bool xt_cpu_pointwise_int8_can(const struct xt_op *op, const struct xt_graph *graph)
+bool xt_cpu_pointwise_int8_can(const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
     enum { PIXELS_LEAST = 8 }; /* of an image; with fewer it waits for each sum */
-    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
-    const struct xt_tensor *in = xt_op_in(op, 0);
-    const struct xt_tensor *out = xt_op_out(op, 0);
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
     return graph->loops->pointwise_int8 && xt_device_cpu_has_vnni() && !graph->options.training &&
            conv->groups == 1 && conv->kernel[0] == 1 && conv->kernel[1] == 1 &&
            xt_conv_is_even(conv) && !conv->pads[0] && !conv->pads[1] &&
@@ -68,24 +60,18 @@ static int shares_of(const struct xt_conv_op *conv, int threads)
     return (int)shares;
 }
 
-void xt_cpu_pointwise_int8_prepare(struct xt_op *op, struct xt_graph *graph)
+void xt_cpu_pointwise_int8_prepare(struct xt_cpu_pointwise_int8 *pointwise, struct xt_conv_op *conv,
+                                   struct xt_graph *graph)
 {
-    struct xt_conv_op *conv = (struct xt_conv_op *)op;
-    struct state *state = NULL;
-    if (xt_mem_calloc(&state, 1, sizeof *state, op->name, &graph->err))
-        return;
-    op->own = state;
-    state->job = describe_job(conv);
-    state->shares = shares_of(conv, graph->options.device->threads);
-    size_t channels = (size_t)state->job.out_c;
-    state->weights =
-        xt_graph_permanent(graph, op->name, XT_WORKING_WEIGHTS, channels * (size_t)state->job.in_c);
-    state->scale = xt_graph_permanent(graph, op->name, "scales", channels * sizeof(float));
-    state->bias = xt_graph_permanent(graph, op->name, "bias", channels * sizeof(float));
+    const char *name = conv->op.name;
+    pointwise->job = describe_job(conv);
+    pointwise->shares = shares_of(conv, graph->options.device->threads);
+    size_t channels = (size_t)pointwise->job.out_c;
+    pointwise->weights =
+        xt_graph_permanent(graph, name, XT_WORKING_WEIGHTS, channels * (size_t)pointwise->job.in_c);
+    pointwise->scale = xt_graph_permanent(graph, name, "scales", channels * sizeof(float));
+    pointwise->bias = xt_graph_permanent(graph, name, "bias", channels * sizeof(float));
     conv->own[0] = conv->own_weights = true;
-    op->own_name[0] = "xtrain AVX-512";
-    op->own_name[1] = NULL;
-    xt_kind_conv.describe(op, graph);
 }
 
 /* One block of channels, from O, I. */
@@ -99,40 +85,35 @@ static void sort_weights(const float *dense, int in_c, int8_t *to)
         }
 }
 
-/* The weights are staged, with the norm folded into them, if any. */
-enum xt_status xt_cpu_pointwise_int8_refresh(struct xt_op *op, struct xt_graph *graph,
-                                             struct xt_err *err)
+void xt_cpu_pointwise_int8_refresh(const struct xt_cpu_pointwise_int8 *pointwise,
+                                   const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
-    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
-    const struct state *state = op->own;
     const float *weights = graph->staging.host, *bias = conv->host_bias.host;
     const float *steps = conv->host_scales.host;
-    int in_c = state->job.in_c;
-    float in_step = xt_op_in(op, 0)->scale, out_step = xt_op_out(op, 0)->scale;
-    (void)err;
+    int in_c = pointwise->job.in_c;
+    float in_step = xt_op_in(&conv->op, 0)->scale, out_step = xt_op_out(&conv->op, 0)->scale;
 #pragma omp parallel for schedule(static)
-    for (int first = 0; first < state->job.out_c; first += XT_POINTWISE_INT8_OUT) {
+    for (int first = 0; first < pointwise->job.out_c; first += XT_POINTWISE_INT8_OUT) {
         size_t at = (size_t)first * (size_t)in_c;
-        sort_weights(weights + at, in_c, (int8_t *)state->weights->data + at);
+        sort_weights(weights + at, in_c, (int8_t *)pointwise->weights->data + at);
         for (int place = 0; place < XT_POINTWISE_INT8_OUT; place++) {
             int channel = first + xt_pointwise_int8_channel(place);
-            ((float *)state->scale->data)[first + place] = in_step * steps[channel] / out_step;
-            ((float *)state->bias->data)[first + place] = bias[channel] / out_step;
+            ((float *)pointwise->scale->data)[first + place] = in_step * steps[channel] / out_step;
+            ((float *)pointwise->bias->data)[first + place] = bias[channel] / out_step;
         }
     }
-    return XT_OK;
 }
 
 /* The output of samples from `first` on. */
-static struct xt_pointwise_int8 job_at(const struct xt_op *op, int first)
+static struct xt_pointwise_int8 job_at(const struct xt_cpu_pointwise_int8 *pointwise,
+                                       const struct xt_op *op, int first)
 {
-    const struct state *state = op->own;
-    struct xt_pointwise_int8 job = state->job;
+    struct xt_pointwise_int8 job = pointwise->job;
     job.in = xt_tensor_sample(xt_op_in(op, 0), xt_op_in(op, 0)->value, first);
     job.out = xt_tensor_sample(xt_op_out(op, 0), xt_op_out(op, 0)->value, first);
-    job.weights = state->weights->data;
-    job.scale = state->scale->data;
-    job.bias = state->bias->data;
+    job.weights = pointwise->weights->data;
+    job.scale = pointwise->scale->data;
+    job.bias = pointwise->bias->data;
     return job;
 }
 
@@ -149,36 +130,26 @@ static struct xt_pointwise_int8 share_of(const struct xt_pointwise_int8 *job, in
     return some;
 }
 
-enum xt_status xt_cpu_pointwise_int8_forward(struct xt_op *op, struct xt_graph *graph,
-                                             struct xt_err *err)
+void xt_cpu_pointwise_int8_forward(const struct xt_cpu_pointwise_int8 *pointwise,
+                                   const struct xt_op *op, const struct xt_graph *graph)
 {
-    enum { UNIT = 8 };
-    const struct state *state = op->own;
-    const struct xt_pointwise_int8 job = job_at(op, 0);
+    const struct xt_pointwise_int8 job = job_at(pointwise, op, 0);
     int pixels = xt_op_out(op, 0)->n * job.out_h * job.out_w;
-    int64_t units = (pixels + UNIT - 1) / UNIT;
     int threads = graph->options.device->threads;
-    int groups = threads / state->shares;
-    (void)err;
+    int shares = pointwise->shares;
 #pragma omp parallel for schedule(static)
     for (int part = 0; part < threads; part++) {
-        struct xt_pointwise_int8 some = share_of(&job, part % state->shares, state->shares);
-        int group = part / state->shares;
-        int first = UNIT * (int)(units * group / groups);
-        int end = UNIT * (int)(units * (group + 1) / groups);
-        graph->loops->pointwise_int8(&some, first, end < pixels ? end : pixels);
+        struct xt_pointwise_int8 some = share_of(&job, part % shares, shares);
+        int first = 0;
+        int end = xt_cpu_pointwise_part(pixels, part / shares, threads / shares, &first);
+        graph->loops->pointwise_int8(&some, first, end);
     }
-    return XT_OK;
 }
 
-static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
-                                    const struct xt_slice *slice, struct xt_err *err)
+void xt_cpu_pointwise_int8_forward_slice(const struct xt_cpu_pointwise_int8 *pointwise,
+                                         const struct xt_op *op, const struct xt_graph *graph,
+                                         const struct xt_slice *slice)
 {
-    const struct xt_pointwise_int8 job = job_at(op, slice->first);
-    (void)second;
-    (void)err;
+    const struct xt_pointwise_int8 job = job_at(pointwise, op, slice->first);
     graph->loops->pointwise_int8(&job, 0, slice->count * job.out_h * job.out_w);
-    return XT_OK;
 }
-
-const struct xt_by_slices xt_cpu_pointwise_int8_by_slices = {.forward = forward_slice};

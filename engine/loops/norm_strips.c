@@ -23,6 +23,15 @@ static struct sums split(const struct xt_norm_sample *s)
     return (struct sums){s->scratch, s->scratch + c, s->scratch + 2 * c};
 }
 
+/* A segment's sums. */
+static void add_to_doubles(const struct sums *sums, size_t c, double *first, double *second)
+{
+    for (size_t k = 0; k < c; k++) {
+        first[k] += (double)sums->first[k];
+        second[k] += (double)sums->second[k];
+    }
+}
+
 /* What is constant in a loop over a strip. */
 struct loop {
     enum xt_dtype dtype;
@@ -249,10 +258,7 @@ XT_INLINE void sum_grad(const struct xt_norm_sample *s, const struct sums *sums,
         size_t count = pixels - first < SEGMENT ? pixels - first : SEGMENT;
         memset(sums->first, 0, 2 * c * sizeof *sums->first);
         BY_STRIPS(finish, s, first, count, sums, dtype, kind, XT_NORM_SUM);
-        for (size_t k = 0; k < c; k++) {
-            s->sum_da[k] += (double)sums->first[k];
-            s->sum_da_z[k] += (double)sums->second[k];
-        }
+        add_to_doubles(sums, c, s->sum_da, s->sum_da_z);
     }
 }
 
@@ -287,33 +293,33 @@ XT_INLINE void backward(const struct xt_norm_sample *s, enum xt_dtype dtype,
             run(s, XT_BF16, XT_ACT_SILU);                                                          \
     } while (0)
 
-/* ReLU and no activation are clips without an upper limit. */
-static struct xt_activation clip_of(const struct xt_norm_sample *s)
+/* The sample with an activation: ReLU and none are clips without an upper limit. */
+static struct xt_norm_sample activated(const struct xt_norm_sample *s, struct xt_activation *clip)
 {
-    return (struct xt_activation){XT_ACT_CLIP, s->relu ? 0 : -INFINITY, INFINITY};
+    struct xt_norm_sample sample = *s;
+    *clip = (struct xt_activation){XT_ACT_CLIP, s->relu ? 0 : -INFINITY, INFINITY};
+    if (!s->activation)
+        sample.activation = clip;
+    return sample;
 }
 
 bool XT_LOOPS_NAME(norm_strips_forward)(const struct xt_norm_sample *s)
 {
-    struct xt_norm_sample plain = *s;
-    struct xt_activation clip = clip_of(s);
+    struct xt_activation clip;
+    struct xt_norm_sample sample = activated(s, &clip);
     if (!s->activation && (s->pooled || s->averaged))
         return false;
-    if (!s->activation)
-        plain.activation = &clip;
-    BY_KIND(forward, &plain);
+    BY_KIND(forward, &sample);
     return true;
 }
 
 bool XT_LOOPS_NAME(norm_strips_backward)(const struct xt_norm_sample *s)
 {
-    struct xt_norm_sample plain = *s;
-    struct xt_activation clip = clip_of(s);
+    struct xt_activation clip;
+    struct xt_norm_sample sample = activated(s, &clip);
     if (!s->activation && (s->dpooled[0] || s->daveraged))
         return false;
-    if (!s->activation)
-        plain.activation = &clip;
-    BY_KIND(backward, &plain);
+    BY_KIND(backward, &sample);
     return true;
 }
 
@@ -418,9 +424,6 @@ void XT_LOOPS_NAME(statistics)(enum xt_dtype dtype, const void *z, size_t pixels
             BY_STRIPS(add_up, &measured, first, count, &sums, XT_F32, XT_ACT_CLIP, XT_NORM_SUM);
         else
             BY_STRIPS(add_up, &measured, first, count, &sums, XT_BF16, XT_ACT_CLIP, XT_NORM_SUM);
-        for (int k = 0; k < c; k++) {
-            total[k] += (double)sums.first[k];
-            squares[k] += (double)sums.second[k];
-        }
+        add_to_doubles(&sums, (size_t)c, total, squares);
     }
 }

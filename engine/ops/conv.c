@@ -1215,10 +1215,7 @@ void xt_conv_absorb(struct xt_graph *graph, struct xt_tensor *out, const struct 
         conv->activation = *fold->activation;
         conv->fold.activation = &conv->activation;
     }
-    const int params[] = {fold->params.scale, fold->params.shift, fold->params.mean,
-                          fold->params.var};
-    for (int i = params[0] < 0 ? 2 : 0; i < 4; i++)
-        xt_op_take_param(&conv->op, graph, params[i]);
+    xt_norm_take_params(&conv->op, graph, &fold->params);
     if (xt_dtype_is_int8(out->dtype))
         write_int8(graph, conv);
     xt_graph_run_last(graph, &conv->op);

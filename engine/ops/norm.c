@@ -692,6 +692,14 @@ const struct xt_op_kind xt_kind_norm = {
 
 /* ---- describing ---- */
 
+void xt_norm_take_params(struct xt_op *op, struct xt_graph *graph,
+                         const struct xt_norm_params *params)
+{
+    const int all[] = {params->scale, params->shift, params->mean, params->var};
+    for (int i = params->scale < 0 ? 2 : 0; i < 4; i++)
+        xt_op_take_param(op, graph, all[i]);
+}
+
 static struct xt_norm_params add_params(struct xt_graph *graph, const struct xt_norm_spec *spec,
                                         int channels)
 {
@@ -828,9 +836,7 @@ static struct xt_norm_outputs add(struct xt_graph *graph, struct xt_tensor *in,
                         residual->name);
         return none;
     }
-    const int all[] = {params->scale, params->shift, params->mean, params->var};
-    for (int i = params->scale < 0 ? 2 : 0; i < 4; i++)
-        xt_op_take_param(&norm->op, graph, all[i]);
+    xt_norm_take_params(&norm->op, graph, params);
     return write_outputs(graph, norm);
 }
 

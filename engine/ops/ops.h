@@ -269,6 +269,9 @@ struct xt_norm_op {
     struct xt_activation activation; /* what spec.activation refers to */
     struct xt_norm_params param;
 };
+/* As the op's last parameters: scale and shift, where there are any, then the statistics. */
+void xt_norm_take_params(struct xt_op *op, struct xt_graph *graph,
+                         const struct xt_norm_params *params);
 /* The buffers of a norm. y's gradient is overwritten by the gradient before ReLU, which is the
  * residual's gradient if any, else becomes the input's in place: they share memory, unless the
  * input's gradient exists only for a slice. */

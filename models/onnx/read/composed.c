@@ -47,7 +47,17 @@ bool xt_read_scaled_elu(struct xt_reader *reader, struct xt_read_node *node)
     return xt_read_give(node, times(reader, y, gamma));
 }
 
-/* max(a, b) = a + relu(b - a), min(a, b) = a - relu(a - b); of a number a clip. */
+struct xt_read_view *xt_read_extreme_of(struct xt_reader *reader, const struct xt_read_node *node,
+                                        struct xt_read_view *a, struct xt_read_view *b, bool is_max)
+{
+    double sign = is_max ? 1 : -1;
+    struct xt_read_view *apart =
+        xt_read_combine(reader, node, times(reader, b, sign), times(reader, a, -sign), false);
+    struct xt_read_view *more = apart ? xt_read_activate(reader, node, apart, relu) : NULL;
+    return more ? xt_read_combine(reader, node, a, times(reader, more, sign), false) : NULL;
+}
+
+/* Of a number a clip. */
 bool xt_read_extreme(struct xt_reader *reader, struct xt_read_node *node)
 {
     bool is_max = xt_read_is(node, "Max");
@@ -66,14 +76,7 @@ bool xt_read_extreme(struct xt_reader *reader, struct xt_read_node *node)
     }
     struct xt_read_view *a = xt_read_data(reader, node, 0);
     struct xt_read_view *b = a ? xt_read_data(reader, node, 1) : NULL;
-    if (!b)
-        return false;
-    double sign = is_max ? 1 : -1;
-    struct xt_read_view *apart =
-        xt_read_combine(reader, node, times(reader, b, sign), times(reader, a, -sign), false);
-    struct xt_read_view *more = apart ? xt_read_activate(reader, node, apart, relu) : NULL;
-    return xt_read_give(
-        node, more ? xt_read_combine(reader, node, a, times(reader, more, sign), false) : NULL);
+    return b && xt_read_give(node, xt_read_extreme_of(reader, node, a, b, is_max));
 }
 
 /* ---- norms of a sample's groups of channels ---- */
@@ -96,9 +99,7 @@ bool xt_read_is_neutral(struct xt_reader *reader, struct xt_read_node *node, int
 {
     double number = 0;
     struct xt_read_value *value = xt_read_input(node, i);
-    const struct xt_read_constant *constant = value ? xt_read_constant_of(reader, value) : NULL;
-    bool learned = constant && constant->tensor && !xt_read_is_made_up(constant->name);
-    return !value || (!learned && xt_read_number(reader, value, &number) && number == neutral);
+    return !value || (xt_read_number(reader, value, &number) && number == neutral);
 }
 
 /* The vector of input i as [1][channels][1]... */

@@ -125,17 +125,21 @@ bool xt_read_is_learned(const struct xt_read_constant *constant)
     return constant->tensor && constant->is_float && !xt_read_is_made_up(constant->name);
 }
 
-bool xt_read_number(struct xt_reader *reader, struct xt_read_value *value, double *out)
+bool xt_read_all_equal(struct xt_reader *reader, struct xt_read_constant *constant, double *out)
 {
-    struct xt_read_constant *constant = xt_read_constant_of(reader, value);
-    bool known = constant && constant->count && !xt_read_is_learned(constant);
-    const double *numbers = known ? xt_read_numbers(reader, constant) : NULL;
+    const double *numbers = constant->count ? xt_read_numbers(reader, constant) : NULL;
     for (size_t i = 1; numbers && i < constant->count; i++)
         if (numbers[i] != numbers[0])
             return false;
     if (numbers)
         *out = numbers[0];
     return numbers != NULL;
+}
+
+bool xt_read_number(struct xt_reader *reader, struct xt_read_value *value, double *out)
+{
+    struct xt_read_constant *constant = xt_read_constant_of(reader, value);
+    return constant && !xt_read_is_learned(constant) && xt_read_all_equal(reader, constant, out);
 }
 
 bool xt_read_limits(struct xt_reader *reader, const struct xt_read_node *node, double *low,

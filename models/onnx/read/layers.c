@@ -145,13 +145,10 @@ static bool is_one_parameter(struct xt_reader *reader, const struct xt_read_node
                              const struct xt_read_value *value, struct xt_read_constant *constant)
 {
     char module[XT_PARAM_NAME_MAX];
+    double number = 0;
     if (value->readers < 2 || !xt_read_is_learned(constant) ||
-        module_of(node, module, sizeof module))
+        module_of(node, module, sizeof module) || !xt_read_all_equal(reader, constant, &number))
         return true;
-    const double *numbers = xt_read_numbers(reader, constant);
-    for (size_t i = 1; numbers && i < constant->count; i++)
-        if (numbers[i] != numbers[0])
-            return true;
     return xt_reader_refuse(
         reader, node,
         "reads %s, as other nodes do, and its numbers are all equal: the exporter may have stored "

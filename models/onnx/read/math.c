@@ -251,6 +251,8 @@ struct xt_read_view *xt_read_combine(struct xt_reader *reader, const struct xt_r
                                      struct xt_read_view *a, struct xt_read_view *b, bool multiply)
 {
     int homes[XT_READ_DIMS_MAX] = {0};
+    if (!a || !b)
+        return NULL;
     int ndims = a->ndims > b->ndims ? a->ndims : b->ndims;
     a = with_axes(reader, a, ndims);
     b = with_axes(reader, b, ndims);
@@ -408,7 +410,6 @@ static struct xt_read_view *pool_groups(struct xt_reader *reader, const struct x
                                         struct xt_read_view *view, int axis, bool is_max)
 {
     enum { PARTS_MOST = 16 };
-    const struct xt_activation relu = {.kind = XT_ACT_RELU};
     int64_t parts = xt_read_dim(view, axis);
     struct xt_read_view *out = NULL;
     if (parts > PARTS_MOST)
@@ -416,18 +417,11 @@ static struct xt_read_view *pool_groups(struct xt_reader *reader, const struct x
                                 (long long)parts, PARTS_MOST);
     for (int64_t i = 0; i < parts; i++) {
         struct xt_read_view *part = xt_read_take(reader, node, view, axis, i, 1, 1);
-        if (!part || !out) {
+        if (!part || !out)
             out = part;
-        } else if (is_max) { /* a + relu(b - a) */
-            struct xt_read_view *less = xt_read_copy(reader, out);
-            if (less)
-                less->scale = -less->scale;
-            less = less ? xt_read_combine(reader, node, part, less, false) : NULL;
-            less = less ? xt_read_activate(reader, node, less, relu) : NULL;
-            out = less ? xt_read_combine(reader, node, out, less, false) : NULL;
-        } else {
-            out = xt_read_combine(reader, node, out, part, false);
-        }
+        else
+            out = is_max ? xt_read_extreme_of(reader, node, out, part, true)
+                         : xt_read_combine(reader, node, out, part, false);
         if (!out)
             return NULL;
     }

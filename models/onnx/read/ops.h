@@ -53,7 +53,11 @@ struct xt_read_view *xt_read_combine(struct xt_reader *reader, const struct xt_r
 /* ---- composed.c: what becomes several nodes ---- */
 bool xt_read_prelu(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_scaled_elu(struct xt_reader *reader, struct xt_read_node *node); /* Selu, Celu */
-bool xt_read_extreme(struct xt_reader *reader, struct xt_read_node *node);    /* Max, Min */
+/* max(a, b) = a + relu(b - a), or min(a, b) = a - relu(a - b). */
+struct xt_read_view *xt_read_extreme_of(struct xt_reader *reader, const struct xt_read_node *node,
+                                        struct xt_read_view *a, struct xt_read_view *b,
+                                        bool is_max);
+bool xt_read_extreme(struct xt_reader *reader, struct xt_read_node *node); /* Max, Min */
 bool xt_read_instance_norm(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_group_norm(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_blocks(struct xt_reader *reader,

@@ -141,6 +141,8 @@ const double *xt_read_numbers(struct xt_reader *reader, struct xt_read_constant 
 int64_t xt_read_whole(double number);
 /* Whether it is a parameter, of which nothing may be taken as it happens to be now. */
 bool xt_read_is_learned(const struct xt_read_constant *constant);
+/* Whether all elements are equal, and their value. */
+bool xt_read_all_equal(struct xt_reader *reader, struct xt_read_constant *constant, double *out);
 /* The value of a constant whose elements are all equal; false for others, and for parameters. */
 bool xt_read_number(struct xt_reader *reader, struct xt_read_value *value, double *out);
 /* A Clip's limits, infinite where there is none: attributes up to opset 10, then inputs; false

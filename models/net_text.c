@@ -80,6 +80,8 @@ static const char *const activations[XT_ACT_COUNT] = {
     [XT_ACT_SOFTPLUS] = "softplus",
     [XT_ACT_MISH] = "mish",
     [XT_ACT_POWER] = "power",
+    [XT_ACT_EXP] = "exp",
+    [XT_ACT_LOG] = "log",
     [XT_ACT_LINEAR] = "linear",
 };
 

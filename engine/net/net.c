@@ -59,6 +59,8 @@ const char *xt_activation_name(enum xt_activation_kind kind)
         [XT_ACT_SOFTPLUS] = "softplus",
         [XT_ACT_MISH] = "Mish",
         [XT_ACT_POWER] = "power",
+        [XT_ACT_EXP] = "exp",
+        [XT_ACT_LOG] = "log",
         [XT_ACT_LINEAR] = "linear function",
     };
     return names[kind];

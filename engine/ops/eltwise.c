@@ -84,6 +84,11 @@ struct xt_eltwise_algorithm xt_eltwise_algorithm(const struct xt_activation *a, 
         return from_input(dnnl_eltwise_mish, 0, 0);
     case XT_ACT_POWER:
         return power_of(a);
+    case XT_ACT_EXP:
+        return (struct xt_eltwise_algorithm){dnnl_eltwise_exp, dnnl_eltwise_exp_use_dst_for_bwd, 0,
+                                             0, true};
+    case XT_ACT_LOG:
+        return from_input(dnnl_eltwise_log, 0, 0);
     default:
         return from_input(dnnl_eltwise_linear, a->alpha, a->beta);
     }
@@ -188,6 +193,10 @@ double xt_activation_value(const struct xt_activation *a, double x)
         return x * tanh(softplus(x));
     case XT_ACT_POWER:
         return pow(x, alpha);
+    case XT_ACT_EXP:
+        return exp(x);
+    case XT_ACT_LOG:
+        return log(x);
     default:
         return alpha * x + beta;
     }
@@ -239,6 +248,10 @@ double xt_activation_slope(const struct xt_activation *a, double x)
         return mish_slope(x);
     case XT_ACT_POWER:
         return alpha * pow(x, alpha - 1);
+    case XT_ACT_EXP:
+        return exp(x);
+    case XT_ACT_LOG:
+        return 1 / x;
     default:
         return alpha;
     }
@@ -261,12 +274,12 @@ static enum xt_status reference_backward(struct xt_reference_op *reference)
     return XT_OK;
 }
 
-/* Roots and reciprocals of positive numbers, and not of those near 0. */
+/* Roots, reciprocals and logarithms of positive numbers, and not of those near 0. */
 static double least_input(const struct xt_op *op)
 {
     const struct xt_activation *a = &((const struct xt_eltwise_op *)op)->activation;
-    return a->kind == XT_ACT_POWER && !(a->alpha >= 1 && fmodf(a->alpha, 1) == 0) ? 0.25
-                                                                                  : -INFINITY;
+    bool is_whole = a->alpha >= 1 && fmodf(a->alpha, 1) == 0;
+    return a->kind == XT_ACT_LOG || (a->kind == XT_ACT_POWER && !is_whole) ? 0.25 : -INFINITY;
 }
 
 const struct xt_op_kind xt_kind_eltwise = {
@@ -285,7 +298,8 @@ const struct xt_op_kind xt_kind_eltwise = {
 bool xt_activation_is_above_0(const struct xt_activation *a)
 {
     return a->kind == XT_ACT_RELU || a->kind == XT_ACT_SIGMOID || a->kind == XT_ACT_HARD_SIGMOID ||
-           a->kind == XT_ACT_SOFTPLUS || (a->kind == XT_ACT_CLIP && a->alpha >= 0) ||
+           a->kind == XT_ACT_SOFTPLUS || a->kind == XT_ACT_EXP ||
+           (a->kind == XT_ACT_CLIP && a->alpha >= 0) ||
            (a->kind == XT_ACT_POWER && fmodf(a->alpha, 2) == 0);
 }
 

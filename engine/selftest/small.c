@@ -239,6 +239,8 @@ static struct xt_tensor *add_activations(struct xt_graph *graph, struct xt_tenso
         {XT_ACT_TANH, 0, 0},
         {XT_ACT_POWER, 2, 0},
         {XT_ACT_SOFTPLUS, 0, 0},
+        {XT_ACT_LOG, 0, 0},
+        {XT_ACT_EXP, 0, 0},
         {XT_ACT_POWER, 0.5F, 0},
         {XT_ACT_POWER, -1, 0},
         {XT_ACT_MISH, 0, 0},

@@ -39,6 +39,8 @@ static bool activation_of(struct xt_reader *reader, struct xt_read_node *node,
         {"Softplus", {.kind = XT_ACT_SOFTPLUS}},
         {"Mish", {.kind = XT_ACT_MISH}},
         {"Gelu", {.kind = XT_ACT_GELU}},
+        {"Exp", {.kind = XT_ACT_EXP}},
+        {"Log", {.kind = XT_ACT_LOG}},
         {"Neg", {.kind = XT_ACT_LINEAR, .alpha = -1}},
         {"Abs", {.kind = XT_ACT_LEAKY_RELU, .alpha = -1}},
         {"Sqrt", {.kind = XT_ACT_POWER, .alpha = 0.5f}},
@@ -161,19 +163,6 @@ static bool with_number(struct xt_reader *reader, struct xt_read_node *node, int
                                             : apply(reader, node, in, linear);
 }
 
-/* Axes of length 1 in front. */
-static struct xt_read_view *with_axes(struct xt_reader *reader, const struct xt_read_view *view,
-                                      int ndims)
-{
-    struct xt_read_view *out = xt_read_copy(reader, view);
-    int more = ndims - view->ndims;
-    for (int i = ndims - 1; out && i >= 0; i--)
-        out->axes[i] = i < more ? (struct xt_read_axis){0} : view->axes[i - more];
-    if (out)
-        out->ndims = ndims;
-    return out;
-}
-
 /* Whether `second` is broadcast along some of the axes that lie together, and not along others. */
 static bool broadcasts_a_part(const struct xt_read_view *base, const struct xt_read_view *second,
                               const int homes[])
@@ -254,8 +243,8 @@ struct xt_read_view *xt_read_combine(struct xt_reader *reader, const struct xt_r
     if (!a || !b)
         return NULL;
     int ndims = a->ndims > b->ndims ? a->ndims : b->ndims;
-    a = with_axes(reader, a, ndims);
-    b = with_axes(reader, b, ndims);
+    a = xt_read_with_axes(reader, a, ndims);
+    b = xt_read_with_axes(reader, b, ndims);
     if (!a || !b || !check_broadcast(reader, node, a, b))
         return NULL;
     common_homes(a, b, homes);
@@ -451,6 +440,17 @@ static bool axes_to_reduce(struct xt_reader *reader, const struct xt_read_node *
     return true;
 }
 
+/* Whether one axis goes of several that lie together. */
+static bool reduces_a_part(const struct xt_read_view *view, const bool goes[], const int homes[])
+{
+    for (int i = 0; i < view->ndims; i++)
+        for (int k = 0; k < view->ndims; k++)
+            if (goes[i] && !goes[k] && homes[i] == homes[k] && homes[i] < XT_AXES &&
+                xt_read_dim(view, k) != 1)
+                return true;
+    return false;
+}
+
 /* The root of a sum of squares. The 1e-30 gives the length of zeros a gradient of 0, as PyTorch
  * does, not an infinite one. */
 static struct xt_read_view *length_of(struct xt_reader *reader, const struct xt_read_node *node,
@@ -483,7 +483,8 @@ bool xt_read_reduce(struct xt_reader *reader, struct xt_read_node *node)
     view = of_squares ? xt_read_activate(reader, node, view, square) : view;
     if (!view)
         return false;
-    bool known = xt_read_homes(view, homes);
+    bool known = (xt_read_homes(view, homes) && !reduces_a_part(view, goes, homes)) ||
+                 xt_read_image_homes(view, homes);
     for (int i = 0; i < view->ndims; i++) {
         sides[i] = known && goes[i] && (homes[i] == XT_AXIS_H || homes[i] == XT_AXIS_W);
         any = any || sides[i];

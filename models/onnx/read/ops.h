@@ -25,6 +25,7 @@ bool xt_read_flatten(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_squeeze(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_unsqueeze(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_expand(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_tile(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_same(struct xt_reader *reader, struct xt_read_node *node); /* Identity, Cast */
 bool xt_read_slice(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_split(struct xt_reader *reader, struct xt_read_node *node);

@@ -178,6 +178,9 @@ struct xt_value *xt_read_settle(struct xt_reader *reader, const struct xt_read_n
 /* Which home each axis lies in now; false where one lies in several, or two in one out of order. */
 bool xt_read_homes(const struct xt_read_view *view, int homes[]);
 struct xt_read_view *xt_read_copy(struct xt_reader *reader, const struct xt_read_view *view);
+/* A copy with axes of length 1 in front, `ndims` in all. */
+struct xt_read_view *xt_read_with_axes(struct xt_reader *reader, const struct xt_read_view *view,
+                                       int ndims);
 /* A view with other axes over the same elements: XT_READ_BATCH is the batch. NULL: they do not fit.
  */
 struct xt_read_view *xt_read_reshape(struct xt_reader *reader, const struct xt_read_node *node,

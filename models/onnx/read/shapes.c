@@ -253,32 +253,6 @@ static bool is_broadcast_later(const struct xt_reader *reader, const struct xt_r
     return value != reader->output;
 }
 
-bool xt_read_expand(struct xt_reader *reader, struct xt_read_node *node)
-{
-    struct xt_read_value *value = xt_read_input(node, 0);
-    struct xt_read_view *in = value ? xt_read_view_of(reader, node, value) : NULL;
-    struct xt_read_view *out = in ? xt_read_copy(reader, in) : NULL;
-    int64_t dims[XT_READ_DIMS_MAX];
-    int count = out ? xt_read_ints(reader, node, "shape", 1, dims) : 0;
-    if (!out)
-        return false;
-    int more = count - in->ndims;
-    if (count < 0 || more < 0)
-        return xt_reader_refuse(reader, node, "has a shape that is not known while it is read");
-    out->ndims = count;
-    for (int i = 0; i < count; i++)
-        out->axes[i] = i < more ? (struct xt_read_axis){0} : in->axes[i - more];
-    for (int i = 0; i < count; i++) {
-        int64_t own = xt_read_dim(out, i);
-        bool stays = dims[i] == 1 || dims[i] == -1 || dims[i] == own;
-        bool later = own == 1 && is_broadcast_later(reader, node->outputs[0]);
-        if (!stays && !later && !(own == 1 && dims[i] == XT_READ_BATCH && repeat_for_batch(out, i)))
-            return xt_reader_refuse(
-                reader, node, "repeats its input; only parameters can be repeated, over the batch");
-    }
-    return xt_read_give(node, out);
-}
-
 /* ---- parts ---- */
 
 /* Where a slice of an axis begins and ends, as ONNX clamps both. */
@@ -492,6 +466,13 @@ static struct xt_read_view *concat_groups(struct xt_reader *reader, const struct
     return out ? xt_read_reshape(reader, node, out, ndims, whole) : NULL;
 }
 
+static struct xt_read_view *join(struct xt_reader *reader, const struct xt_read_node *node,
+                                 struct xt_read_view *views[], int count, int axis)
+{
+    return views[0]->ndims > 4 ? concat_groups(reader, node, views, count, axis)
+                               : concat(reader, node, views, count, axis);
+}
+
 bool xt_read_concat(struct xt_reader *reader, struct xt_read_node *node)
 {
     int count = node->input_count;
@@ -507,11 +488,79 @@ bool xt_read_concat(struct xt_reader *reader, struct xt_read_node *node)
                                     views[0]->ndims, views[i]->ndims);
     }
     int axis = xt_read_axis_of(reader, node, xt_read_int(node, "axis", 0), views[0]->ndims);
-    if (axis < 0)
+    return axis >= 0 && xt_read_give(node, join(reader, node, views, count, axis));
+}
+
+/* ---- repetition ---- */
+
+/* Copies of the view beside each other along an axis. */
+static struct xt_read_view *repeat(struct xt_reader *reader, const struct xt_read_node *node,
+                                   struct xt_read_view *view, int axis, int64_t times)
+{
+    enum { COPIES_MOST = 32 };
+    struct xt_read_view *copies[COPIES_MOST];
+    if (times < 1 || xt_read_dim(view, axis) % XT_READ_BATCH == 0)
+        return xt_reader_refuse(reader, node, "repeats its input %lld times along axis %d",
+                                (long long)times, axis);
+    while (view && times > 1) {
+        int64_t count = times < COPIES_MOST ? times : COPIES_MOST;
+        while (times % count)
+            count--;
+        if (count == 1)
+            return xt_reader_refuse(reader, node,
+                                    "repeats its input %lld times, which has a prime factor of "
+                                    "more than %d",
+                                    (long long)times, COPIES_MOST);
+        for (int64_t i = 0; i < count; i++) {
+            copies[i] = xt_read_copy(reader, view);
+            if (!copies[i])
+                return NULL;
+        }
+        view = join(reader, node, copies, (int)count, axis);
+        times /= count;
+    }
+    return view;
+}
+
+/* Repeats nothing where all readers broadcast. */
+bool xt_read_expand(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_value *value = xt_read_input(node, 0);
+    struct xt_read_view *view = value ? xt_read_view_of(reader, node, value) : NULL;
+    int64_t dims[XT_READ_DIMS_MAX];
+    int count = view ? xt_read_ints(reader, node, "shape", 1, dims) : 0;
+    if (!view)
         return false;
-    bool grouped = views[0]->ndims > 4;
-    return xt_read_give(node, grouped ? concat_groups(reader, node, views, count, axis)
-                                      : concat(reader, node, views, count, axis));
+    if (count < view->ndims)
+        return xt_reader_refuse(reader, node, "has a shape that is not known while it is read");
+    view = xt_read_with_axes(reader, view, count);
+    bool later = is_broadcast_later(reader, node->outputs[0]);
+    for (int i = 0; view && i < count; i++) {
+        int64_t own = xt_read_dim(view, i);
+        if (dims[i] == 1 || dims[i] == -1 || dims[i] == own || (own == 1 && later) ||
+            (own == 1 && dims[i] == XT_READ_BATCH && repeat_for_batch(view, i)))
+            continue;
+        if (own != 1 || dims[i] % XT_READ_BATCH == 0)
+            return xt_reader_refuse(reader, node,
+                                    "repeats axis %d, of %lld, to another length, or samples", i,
+                                    (long long)own);
+        view = repeat(reader, node, view, i, dims[i]);
+    }
+    return view && xt_read_give(node, view);
+}
+
+bool xt_read_tile(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_view *view = xt_read_data(reader, node, 0);
+    int64_t times[XT_READ_DIMS_MAX];
+    int count = view ? xt_read_ints(reader, node, "repeats", 1, times) : 0;
+    if (!view)
+        return false;
+    if (count != view->ndims)
+        return xt_reader_refuse(reader, node, "repeats its input as often as is not known here");
+    for (int i = 0; view && i < count; i++)
+        view = times[i] == 1 ? view : repeat(reader, node, view, i, times[i]);
+    return view && xt_read_give(node, view);
 }
 
 /* ---- padding ---- */

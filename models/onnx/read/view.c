@@ -40,6 +40,18 @@ struct xt_read_view *xt_read_copy(struct xt_reader *reader, const struct xt_read
     return out;
 }
 
+struct xt_read_view *xt_read_with_axes(struct xt_reader *reader, const struct xt_read_view *view,
+                                       int ndims)
+{
+    struct xt_read_view *out = xt_read_copy(reader, view);
+    int more = ndims - view->ndims;
+    for (int i = ndims - 1; out && i >= 0; i--)
+        out->axes[i] = i < more ? (struct xt_read_axis){0} : view->axes[i - more];
+    if (out)
+        out->ndims = ndims;
+    return out;
+}
+
 /* Puts the factors into the value's order; axes still name the same ones. */
 static void order_factors(struct xt_read_view *view)
 {
@@ -423,10 +435,10 @@ struct xt_read_view *xt_read_after(struct xt_reader *reader, const struct xt_rea
         struct home home = home_of(view, other, homes, homes[axis]);
         int64_t length = side(value, homes[axis]);
         bool same = home.product == length;
-        /* An axis of length 1 grows where it is the home's first. */
+        /* An axis of length 1 grows where it is the home's first; of a home of length 1 all have it. */
         bool grows = !same && (home.parts > 0 ? from->axes[axis].count > 0 : axis == home.first);
-        fits =
-            (same || home.parts <= 1) && add_axis(out, from, axis, homes[axis], grows ? length : 0);
+        fits = (same || home.parts <= 1 || length == 1) &&
+               add_axis(out, from, axis, homes[axis], grows ? length : 0);
     }
     if (!fits)
         return xt_reader_refuse(reader, node,

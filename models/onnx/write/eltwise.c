@@ -99,6 +99,10 @@ static const char *write(const struct writing *w, const struct xt_activation *a,
         return two(w, "Mul", x, one(w, "Tanh", one(w, "Softplus", x)));
     case XT_ACT_POWER:
         return with(w, "Pow", x, (double)a->alpha);
+    case XT_ACT_EXP:
+        return one(w, "Exp", x);
+    case XT_ACT_LOG:
+        return one(w, "Log", x);
     default:
         return linear(w, x, a->alpha, a->beta);
     }

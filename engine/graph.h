@@ -343,7 +343,15 @@ struct xt_parameter_spec {
     const int *declared; /* its index in params, ahead of the op; NULL: added with it */
 };
 struct xt_tensor *xt_graph_parameter(struct xt_graph *graph, const struct xt_parameter_spec *spec);
-/* A parameter's tensor among them is repeated for each sample. */
+/* Numbers that do not change, the same for all samples. */
+struct xt_constant_spec {
+    const char *name;
+    int h, w, c;
+    const float *numbers; /* [h][w][c], copied */
+    size_t count;         /* of them; 1: all are equal */
+};
+struct xt_tensor *xt_graph_constant(struct xt_graph *graph, const struct xt_constant_spec *spec);
+/* A parameter's or constant's tensor among them is repeated for each sample. */
 struct xt_tensor *xt_graph_concat(struct xt_graph *graph, struct xt_tensor *const *in, int count,
                                   enum xt_axis axis, const char *name);
 

@@ -129,9 +129,12 @@ static void print_more(const struct xt_net *net, struct xt_str *out, const struc
     if (node->kind == XT_NODE_ACTIVATION)
         xt_str_printf(out, NULL, "\tof=%s", activations[node->as.activation.kind]);
     if (node->kind == XT_NODE_RESHAPE || node->kind == XT_NODE_INPUT ||
-        node->kind == XT_NODE_PARAMETER)
+        node->kind == XT_NODE_PARAMETER || node->kind == XT_NODE_CONSTANT)
         xt_str_printf(out, NULL, "\th=%d\tw=%d\tc=%d", node->output->h, node->output->w,
                       node->output->c);
+    for (size_t i = 0; node->kind == XT_NODE_CONSTANT && i < node->as.constant.count; i++)
+        xt_str_printf(out, NULL, "%s%.9g", i ? "," : "\tnumbers=",
+                      (double)node->as.constant.numbers[i]);
     if (is_global(node))
         xt_str_printf(out, NULL, "\tglobal=1");
     if (node->kind == XT_NODE_LINEAR && node->as.linear.in_first)
@@ -277,6 +280,40 @@ static struct xt_value *build_parameter(struct xt_net *net, struct line *line)
     return spec.ndims < 0 ? NULL : xt_net_parameter(net, &spec);
 }
 
+/* Parses finite numbers separated by commas; returns whether they are `count`. */
+static bool read_numbers(const char *text, float out[], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char *end = NULL;
+        out[i] = strtof(text, &end);
+        if (end == text || !isfinite(out[i]) || *end != (i + 1 < count ? ',' : 0))
+            return false;
+        text = end + 1;
+    }
+    return true;
+}
+
+static struct xt_value *build_constant(struct xt_net *net, const struct line *line)
+{
+    const char *text = word_of(line, "numbers");
+    struct xt_net_constant spec = {.name = line->node.name,
+                                   .h = side_of(line, "h"),
+                                   .w = side_of(line, "w"),
+                                   .c = side_of(line, "c"),
+                                   .count = 1};
+    struct xt_value *value = NULL;
+    float *numbers = NULL;
+    for (const char *at = text; at && *at; at++)
+        spec.count += *at == ',';
+    if (!text || xt_mem_calloc(&numbers, spec.count, sizeof *numbers, spec.name, &net->err))
+        return NULL;
+    spec.numbers = numbers;
+    if (read_numbers(text, numbers, spec.count))
+        value = xt_net_constant(net, &spec);
+    free(numbers);
+    return value;
+}
+
 static struct xt_value *build_input(struct xt_net *net, const struct line *line,
                                     const struct xt_net_text_options *options)
 {
@@ -368,6 +405,8 @@ static struct xt_value *build(struct xt_net *net, struct line *line,
         return build_input(net, line, options);
     case XT_NODE_PARAMETER:
         return build_parameter(net, line);
+    case XT_NODE_CONSTANT:
+        return build_constant(net, line);
     case XT_NODE_CONV:
     case XT_NODE_LINEAR:
         return build_layer(net, line, options);
@@ -394,7 +433,7 @@ static struct xt_value *build(struct xt_net *net, struct line *line,
 
 static int inputs_wanted(enum xt_node_kind kind)
 {
-    if (kind == XT_NODE_INPUT || kind == XT_NODE_PARAMETER)
+    if (kind == XT_NODE_INPUT || kind == XT_NODE_PARAMETER || kind == XT_NODE_CONSTANT)
         return 0;
     return kind == XT_NODE_ADD || kind == XT_NODE_MUL || kind == XT_NODE_MATMUL ? 2 : 1;
 }

@@ -682,6 +682,17 @@ static struct xt_tensor *lower_parameter(struct lowering *l, const struct xt_nod
     return xt_graph_parameter(l->graph, &spec);
 }
 
+static struct xt_tensor *lower_constant(const struct lowering *l, const struct xt_node *node)
+{
+    const struct xt_net_constant *constant = &node->as.constant;
+    return xt_graph_constant(l->graph, &(struct xt_constant_spec){.name = node->name,
+                                                                  .h = constant->h,
+                                                                  .w = constant->w,
+                                                                  .c = constant->c,
+                                                                  .numbers = constant->numbers,
+                                                                  .count = constant->count});
+}
+
 static struct xt_tensor *lower_concat(struct lowering *l, const struct xt_node *node)
 {
     struct xt_tensor *in[XT_OP_INPUTS_MAX];
@@ -756,6 +767,8 @@ static struct xt_tensor *lower_node(struct lowering *l, const struct xt_node *no
         return xt_graph_input(l->graph, out->h, out->w, l->normalise);
     case XT_NODE_PARAMETER:
         return lower_parameter(l, node);
+    case XT_NODE_CONSTANT:
+        return lower_constant(l, node);
     case XT_NODE_ACTIVATION:
         return xt_graph_eltwise(l->graph, in, &node->as.activation, node->name);
     case XT_NODE_CONCAT:

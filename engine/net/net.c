@@ -15,6 +15,7 @@ enum { NODES_MAX = 16384, INPUTS_MAX = 256 };
 static const char *const kind_names[XT_NODE_KINDS] = {
     [XT_NODE_INPUT] = "input",
     [XT_NODE_PARAMETER] = "parameter",
+    [XT_NODE_CONSTANT] = "constant",
     [XT_NODE_CONV] = "convolution",
     [XT_NODE_LINEAR] = "linear",
     [XT_NODE_BATCH_NORM] = "batch norm",
@@ -84,6 +85,8 @@ void xt_net_destroy(struct xt_net *net)
     if (!net)
         return;
     for (size_t i = 0; i < net->node_count; i++) {
+        if (net->nodes[i]->kind == XT_NODE_CONSTANT)
+            free((void *)net->nodes[i]->as.constant.numbers);
         free(net->nodes[i]->inputs);
         free(net->nodes[i]);
     }
@@ -193,13 +196,13 @@ static struct xt_node *add_unary(struct xt_net *net, enum xt_node_kind kind, con
     return add_node(net, kind, name, &in, 1);
 }
 
-/* A parameter, or computed from parameters alone. */
+/* A parameter or constant, or computed from these alone. */
 static bool is_of_parameters(const struct xt_node *node)
 {
     bool all = node->input_count > 0;
     for (int i = 0; i < node->input_count; i++)
         all = all && node->inputs[i]->of_parameter;
-    return all || node->kind == XT_NODE_PARAMETER;
+    return all || node->kind == XT_NODE_PARAMETER || node->kind == XT_NODE_CONSTANT;
 }
 
 /* The node's output. */
@@ -528,6 +531,24 @@ struct xt_value *xt_net_parameter(struct xt_net *net, const struct xt_net_parame
     if (value && value_count(value) != xt_net_param_elements(&param))
         return xt_net_refuse(net, XT_ERR_DATA, "%s: its %zu numbers are not %dx%dx%d", spec->name,
                              xt_net_param_elements(&param), spec->h, spec->w, spec->c);
+    return value;
+}
+
+struct xt_value *xt_net_constant(struct xt_net *net, const struct xt_net_constant *spec)
+{
+    struct xt_node *node = add_node(net, XT_NODE_CONSTANT, spec->name, NULL, 0);
+    struct xt_value *value = write(net, node, (struct shape){spec->h, spec->w, spec->c});
+    float *numbers = NULL;
+    if (!value)
+        return NULL;
+    if (spec->count != 1 && spec->count != value_count(value))
+        return xt_net_refuse(net, XT_ERR_DATA, "%s: %zu numbers are not %dx%dx%d", node->name,
+                             spec->count, spec->h, spec->w, spec->c);
+    if (xt_mem_calloc(&numbers, spec->count, sizeof *numbers, node->name, &net->err))
+        return NULL;
+    memcpy(numbers, spec->numbers, spec->count * sizeof *numbers);
+    node->as.constant = *spec;
+    node->as.constant.numbers = numbers;
     return value;
 }
 

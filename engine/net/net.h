@@ -7,8 +7,8 @@
  * that name the same parameter share it.
  *
  * A value is one sample's [h][w][c]: an image; a vector as [1][1][c], tokens as [1][tokens][c], the
- * heads of an attention as [heads][tokens][c]. The batch is implied, but for parameters' values,
- * which are the same for all samples. Elements lie as h, w, c.
+ * heads of an attention as [heads][tokens][c]. The batch is implied, but for values of parameters
+ * and constants, which are the same for all samples. Elements lie as h, w, c.
  *
  * The first error is stored in the net: functions then return NULL, and accept it, so networks are
  * described without checks. xt_net_finish returns it.
@@ -26,6 +26,7 @@
 enum xt_node_kind {
     XT_NODE_INPUT,
     XT_NODE_PARAMETER,
+    XT_NODE_CONSTANT,
     XT_NODE_CONV,
     XT_NODE_LINEAR,
     XT_NODE_BATCH_NORM,
@@ -121,6 +122,14 @@ struct xt_net_parameter {
     struct xt_init init;
 };
 
+/* Numbers that do not change, the same for all samples. */
+struct xt_net_constant {
+    const char *name;
+    int h, w, c;
+    const float *numbers; /* [h][w][c]; a node owns its own */
+    size_t count;   /* of them; 1: all are equal */
+};
+
 struct xt_net_matmul {
     const char *name;
     bool transpose; /* the second factor is [h][columns][inner], else [h][inner][columns] */
@@ -176,6 +185,7 @@ struct xt_node {
         struct xt_net_linear linear;
         struct xt_net_norm norm; /* both norms */
         struct xt_activation activation;
+        struct xt_net_constant constant; /* numbers are owned */
         struct xt_net_slice slice;
         int shuffle_groups;
         enum xt_axis axis; /* of a concatenation */
@@ -213,6 +223,8 @@ enum xt_status xt_net_finish(struct xt_net *net, struct xt_value *output, struct
 
 struct xt_value *xt_net_input(struct xt_net *net, int h, int w, int c);
 struct xt_value *xt_net_parameter(struct xt_net *net, const struct xt_net_parameter *spec);
+/* The numbers are copied. */
+struct xt_value *xt_net_constant(struct xt_net *net, const struct xt_net_constant *spec);
 struct xt_value *xt_net_conv(struct xt_net *net, struct xt_value *in,
                              const struct xt_net_conv *spec);
 struct xt_value *xt_net_linear(struct xt_net *net, struct xt_value *in,

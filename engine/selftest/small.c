@@ -261,6 +261,13 @@ static struct xt_tensor *concat(struct xt_graph *graph, struct xt_tensor *a, str
     return xt_graph_concat(graph, (struct xt_tensor *[]){a, b}, 2, axis, name);
 }
 
+static struct xt_tensor *slice(struct xt_graph *graph, struct xt_tensor *in, enum xt_axis axis,
+                               int start, int count, const char *name)
+{
+    const struct xt_slice_spec spec = {name, axis, start, 0, count};
+    return xt_graph_slice(graph, in, &spec);
+}
+
 /* Parameters concatenated before, after and below each sample: 5x3x2 becomes 6x4x6. */
 static struct xt_tensor *add_parameters(struct xt_graph *graph, struct xt_tensor *x)
 {
@@ -271,6 +278,19 @@ static struct xt_tensor *add_parameters(struct xt_graph *graph, struct xt_tensor
     x = concat(graph, xt_graph_parameter(graph, &before), x, XT_AXIS_C, "concat.0");
     x = concat(graph, x, xt_graph_parameter(graph, &behind), XT_AXIS_W, "concat.1");
     return concat(graph, x, xt_graph_parameter(graph, &below), XT_AXIS_H, "concat.2");
+}
+
+/* Constants in place of two channels, and added to a row: 6x4x6 stays 6x4x6. */
+static struct xt_tensor *add_constants(struct xt_graph *graph, struct xt_tensor *x)
+{
+    static const float numbers[] = {0.5F, -1, 2, 0.25F, -0.75F, 1.5F};
+    const struct xt_constant_spec one = {
+        .name = "constant.one", .h = 6, .w = 4, .c = 2, .numbers = numbers, .count = 1};
+    const struct xt_constant_spec row = {
+        .name = "constant.row", .h = 1, .w = 1, .c = 6, .numbers = numbers, .count = 6};
+    x = slice(graph, x, XT_AXIS_C, 1, 4, "constant.slice");
+    x = concat(graph, x, xt_graph_constant(graph, &one), XT_AXIS_C, "constant.concat");
+    return xt_graph_add(graph, x, xt_graph_constant(graph, &row), "constant.add");
 }
 
 /* Transposed in blocks of 8 by 8, which some devices copy by kernels of their own. */
@@ -300,13 +320,6 @@ static struct xt_tensor *add_rearrangements(struct xt_graph *graph, struct xt_te
     for (size_t i = 0; i < sizeof slices / sizeof *slices; i++)
         x = xt_graph_slice(graph, x, &slices[i]);
     return x;
-}
-
-static struct xt_tensor *slice(struct xt_graph *graph, struct xt_tensor *in, enum xt_axis axis,
-                               int start, int count, const char *name)
-{
-    const struct xt_slice_spec spec = {name, axis, start, 0, count};
-    return xt_graph_slice(graph, in, &spec);
 }
 
 /* The parts of a transformer: position embedding, layer norm, attention of six heads on four
@@ -427,7 +440,8 @@ static struct xt_tensor *describe(struct xt_graph *graph, const void *over_batch
     x = add_groups(graph, xt_graph_dropout(graph, join.full, 0, "dropout"));
     x = add_depthwise(graph, add_repeated(graph, x));
     x = add_activations(graph, add_rearrangements(graph, add_fan_out(graph, x)));
-    x = add_gates(graph, add_attention(graph, add_parameters(graph, x)));
+    x = add_constants(graph, add_parameters(graph, x));
+    x = add_gates(graph, add_attention(graph, x));
     x = add_pools(graph, x);
     x = conv(graph, x,
              (struct xt_conv_spec){

@@ -48,6 +48,17 @@ static void spoil_param(struct saboteur *saboteur, struct xt_graph *graph, int i
     saboteur->spoiled = true;
 }
 
+/* A constant's, on the device. */
+static void spoil_numbers(struct saboteur *saboteur, struct xt_graph *graph, const struct xt_op *op)
+{
+    struct xt_tensor numbers = *op->outputs[0];
+    numbers.dtype = XT_F32;
+    for (int i = 0; i < graph->buffer_count; i++)
+        if (strcmp(graph->buffers[i]->tensor, op->name) == 0 &&
+            strcmp(graph->buffers[i]->kind, "numbers") == 0)
+            spoil_buffer(saboteur, graph, &numbers, graph->buffers[i]);
+}
+
 static const struct xt_tensor *output_of(const struct xt_op *op)
 {
     for (int i = 0; i < op->output_count; i++)
@@ -73,6 +84,8 @@ static void spoil(void *context, struct xt_graph *graph, const struct xt_op *op,
         spoil_buffer(saboteur, graph, output_of(op), output_of(op)->grad[0]);
     } else if (op->kind == &xt_kind_parameter) {
         spoil_param(saboteur, graph, op->params[0]);
+    } else if (op->kind == &xt_kind_constant) {
+        spoil_numbers(saboteur, graph, op);
     } else {
         spoil_buffer(saboteur, graph, xt_op_in(op, 0), xt_op_in(op, 0)->value);
     }
@@ -179,10 +192,11 @@ static void spoil_each(struct subject subject, const struct saboteur *look, bool
 {
     int ops = look->ops[training];
     assert_true(ops > 12);
-    /* The input's, op 0, is the only one without a backward pass. */
+    /* The input's, op 0, and constants' have no backward pass. */
     for (int i = backward ? 1 : 0; i < ops; i++) {
         struct saboteur saboteur = {.op = i, .training = training, .backward = backward};
-        if (is_third(look->kinds[training], i))
+        if (is_third(look->kinds[training], i) ||
+            (backward && look->kinds[training][i] == &xt_kind_constant))
             continue;
         struct xt_selftest result = run(subject, &saboteur);
         assert_true(saboteur.spoiled);

@@ -1,6 +1,7 @@
 #include "models/onnx/read/file.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "base/mem.h"
@@ -82,6 +83,43 @@ static const char *check_message(struct wire wire, const ProtobufCMessageDescrip
     return NULL;
 }
 
+/* ---- what the schema may not know yet ---- */
+
+/* The next field of that number that has bytes; false: there is none. */
+static bool next_field(struct wire *wire, uint64_t number, struct wire *out)
+{
+    enum { LENGTH = 2 };
+    uint64_t tag = 0;
+    while (wire->at < wire->end && read_varint(wire, &tag) &&
+           read_field(wire, (unsigned)(tag & 7), out))
+        if (tag == (number << 3 | LENGTH))
+            return true;
+    return false;
+}
+
+/* Keeps that entry of the graph's metadata_props, which schemas have since ONNX 1.16: its numbers are
+ * those of ModelProto.graph, GraphProto.metadata_props, StringStringEntryProto.key and .value. */
+static enum xt_status keep_signature(struct xt_onnx_file *file, struct wire model,
+                                     struct xt_err *err)
+{
+    static const char wanted[] = "pkg.torch.export.ExportedProgram.graph_signature";
+    struct wire graph, entry, key, value;
+    bool found = false;
+    bool has_graph = next_field(&model, 7, &graph);
+    while (has_graph && !found && next_field(&graph, 16, &entry)) {
+        struct wire rest = entry;
+        found = next_field(&entry, 1, &key) && next_field(&rest, 2, &value) &&
+                (size_t)(key.end - key.at) == sizeof wanted - 1 &&
+                memcmp(key.at, wanted, sizeof wanted - 1) == 0;
+    }
+    size_t length = found ? (size_t)(value.end - value.at) : 0;
+    enum xt_status status =
+        found ? xt_mem_calloc(&file->signature, length + 1, 1, "the ONNX model", err) : XT_OK;
+    if (found && !status)
+        memcpy(file->signature, value.at, length);
+    return status;
+}
+
 /* ---- memory that unpacking takes ---- */
 
 static void *take(void *context, size_t size)
@@ -123,7 +161,7 @@ enum xt_status xt_onnx_file_parse(struct xt_onnx_file *file, const uint8_t *byte
     if (!file->model || !file->model->graph)
         return xt_err_set(err, XT_ERR_DATA, "it is no ONNX model: %s",
                           file->model ? "it has no graph" : "it is damaged");
-    return XT_OK;
+    return keep_signature(file, wire, err);
 }
 
 enum xt_status xt_onnx_file_open(struct xt_onnx_file *file, const char *path, struct xt_err *err)
@@ -148,5 +186,6 @@ void xt_onnx_file_close(struct xt_onnx_file *file)
     if (file->model)
         onnx__model_proto__free_unpacked(file->model, &allocator);
     free(file->folder);
+    free(file->signature);
     *file = (struct xt_onnx_file){0};
 }

@@ -120,9 +120,22 @@ int64_t xt_read_whole(double number)
     return number > -limit ? (int64_t)number : INT64_MIN;
 }
 
-bool xt_read_is_learned(const struct xt_read_constant *constant)
+bool xt_read_is_learned(const struct xt_reader *reader, const struct xt_read_constant *constant)
 {
-    return constant->tensor && constant->is_float && !xt_read_is_made_up(constant->name);
+    return constant->of_weights ||
+           (constant->tensor && constant->is_float &&
+            xt_read_origin_of(reader, constant->name) != XT_READ_BUFFER &&
+            !xt_read_is_made_up(reader, constant->name));
+}
+
+/* A made-up name of several numbers may be a weight's, which an exporter computed from another. */
+bool xt_read_is_numbers(const struct xt_reader *reader, const struct xt_read_constant *constant)
+{
+    if (!constant->tensor || !constant->is_float)
+        return !constant->of_weights;
+    enum xt_read_origin origin = xt_read_origin_of(reader, constant->name);
+    return origin == XT_READ_BUFFER || (origin == XT_READ_MADE && !reader->signature.lost) ||
+           (constant->count == 1 && xt_read_is_made_up(reader, constant->name));
 }
 
 bool xt_read_all_equal(struct xt_reader *reader, struct xt_read_constant *constant, double *out)
@@ -139,7 +152,7 @@ bool xt_read_all_equal(struct xt_reader *reader, struct xt_read_constant *consta
 bool xt_read_number(struct xt_reader *reader, struct xt_read_value *value, double *out)
 {
     struct xt_read_constant *constant = xt_read_constant_of(reader, value);
-    return constant && !xt_read_is_learned(constant) && xt_read_all_equal(reader, constant, out);
+    return constant && !xt_read_is_learned(reader, constant) && xt_read_all_equal(reader, constant, out);
 }
 
 bool xt_read_limits(struct xt_reader *reader, const struct xt_read_node *node, double *low,
@@ -732,8 +745,10 @@ bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node)
     if (count && in[0]->tensor && give(node, hand_on(reader, node, in[0])))
         return true;
     for (int i = 0; i < count; i++)
-        if ((xt_read_is_learned(in[i]) && !changes_axes(node)) || !xt_read_numbers(reader, in[i]))
+        if ((xt_read_is_learned(reader, in[i]) && !changes_axes(node)) || !xt_read_numbers(reader, in[i]))
             return false;
     struct xt_read_constant *out = compute(&(struct fold){reader, node, in, count});
+    for (int i = 0; out && i < count && !xt_read_is(node, "Identity"); i++)
+        out->of_weights = out->of_weights || !xt_read_is_numbers(reader, in[i]);
     return give(node, count ? same_weight(node, in[0], out) : out);
 }

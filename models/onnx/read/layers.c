@@ -1,4 +1,5 @@
 /* Operators with parameters, which take PyTorch's names from the initializers. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,12 +12,6 @@ struct names {
     char layer[XT_PARAM_NAME_MAX];
     char weight[XT_PARAM_NAME_MAX], bias[XT_PARAM_NAME_MAX];
 };
-
-bool xt_read_is_made_up(const char *name)
-{
-    return strstr(name, "::") || xt_str_starts(name, "val_") || xt_str_starts(name, "_val_") ||
-           *name == '/' || (*name >= '0' && *name <= '9');
-}
 
 /* The module that a node is of, from the node's name: "/layer1/layer1.0/conv1/Conv" is of
  * layer1.0.conv1. False where the name does not say. */
@@ -79,7 +74,7 @@ static bool name_layer(struct xt_reader *reader, const struct xt_read_node *node
 {
     const char *own = weight->name;
     const char *second = bias ? bias->name : NULL;
-    bool lost = !*own || xt_read_is_made_up(own);
+    bool lost = !*own || xt_read_is_made_up(reader, own);
     const char *known = lost ? name_so_far(reader, weight) : NULL;
     if (known) {
         own = known;
@@ -90,13 +85,13 @@ static bool name_layer(struct xt_reader *reader, const struct xt_read_node *node
                                 XT_PARAM_NAME_MAX - 1);
     bool named =
         (!lost && (strip(own, ".weight", out->layer) || strip(own, ".running_mean", out->layer))) ||
-        (second && !xt_read_is_made_up(second) && strip(second, ".bias", out->layer)) ||
+        (second && !xt_read_is_made_up(reader, second) && strip(second, ".bias", out->layer)) ||
         module_of(node, out->layer, sizeof out->layer);
     if (!named)
         snprintf(out->layer, sizeof out->layer, "layer%zu", reader->net->node_count);
     int length = snprintf(out->weight, sizeof out->weight, "%s%s", lost ? out->layer : own,
                           lost ? ".weight" : "");
-    int more = second && !xt_read_is_made_up(second)
+    int more = second && !xt_read_is_made_up(reader, second)
                    ? snprintf(out->bias, sizeof out->bias, "%s", second)
                    : snprintf(out->bias, sizeof out->bias, "%s.bias", out->layer);
     return (length < XT_PARAM_NAME_MAX && more < XT_PARAM_NAME_MAX) ||
@@ -146,7 +141,7 @@ static bool is_one_parameter(struct xt_reader *reader, const struct xt_read_node
 {
     char module[XT_PARAM_NAME_MAX];
     double number = 0;
-    if (value->readers < 2 || !xt_read_is_learned(constant) ||
+    if (value->readers < 2 || !xt_read_is_learned(reader, constant) ||
         module_of(node, module, sizeof module) || !xt_read_all_equal(reader, constant, &number))
         return true;
     return xt_reader_refuse(
@@ -291,7 +286,7 @@ bool xt_read_linear(struct xt_reader *reader, struct xt_read_node *node)
         return false;
     /* PyTorch's weight is [out][in], unless the network itself multiplies by [in][out]; an exporter
      * that swaps the axes gives the tensor a name of its own. */
-    bool lost = xt_read_is_made_up(weight->name);
+    bool lost = xt_read_is_made_up(reader, weight->name);
     bool in_first = out_first == weight->transposed && !lost;
     const struct xt_net_linear spec = {.name = names.layer,
                                        .weight = names.weight,
@@ -413,7 +408,66 @@ bool xt_read_layer_norm(struct xt_reader *reader, struct xt_read_node *node)
            xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
 }
 
-/* ---- a parameter as a value ---- */
+/* ---- parameters and constants as values ---- */
+
+/* Axes as C, W and H from the last one on, those of length 1 left out; false: more than three. */
+static bool homes_of(int ndims, const int64_t dims[], int homes[], int sides[XT_AXES])
+{
+    int home = XT_AXES;
+    for (int i = ndims - 1; i >= 0; i--) {
+        homes[i] = dims[i] == XT_READ_BATCH ? XT_READ_N : XT_READ_NONE;
+        if (dims[i] == 1 || dims[i] == XT_READ_BATCH)
+            continue;
+        if (home == 0 || dims[i] < 1 || dims[i] > INT32_MAX)
+            return false;
+        homes[i] = --home;
+        sides[home] = (int)dims[i];
+    }
+    return true;
+}
+
+/* Numbers that are no parameter, as a value of the net. */
+static struct xt_value *numbers_of(struct xt_reader *reader, const struct xt_read_node *node,
+                                   const struct xt_read_value *value,
+                                   struct xt_read_constant *constant, const int sides[XT_AXES])
+{
+    const double *from = xt_read_numbers(reader, constant);
+    float *numbers = from ? xt_reader_take(reader, constant->count + 1, sizeof *numbers) : NULL;
+    if (!numbers || !constant->count)
+        return xt_reader_refuse(
+            reader, node, "reads %s, %zu numbers that are no parameter: 1 to %d are supported",
+            xt_str_quote(value->name, strlen(value->name)).text, constant->count,
+            XT_READ_NUMBERS_MAX);
+    for (size_t i = 0; i < constant->count; i++) {
+        numbers[i] = (float)from[i];
+        if (!isfinite(numbers[i]))
+            return xt_reader_refuse(reader, node, "reads %s, among whose numbers is %g",
+                                    xt_str_quote(value->name, strlen(value->name)).text, from[i]);
+    }
+    const struct xt_net_constant spec = {.h = sides[XT_AXIS_H],
+                                         .w = sides[XT_AXIS_W],
+                                         .c = sides[XT_AXIS_C],
+                                         .numbers = numbers,
+                                         .count = constant->count};
+    return xt_net_constant(reader->net, &spec);
+}
+
+static struct xt_value *parameter_of(struct xt_reader *reader, const struct xt_read_node *node,
+                                     struct xt_read_constant *constant, const int sides[XT_AXES])
+{
+    const struct xt_file_tensor *own = constant->tensor; /* the view may have other axes */
+    struct xt_net_parameter spec = {.name = constant->name,
+                                    .ndims = own->ndims,
+                                    .h = sides[XT_AXIS_H],
+                                    .w = sides[XT_AXIS_W],
+                                    .c = sides[XT_AXIS_C]};
+    if (own->ndims > 4)
+        return xt_reader_refuse(reader, node, "reads a parameter of more than four dimensions");
+    for (int i = 0; i < own->ndims; i++)
+        spec.dims[i] = (int)own->dims[i];
+    struct xt_value *made = xt_net_parameter(reader->net, &spec);
+    return begin_as(reader, made, XT_NODE_WEIGHT, constant, false) ? made : NULL;
+}
 
 struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt_read_node *node,
                                        struct xt_read_value *value)
@@ -421,40 +475,62 @@ struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt
     struct xt_read_constant *constant = xt_read_constant_of(reader, value);
     int homes[XT_READ_DIMS_MAX] = {0};
     int sides[XT_AXES] = {1, 1, 1};
-    int home = XT_AXES;
+    const struct xt_quoted name = xt_str_quote(value->name, strlen(value->name));
+    if (constant && !xt_read_check_origin(reader, node, constant))
+        return NULL;
+    if (constant && xt_read_is_numbers(reader, constant)) {
+        if (!homes_of(constant->ndims, constant->dims, homes, sides))
+            return xt_reader_refuse(reader, node, "reads %s, constants of more than three axes",
+                                    name.text);
+        struct xt_value *made = numbers_of(reader, node, value, constant, sides);
+        value->view = xt_read_view(reader, made, constant->ndims, homes);
+        return value->view;
+    }
     if (!constant || !constant->tensor || constant->transposed || !constant->is_float ||
         constant->ndims > 4 || !fits(constant->name))
         return xt_reader_refuse(
             reader, node,
-            "reads \"%s\", which is not a parameter: constants of several numbers, "
-            "and values computed from weights, are not supported",
-            xt_str_quote(value->name, strlen(value->name)).text);
+            "reads %s, which is neither a parameter nor a constant: values computed from weights "
+            "are not supported",
+            name.text);
     if (!is_one_parameter(reader, node, value, constant))
         return NULL;
-    const struct xt_file_tensor *own = constant->tensor; /* the view may have other axes */
-    struct xt_net_parameter spec = {.name = constant->name, .ndims = own->ndims};
-    if (own->ndims > 4)
-        return xt_reader_refuse(reader, node, "reads a parameter of more than four dimensions");
-    for (int i = 0; i < own->ndims; i++)
-        spec.dims[i] = (int)own->dims[i];
-    for (int i = constant->ndims - 1; i >= 0; i--) {
-        homes[i] = XT_READ_NONE;
-        if (constant->dims[i] == 1)
-            continue;
-        if (home == 0 || constant->dims[i] < 1)
-            return xt_reader_refuse(reader, node,
-                                    "reads a parameter of more than three dimensions: weights that "
-                                    "are computed from others, as by weight normalisation or "
-                                    "standardisation, cannot be trained here");
-        homes[i] = --home;
-        sides[home] = (int)constant->dims[i];
-    }
-    spec.h = sides[XT_AXIS_H];
-    spec.w = sides[XT_AXIS_W];
-    spec.c = sides[XT_AXIS_C];
-    struct xt_value *made = xt_net_parameter(reader->net, &spec);
-    if (!begin_as(reader, made, XT_NODE_WEIGHT, constant, false))
-        return NULL;
-    value->view = xt_read_view(reader, made, constant->ndims, homes);
+    if (!homes_of(constant->ndims, constant->dims, homes, sides))
+        return xt_reader_refuse(reader, node,
+                                "reads a parameter of more than three dimensions: weights that "
+                                "are computed from others, as by weight normalisation or "
+                                "standardisation, cannot be trained here");
+    value->view = xt_read_view(reader, parameter_of(reader, node, constant, sides), constant->ndims,
+                               homes);
     return value->view;
+}
+
+/* One number for each sample, by the shape: what is of no samples is a constant already. */
+bool xt_read_filled(struct xt_reader *reader, struct xt_read_node *node)
+{
+    const Onnx__AttributeProto *given = xt_read_attribute(node, "value");
+    struct xt_file_tensor tensor = {0};
+    int64_t dims[XT_READ_DIMS_MAX];
+    int homes[XT_READ_DIMS_MAX] = {0};
+    int sides[XT_AXES] = {1, 1, 1};
+    float number = 0;
+    int count = xt_read_ints(reader, node, "shape", 0, dims);
+    if (count < 1 || !homes_of(count, dims, homes, sides))
+        return xt_reader_refuse(reader, node,
+                                "has a shape that is not known while it is read, or one of more "
+                                "than three axes beside the batch");
+    if (given && given->t &&
+        xt_onnx_tensor(&reader->file, given->t, &reader->store, &tensor, &reader->err))
+        return false;
+    if (given && given->t && xt_file_tensor_count(&tensor))
+        number = (float)xt_onnx_tensor_number(&tensor, 0);
+    if (!isfinite(number))
+        return xt_reader_refuse(reader, node, "gives %g", (double)number);
+    const struct xt_net_constant spec = {.h = sides[XT_AXIS_H],
+                                         .w = sides[XT_AXIS_W],
+                                         .c = sides[XT_AXIS_C],
+                                         .numbers = &number,
+                                         .count = 1};
+    return xt_read_give(node, xt_read_view(reader, xt_net_constant(reader->net, &spec), count,
+                                           homes));
 }

@@ -110,14 +110,13 @@ bool xt_read_power(struct xt_reader *reader, struct xt_read_node *node)
 /* ---- two values ---- */
 
 /* A number and no parameter: one of a node, or that an exporter made. */
-static bool is_number(struct xt_reader *reader, struct xt_read_value *value, double *out)
+static bool is_number(struct xt_reader *reader, const struct xt_read_node *node,
+                      struct xt_read_value *value, double *out)
 {
     const struct xt_read_constant *constant = value ? xt_read_constant_of(reader, value) : NULL;
-    if (!constant || value->view)
+    if (!constant || value->view || !xt_read_check_origin(reader, node, constant))
         return false;
-    bool learned = constant->tensor && constant->is_float &&
-                   (constant->count > 1 || !xt_read_is_made_up(constant->name));
-    return !learned && xt_read_number(reader, value, out);
+    return xt_read_is_numbers(reader, constant) && xt_read_number(reader, value, out);
 }
 
 /* A matrix product that only this node reads takes the factor itself. */
@@ -268,8 +267,8 @@ static bool is_normalisation(const struct xt_reader *reader, const struct xt_rea
                              const struct xt_read_view *b)
 {
     const struct xt_value *pixels = reader->input->view->value;
-    return (a->value == pixels && b->value->of_parameter) ||
-           (b->value == pixels && a->value->of_parameter);
+    return (a->value == pixels && b->value->of->kind == XT_NODE_PARAMETER) ||
+           (b->value == pixels && a->value->of->kind == XT_NODE_PARAMETER);
 }
 
 static bool refuse_normalisation(struct xt_reader *reader, const struct xt_read_node *node)
@@ -283,25 +282,21 @@ bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node)
 {
     double number = 0;
     for (int i = 0; i < 2; i++)
-        if (is_number(reader, xt_read_input(node, 1 - i), &number))
+        if (is_number(reader, node, xt_read_input(node, 1 - i), &number))
             return with_number(reader, node, i, number);
-    const struct xt_read_value *first = xt_read_input(node, 0);
-    if (xt_read_is(node, "Div") && first && first->view &&
-        first->view->value == reader->input->view->value)
-        return refuse_normalisation(reader, node);
     struct xt_read_view *a = xt_read_data(reader, node, 0);
     struct xt_read_view *b = a ? xt_read_data(reader, node, 1) : NULL;
     bool divides = xt_read_is(node, "Div");
     if (!b)
         return false;
-    if (divides && b->value->of_parameter)
+    if (is_normalisation(reader, a, b))
+        return refuse_normalisation(reader, node);
+    if (divides && b->value->of->kind == XT_NODE_PARAMETER)
         return xt_reader_refuse(reader, node, "divides by a parameter");
     if (divides)
         b = xt_read_activate(reader, node, b, reciprocal);
     if (!b)
         return false;
-    if (is_normalisation(reader, a, b))
-        return refuse_normalisation(reader, node);
     if (xt_read_is(node, "Sub"))
         b->scale = -b->scale;
     return xt_read_give(node,
@@ -463,26 +458,17 @@ static struct xt_read_view *length_of(struct xt_reader *reader, const struct xt_
     return squares ? xt_read_activate(reader, node, squares, root) : NULL;
 }
 
-/* The mean, the sum, the largest, the sum of squares or its root: first over axes that are an
+/* The mean or the largest over these axes, which stay with length 1: first over those that are an
  * image's sides, then over others. */
-bool xt_read_reduce(struct xt_reader *reader, struct xt_read_node *node)
+static struct xt_read_view *reduce(struct xt_reader *reader, const struct xt_read_node *node,
+                                   const struct xt_read_view *in, const bool goes[], bool is_max)
 {
-    const struct xt_activation square = {.kind = XT_ACT_POWER, .alpha = 2};
-    const struct xt_read_view *in = xt_read_data(reader, node, 0);
     struct xt_read_view *view = in ? xt_read_copy(reader, in) : NULL;
-    bool is_length = xt_read_is(node, "ReduceL2");
-    bool of_squares = is_length || xt_read_is(node, "ReduceSumSquare");
     int homes[XT_READ_DIMS_MAX] = {0};
-    bool goes[XT_READ_DIMS_MAX] = {false};
     bool sides[XT_READ_DIMS_MAX] = {false};
     bool any = false;
-    double count = 1;
-    bool is_max = xt_read_is(node, "ReduceMax");
-    if (!view || !axes_to_reduce(reader, node, view, goes, &count))
-        return false;
-    view = of_squares ? xt_read_activate(reader, node, view, square) : view;
     if (!view)
-        return false;
+        return NULL;
     bool known = (xt_read_homes(view, homes) && !reduces_a_part(view, goes, homes)) ||
                  xt_read_image_homes(view, homes);
     for (int i = 0; i < view->ndims; i++) {
@@ -495,19 +481,61 @@ bool xt_read_reduce(struct xt_reader *reader, struct xt_read_node *node)
         if (goes[i] && xt_read_dim(view, i) != 1)
             view = view->ndims > 4 ? pool_groups(reader, node, view, i, is_max)
                                    : pool_channels(reader, node, view, i, is_max);
+    return view;
+}
+
+/* log(sum(exp(x))) as max + log(sum(exp(x - max))), which does not overflow. */
+static struct xt_read_view *log_sum_exp(struct xt_reader *reader, const struct xt_read_node *node,
+                                        struct xt_read_view *in, const bool goes[], double count)
+{
+    struct xt_read_view *largest = reduce(reader, node, in, goes, true);
+    struct xt_read_view *minus = largest ? xt_read_copy(reader, largest) : NULL;
+    if (!minus)
+        return NULL;
+    minus->scale = -minus->scale;
+    struct xt_read_view *view = xt_read_combine(reader, node, in, minus, false);
+    view = xt_read_activate(reader, node, view, (struct xt_activation){.kind = XT_ACT_EXP});
+    view = reduce(reader, node, view, goes, false);
+    if (!view)
+        return NULL;
+    view->scale *= count;
+    view = xt_read_activate(reader, node, view, (struct xt_activation){.kind = XT_ACT_LOG});
+    return xt_read_combine(reader, node, view, largest, false);
+}
+
+static void drop_axes(struct xt_read_view *view, const bool goes[])
+{
+    int left = 0;
+    for (int i = 0; i < view->ndims; i++)
+        if (!goes[i])
+            view->axes[left++] = view->axes[i];
+    view->ndims = left;
+}
+
+/* The mean, the sum, the largest, the sum of squares or its root, the logarithm of the sum of
+ * exponentials. */
+bool xt_read_reduce(struct xt_reader *reader, struct xt_read_node *node)
+{
+    const struct xt_activation square = {.kind = XT_ACT_POWER, .alpha = 2};
+    struct xt_read_view *view = xt_read_data(reader, node, 0);
+    bool is_length = xt_read_is(node, "ReduceL2");
+    bool of_squares = is_length || xt_read_is(node, "ReduceSumSquare");
+    bool goes[XT_READ_DIMS_MAX] = {false};
+    double count = 1;
+    if (!view || !axes_to_reduce(reader, node, view, goes, &count))
+        return false;
+    if (of_squares)
+        view = xt_read_activate(reader, node, view, square);
+    if (xt_read_is(node, "ReduceLogSumExp"))
+        view = log_sum_exp(reader, node, view, goes, count);
+    else
+        view = reduce(reader, node, view, goes, xt_read_is(node, "ReduceMax"));
     if (!view)
         return false;
     view->scale *= of_squares || xt_read_is(node, "ReduceSum") ? count : 1;
     view = is_length ? length_of(reader, node, view) : view;
-    if (!view)
-        return false;
-    if (!xt_read_int(node, "keepdims", 1)) {
-        int left = 0;
-        for (int i = 0; i < in->ndims; i++)
-            if (!goes[i])
-                view->axes[left++] = view->axes[i];
-        view->ndims = left;
-    }
+    if (view && !xt_read_int(node, "keepdims", 1))
+        drop_axes(view, goes);
     return xt_read_give(node, view);
 }
 

@@ -14,6 +14,7 @@ bool xt_read_conv(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_linear(struct xt_reader *reader, struct xt_read_node *node); /* Gemm too */
 bool xt_read_batch_norm(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_layer_norm(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_filled(struct xt_reader *reader, struct xt_read_node *node); /* ConstantOfShape */
 /* An initializer as a value of the net. */
 struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt_read_node *node,
                                        struct xt_read_value *value);

@@ -56,6 +56,7 @@ operators[] = {
     {"Unsqueeze", xt_read_unsqueeze},
     {"Expand", xt_read_expand},
     {"Tile", xt_read_tile},
+    {"ConstantOfShape", xt_read_filled},
     {"Identity", xt_read_same},
     {"Cast", xt_read_same},
     {"CastLike", xt_read_same},
@@ -69,6 +70,7 @@ operators[] = {
     {"ReduceSum", xt_read_reduce},
     {"ReduceSumSquare", xt_read_reduce},
     {"ReduceL2", xt_read_reduce},
+    {"ReduceLogSumExp", xt_read_reduce},
     {"Elu", xt_read_activation},
     {"Selu", xt_read_scaled_elu},
     {"Celu", xt_read_scaled_elu},
@@ -404,7 +406,7 @@ static bool is_folded(const struct xt_reader *reader)
         const struct xt_read_value *weight =
             xt_read_is(node, "Conv") ? xt_read_input(node, 1) : NULL;
         const struct xt_read_value *bias = weight ? xt_read_input(node, 2) : NULL;
-        made = made || (weight && (xt_read_is_made_up(weight->name) || !bias ||
+        made = made || (weight && (xt_read_is_made_up(reader, weight->name) || !bias ||
                                    xt_str_ends(bias->name, ".weight_bias")));
     }
     return made && !reader->norms;
@@ -415,7 +417,7 @@ static enum xt_status read_net(struct xt_reader *reader, struct xt_onnx_net *out
 {
     reader->net = out->net = xt_net_create(&reader->err);
     struct xt_value *logits = NULL;
-    if (reader->net && xt_reader_load(reader)) {
+    if (reader->net && xt_reader_load(reader) && xt_read_take_signature(reader)) {
         out->ends_in_softmax = drop_softmax(reader);
         if (reader->output && xt_reader_match(reader) && walk(reader))
             logits = logits_of(reader);

@@ -35,6 +35,7 @@ struct xt_read_constant {
     double *numbers;                     /* NULL: the tensor's, until somebody asks */
     const struct xt_file_tensor *tensor; /* the initializer that it is; NULL: computed */
     const char *name; /* of that, or as which it is handed on: exporters store what is alike once */
+    bool of_weights;  /* computed from what may be trained */
     bool transposed;  /* it is that tensor, of two dimensions, with them swapped */
 };
 
@@ -81,8 +82,27 @@ struct xt_read_node {
     double number;                   /* of a pattern: eps, p */
 };
 
+/* What a tensor of the file is in PyTorch. */
+enum xt_read_origin {
+    XT_READ_UNKNOWN,   /* the file does not say */
+    XT_READ_PARAMETER, /* is trained */
+    XT_READ_BUFFER,    /* is not */
+    XT_READ_MADE,      /* the exporter's own: a constant, or computed from parameters */
+};
+
+/* By the signature that PyTorch's newer exporter writes (dynamo=True). */
+struct xt_read_signature {
+    struct xt_read_target {
+        char *name;
+        bool is_buffer;
+    } *targets;
+    size_t count;
+    const char *lost; /* a parameter that is not in the file, and no folded norm's; NULL: none */
+};
+
 struct xt_reader {
     struct xt_onnx_file file;
+    struct xt_read_signature signature; /* no targets: the file has none */
     struct xt_weight_file store; /* memory of the reading; initial weights, named as the net's */
     struct xt_err err;
     int64_t opset;
@@ -140,7 +160,12 @@ const double *xt_read_numbers(struct xt_reader *reader, struct xt_read_constant 
 /* As a whole number, at most INT64_MAX. */
 int64_t xt_read_whole(double number);
 /* Whether it is a parameter, of which nothing may be taken as it happens to be now. */
-bool xt_read_is_learned(const struct xt_read_constant *constant);
+bool xt_read_is_learned(const struct xt_reader *reader, const struct xt_read_constant *constant);
+/* Whether it is known to be none, but numbers that do not change. */
+bool xt_read_is_numbers(const struct xt_reader *reader, const struct xt_read_constant *constant);
+/* Refuses numbers that the exporter may have computed from a parameter, which is lost. */
+bool xt_read_check_origin(struct xt_reader *reader, const struct xt_read_node *node,
+                          const struct xt_read_constant *constant);
 /* Whether all elements are equal, and their value. */
 bool xt_read_all_equal(struct xt_reader *reader, struct xt_read_constant *constant, double *out);
 /* The value of a constant whose elements are all equal; false for others, and for parameters. */
@@ -152,8 +177,13 @@ bool xt_read_limits(struct xt_reader *reader, const struct xt_read_node *node, d
 /* Computes the node where all that it reads is known: false where it is not, or cannot be. */
 bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node);
 
-/* Whether an exporter made the name up: the parameter's own is lost. (layers.c) */
-bool xt_read_is_made_up(const char *name);
+/* ---- PyTorch's names: signature.c ---- */
+
+/* Reads the file's signature, where it has one. */
+bool xt_read_take_signature(struct xt_reader *reader);
+enum xt_read_origin xt_read_origin_of(const struct xt_reader *reader, const char *name);
+/* Whether an exporter made the name up: the parameter's own is lost. */
+bool xt_read_is_made_up(const struct xt_reader *reader, const char *name);
 
 /* ---- views: view.c ---- */
 

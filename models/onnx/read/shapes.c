@@ -438,6 +438,17 @@ static struct xt_read_view *concat(struct xt_reader *reader, const struct xt_rea
     return xt_read_after(reader, node, base, NULL, homes, value);
 }
 
+/* Moves an axis to another place among the view's. */
+static void move_axis(struct xt_read_view *view, int from, int to)
+{
+    struct xt_read_axis axis = view->axes[from];
+    for (int i = from; i < to; i++)
+        view->axes[i] = view->axes[i + 1];
+    for (int i = from; i > to; i--)
+        view->axes[i] = view->axes[i - 1];
+    view->axes[to] = axis;
+}
+
 /* Of five axes, as groups of channels are stacked: an axis and the one behind it are put together
  * as one, whose elements lie in the same order. */
 static struct xt_read_view *concat_groups(struct xt_reader *reader, const struct xt_read_node *node,
@@ -446,9 +457,6 @@ static struct xt_read_view *concat_groups(struct xt_reader *reader, const struct
     int ndims = views[0]->ndims;
     int64_t whole[XT_READ_DIMS_MAX];
     int64_t dims[XT_READ_DIMS_MAX];
-    if (axis == 0 || axis + 1 == ndims)
-        return xt_reader_refuse(reader, node, "puts tensors of %d axes together along the %s one",
-                                ndims, axis ? "last" : "first");
     for (int k = 0; k < ndims; k++)
         whole[k] = k == axis ? 0 : xt_read_dim(views[0], k);
     for (int i = 0; i < count; i++) {
@@ -469,8 +477,16 @@ static struct xt_read_view *concat_groups(struct xt_reader *reader, const struct
 static struct xt_read_view *join(struct xt_reader *reader, const struct xt_read_node *node,
                                  struct xt_read_view *views[], int count, int axis)
 {
-    return views[0]->ndims > 4 ? concat_groups(reader, node, views, count, axis)
-                               : concat(reader, node, views, count, axis);
+    if (views[0]->ndims <= 4)
+        return concat(reader, node, views, count, axis);
+    /* The first and the last axis have nothing on one side; next to the batch all have. */
+    bool moves = axis == 0 || axis + 1 == views[0]->ndims;
+    for (int i = 0; i < count && moves; i++)
+        move_axis(views[i], axis, 1);
+    struct xt_read_view *out = concat_groups(reader, node, views, count, moves ? 1 : axis);
+    if (out && moves)
+        move_axis(out, 1, axis);
+    return out;
 }
 
 bool xt_read_concat(struct xt_reader *reader, struct xt_read_node *node)

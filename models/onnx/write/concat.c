@@ -1,30 +1,25 @@
-/* Parameters as tensors, and concatenations: a parameter is broadcast over the samples. */
+/* Parameters and constants as tensors, and concatenations, in which they are broadcast over the
+ * samples. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
 #include "models/onnx/write/exporter.h"
 
-/* [h][w][c] as [c][h][w]. */
-static void turn(const struct xt_tensor *t, const float *from, float *to)
-{
-    for (int y = 0; y < t->h; y++)
-        for (int x = 0; x < t->w; x++)
-            for (int k = 0; k < t->c; k++)
-                to[(k * t->h + y) * t->w + x] = from[(y * t->w + x) * t->c + k];
-}
-
-void xt_export_parameter(struct xt_exporter *exporter, const struct xt_op *op)
+/* Numbers [h][w][c] as [c][h][w]. */
+static void write_numbers(struct xt_exporter *exporter, const struct xt_op *op, const float *from)
 {
     const struct xt_tensor *out = xt_op_out(op, 0);
-    struct xt_params *params = exporter->graph->options.params;
     struct xt_err err = {0};
     float *numbers = NULL;
     if (xt_mem_aligned(&numbers, xt_tensor_count(out), sizeof *numbers, op->name, &err)) {
         xt_onnx_refuse(exporter->onnx, err.status, "%s", err.text);
         return;
     }
-    turn(out, xt_params_value(params, &params->items[op->params[0]]), numbers);
+    for (int y = 0; y < out->h; y++)
+        for (int x = 0; x < out->w; x++)
+            for (int k = 0; k < out->c; k++)
+                numbers[(k * out->h + y) * out->w + x] = from[(y * out->w + x) * out->c + k];
     enum xt_dtype dtype = xt_export_dtype(out);
     const int64_t dims[] = {1, out->c, out->h, out->w};
     xt_export_out(exporter, out, xt_export_constant(exporter, op->name, dtype, 4, dims, numbers),
@@ -32,15 +27,32 @@ void xt_export_parameter(struct xt_exporter *exporter, const struct xt_op *op)
     free(numbers);
 }
 
-/* Whether the tensor is the same for all samples, however many the graph was described for. */
-static bool is_parameter(const struct xt_exporter *exporter, const struct xt_tensor *tensor)
+void xt_export_parameter(struct xt_exporter *exporter, const struct xt_op *op)
 {
-    for (int i = 0; i < exporter->graph->op_count; i++) {
-        const struct xt_op *op = exporter->graph->ops[i];
-        if (op->kind == &xt_kind_parameter && op->outputs[0] == tensor)
-            return true;
-    }
-    return false;
+    struct xt_params *params = exporter->graph->options.params;
+    write_numbers(exporter, op, xt_params_value(params, &params->items[op->params[0]]));
+}
+
+void xt_export_numbers(struct xt_exporter *exporter, const struct xt_op *op)
+{
+    write_numbers(exporter, op, ((const struct xt_constant_op *)op)->numbers);
+}
+
+/* Whether the tensor is the same for all samples, however many the graph was described for: a
+ * parameter, a constant, or computed from these alone. */
+static bool is_of_one_sample(const struct xt_exporter *exporter, const struct xt_tensor *tensor)
+{
+    const struct xt_op *from = NULL;
+    for (int i = 0; i < exporter->graph->op_count && !from; i++)
+        for (int k = 0; k < exporter->graph->ops[i]->output_count; k++)
+            if (exporter->graph->ops[i]->outputs[k] == tensor)
+                from = exporter->graph->ops[i];
+    if (!from || from->kind == &xt_kind_input)
+        return false;
+    for (int i = 0; i < from->input_count; i++)
+        if (!is_of_one_sample(exporter, xt_op_in(from, i)))
+            return false;
+    return true;
 }
 
 /* [1][c][h][w] as [n][c][h][w], with n of the value `like`. */
@@ -74,10 +86,10 @@ void xt_export_concat(struct xt_exporter *exporter, const struct xt_op *op)
     const char *like = NULL;
     for (int i = 0; i < op->input_count; i++) {
         node.inputs[i] = xt_export_in(exporter, xt_op_in(op, i), dtype);
-        like = is_parameter(exporter, xt_op_in(op, i)) ? like : node.inputs[i];
+        like = is_of_one_sample(exporter, xt_op_in(op, i)) ? like : node.inputs[i];
     }
     for (int i = 0; i < op->input_count && like; i++)
-        if (is_parameter(exporter, xt_op_in(op, i)))
+        if (is_of_one_sample(exporter, xt_op_in(op, i)))
             node.inputs[i] = expand(exporter, op, node.inputs[i], like);
     xt_export_out(exporter, out, xt_export_node(exporter, op, &node), dtype);
 }

@@ -23,6 +23,7 @@ static const struct {
     {&xt_kind_reshape, xt_export_reshape},
     {&xt_kind_cast, xt_export_cast},
     {&xt_kind_parameter, xt_export_parameter},
+    {&xt_kind_constant, xt_export_numbers},
     {&xt_kind_concat, xt_export_concat},
     {&xt_kind_window_pool, xt_export_window_pool},
     {&xt_kind_add, xt_export_binary},

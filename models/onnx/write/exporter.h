@@ -88,6 +88,7 @@ void xt_export_transpose(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_reshape(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_cast(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_parameter(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_numbers(struct xt_exporter *exporter, const struct xt_op *op); /* a constant */
 void xt_export_concat(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_window_pool(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_binary(struct xt_exporter *exporter, const struct xt_op *op);

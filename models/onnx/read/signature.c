@@ -1,0 +1,115 @@
+/* What the tensors of a file are in PyTorch: by the signature that its newer exporter writes into the
+ * graph's metadata, else by their names. Lines of a signature are "NAME: PARAMETER target='fc.weight'"
+ * or "NAME: BUFFER target='pe' persistent=True".
+ */
+#include <string.h>
+
+#include "models/onnx/read/reader.h"
+
+static const struct xt_read_target *find(const struct xt_read_signature *signature, const char *name)
+{
+    for (size_t i = 0; i < signature->count; i++)
+        if (strcmp(signature->targets[i].name, name) == 0)
+            return &signature->targets[i];
+    return NULL;
+}
+
+/* Takes the target of a line; false: it names none. */
+static bool take_target(char *line, struct xt_read_target *out)
+{
+    static const char *const kinds[] = {": PARAMETER target=\'", ": BUFFER target=\'"};
+    for (int is_buffer = 0; is_buffer < 2; is_buffer++) {
+        char *at = strstr(line, kinds[is_buffer]);
+        char *name = at ? at + strlen(kinds[is_buffer]) : NULL;
+        char *end = name ? strchr(name, '\'') : NULL;
+        if (!end)
+            continue;
+        *end = 0;
+        *out = (struct xt_read_target){name, is_buffer};
+        return true;
+    }
+    return false;
+}
+
+static bool is_in_file(const struct xt_reader *reader, const char *name)
+{
+    for (size_t i = 0; i < reader->value_count; i++)
+        if (reader->values[i].initializer && strcmp(reader->values[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Whether the parameter is of a batch norm, which exporters fold into the convolution before it. */
+static bool is_of_norm(const struct xt_read_signature *signature, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    size_t length = dot ? (size_t)(dot + 1 - name) : 0;
+    for (size_t i = 0; i < signature->count; i++)
+        if (strncmp(signature->targets[i].name, name, length) == 0 &&
+            strcmp(signature->targets[i].name + length, "running_mean") == 0)
+            return true;
+    return false;
+}
+
+bool xt_read_take_signature(struct xt_reader *reader)
+{
+    struct xt_read_signature *signature = &reader->signature;
+    char *text = reader->file.signature;
+    size_t lines = 1;
+    if (!text)
+        return true;
+    for (const char *at = text; *at; at++)
+        lines += *at == '\n';
+    signature->targets = xt_reader_take(reader, lines, sizeof *signature->targets);
+    if (!signature->targets)
+        return false;
+    for (char *line; (line = strsep(&text, "\n"));)
+        signature->count += take_target(line, &signature->targets[signature->count]);
+    for (size_t i = 0; i < signature->count && !signature->lost; i++) {
+        const struct xt_read_target *target = &signature->targets[i];
+        if (!target->is_buffer && !is_in_file(reader, target->name) &&
+            !is_of_norm(signature, target->name))
+            signature->lost = target->name;
+    }
+    return true;
+}
+
+enum xt_read_origin xt_read_origin_of(const struct xt_reader *reader, const char *name)
+{
+    if (!reader->signature.count)
+        return XT_READ_UNKNOWN;
+    const struct xt_read_target *target = find(&reader->signature, name);
+    return !target ? XT_READ_MADE : target->is_buffer ? XT_READ_BUFFER : XT_READ_PARAMETER;
+}
+
+bool xt_read_is_made_up(const struct xt_reader *reader, const char *name)
+{
+    enum xt_read_origin origin = xt_read_origin_of(reader, name);
+    return origin == XT_READ_UNKNOWN
+               ? strstr(name, "::") || xt_str_starts(name, "val_") ||
+                     xt_str_starts(name, "_val_") || *name == '/' || (*name >= '0' && *name <= '9')
+               : origin == XT_READ_MADE;
+}
+
+/* Names that the exporter gives to numbers of the network's code. */
+static bool is_literal(const char *name)
+{
+    return xt_str_starts(name, "scalar_tensor") || xt_str_starts(name, "val_") ||
+           xt_str_starts(name, "lifted_tensor") || xt_str_starts(name, "_tensor_constant") ||
+           xt_str_ends(name, "_cast");
+}
+
+bool xt_read_check_origin(struct xt_reader *reader, const struct xt_read_node *node,
+                          const struct xt_read_constant *constant)
+{
+    bool may_be = constant->tensor && constant->is_float && reader->signature.lost &&
+                  xt_read_origin_of(reader, constant->name) == XT_READ_MADE &&
+                  !is_literal(constant->name);
+    return !may_be ||
+           xt_reader_refuse(reader, node,
+                            "reads %s, which the exporter may have computed from a parameter that "
+                            "is not in the file any more, such as %s: export with dynamo=False, "
+                            "which keeps it",
+                            xt_str_quote(constant->name, strlen(constant->name)).text,
+                            reader->signature.lost);
+}

@@ -120,24 +120,6 @@ int64_t xt_read_whole(double number)
     return number > -limit ? (int64_t)number : INT64_MIN;
 }
 
-bool xt_read_is_learned(const struct xt_reader *reader, const struct xt_read_constant *constant)
-{
-    return constant->of_weights ||
-           (constant->tensor && constant->is_float &&
-            xt_read_origin_of(reader, constant->name) != XT_READ_BUFFER &&
-            !xt_read_is_made_up(reader, constant->name));
-}
-
-/* A made-up name of several numbers may be a weight's, which an exporter computed from another. */
-bool xt_read_is_numbers(const struct xt_reader *reader, const struct xt_read_constant *constant)
-{
-    if (!constant->tensor || !constant->is_float)
-        return !constant->of_weights;
-    enum xt_read_origin origin = xt_read_origin_of(reader, constant->name);
-    return origin == XT_READ_BUFFER || (origin == XT_READ_MADE && !reader->signature.lost) ||
-           (constant->count == 1 && xt_read_is_made_up(reader, constant->name));
-}
-
 bool xt_read_all_equal(struct xt_reader *reader, struct xt_read_constant *constant, double *out)
 {
     const double *numbers = constant->count ? xt_read_numbers(reader, constant) : NULL;

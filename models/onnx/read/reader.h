@@ -159,13 +159,6 @@ struct xt_read_constant *xt_read_constant_of(struct xt_reader *reader, struct xt
 const double *xt_read_numbers(struct xt_reader *reader, struct xt_read_constant *constant);
 /* As a whole number, at most INT64_MAX. */
 int64_t xt_read_whole(double number);
-/* Whether it is a parameter, of which nothing may be taken as it happens to be now. */
-bool xt_read_is_learned(const struct xt_reader *reader, const struct xt_read_constant *constant);
-/* Whether it is known to be none, but numbers that do not change. */
-bool xt_read_is_numbers(const struct xt_reader *reader, const struct xt_read_constant *constant);
-/* Refuses numbers that the exporter may have computed from a parameter, which is lost. */
-bool xt_read_check_origin(struct xt_reader *reader, const struct xt_read_node *node,
-                          const struct xt_read_constant *constant);
 /* Whether all elements are equal, and their value. */
 bool xt_read_all_equal(struct xt_reader *reader, struct xt_read_constant *constant, double *out);
 /* The value of a constant whose elements are all equal; false for others, and for parameters. */
@@ -184,6 +177,13 @@ bool xt_read_take_signature(struct xt_reader *reader);
 enum xt_read_origin xt_read_origin_of(const struct xt_reader *reader, const char *name);
 /* Whether an exporter made the name up: the parameter's own is lost. */
 bool xt_read_is_made_up(const struct xt_reader *reader, const char *name);
+/* Whether it is a parameter, of which nothing may be taken as it happens to be now. */
+bool xt_read_is_learned(const struct xt_reader *reader, const struct xt_read_constant *constant);
+/* Whether it is known to be none, but numbers that do not change. */
+bool xt_read_is_numbers(const struct xt_reader *reader, const struct xt_read_constant *constant);
+/* Refuses numbers that the exporter may have computed from a parameter, which is lost. */
+bool xt_read_check_origin(struct xt_reader *reader, const struct xt_read_node *node,
+                          const struct xt_read_constant *constant);
 
 /* ---- views: view.c ---- */
 

@@ -91,21 +91,64 @@ bool xt_read_is_made_up(const struct xt_reader *reader, const char *name)
                : origin == XT_READ_MADE;
 }
 
-/* Names that the exporter gives to numbers of the network's code. */
-static bool is_literal(const char *name)
+static bool begins_with_one(const char *name, const char *const prefixes[])
 {
-    return xt_str_starts(name, "scalar_tensor") || xt_str_starts(name, "val_") ||
-           xt_str_starts(name, "lifted_tensor") || xt_str_starts(name, "_tensor_constant") ||
-           xt_str_ends(name, "_cast");
+    for (; *prefixes; prefixes++)
+        if (xt_str_starts(name, *prefixes))
+            return true;
+    return false;
+}
+
+/* A number of the network's code, by the names that the exporter gives. */
+static bool is_literal(const struct xt_read_constant *constant)
+{
+    static const char *const prefixes[] = {"scalar_tensor", "val_", "lifted_tensor",
+                                           "_tensor_constant", NULL};
+    return constant->count == 1 && (begins_with_one(constant->name, prefixes) ||
+                                    xt_str_ends(constant->name, "_cast"));
+}
+
+/* A parameter of another shape, by the name of what the exporter did with it, or since it can be
+ * nothing else. */
+static bool is_reshaped(const struct xt_read_node *node, const struct xt_read_constant *constant)
+{
+    static const char *const prefixes[] = {"unsqueeze", "squeeze",   "view", "reshape",
+                                           "permute",   "transpose", NULL};
+    return xt_read_is(node, "PRelu") || begins_with_one(constant->name, prefixes);
+}
+
+/* Whether the exporter made a tensor of a file that lacks parameters. */
+static bool may_be_learned(const struct xt_reader *reader, const struct xt_read_constant *constant)
+{
+    return reader->signature.lost && xt_read_origin_of(reader, constant->name) == XT_READ_MADE &&
+           !is_literal(constant);
+}
+
+bool xt_read_is_learned(const struct xt_reader *reader, const struct xt_read_constant *constant)
+{
+    return constant->of_weights ||
+           (constant->tensor && constant->is_float &&
+            xt_read_origin_of(reader, constant->name) != XT_READ_BUFFER &&
+            !xt_read_is_made_up(reader, constant->name));
+}
+
+/* A made-up name of several numbers may be a weight's, which an exporter computed from another. */
+bool xt_read_is_numbers(const struct xt_reader *reader, const struct xt_read_constant *constant)
+{
+    if (!constant->tensor || !constant->is_float)
+        return !constant->of_weights;
+    enum xt_read_origin origin = xt_read_origin_of(reader, constant->name);
+    return origin == XT_READ_BUFFER ||
+           (origin == XT_READ_MADE && !may_be_learned(reader, constant)) ||
+           (origin == XT_READ_UNKNOWN && constant->count == 1 &&
+            xt_read_is_made_up(reader, constant->name));
 }
 
 bool xt_read_check_origin(struct xt_reader *reader, const struct xt_read_node *node,
                           const struct xt_read_constant *constant)
 {
-    bool may_be = constant->tensor && constant->is_float && reader->signature.lost &&
-                  xt_read_origin_of(reader, constant->name) == XT_READ_MADE &&
-                  !is_literal(constant->name);
-    return !may_be ||
+    return !constant->tensor || !constant->is_float || !may_be_learned(reader, constant) ||
+           is_reshaped(node, constant) ||
            xt_reader_refuse(reader, node,
                             "reads %s, which the exporter may have computed from a parameter that "
                             "is not in the file any more, such as %s: export with dynamo=False, "

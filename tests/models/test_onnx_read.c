@@ -244,6 +244,46 @@ static void test_equal_numbers_of_layers_that_may_be_different_are_refused(void 
     onnx__model_proto__free_unpacked(model, NULL);
 }
 
+/* What PyTorch's newer exporter writes into the graph's metadata: field 16, which not every schema
+ * has. */
+static void sign(Onnx__GraphProto *graph, const char *signature)
+{
+    Onnx__StringStringEntryProto entry = ONNX__STRING_STRING_ENTRY_PROTO__INIT;
+    entry.key = (char *)"pkg.torch.export.ExportedProgram.graph_signature";
+    entry.value = (char *)signature;
+    size_t size = onnx__string_string_entry_proto__get_packed_size(&entry);
+    ProtobufCMessageUnknownField *field = calloc(1, sizeof *field);
+    assert_non_null(field);
+    assert_true(size >= 128 && size < 16384); /* a length of two bytes */
+    *field = (ProtobufCMessageUnknownField){.tag = 16,
+                                            .wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED,
+                                            .len = size + 2,
+                                            .data = malloc(size + 2)};
+    assert_non_null(field->data);
+    field->data[0] = (uint8_t)(size | 128);
+    field->data[1] = (uint8_t)(size >> 7);
+    onnx__string_string_entry_proto__pack(&entry, field->data + 2);
+    graph->base.unknown_fields = field;
+    graph->base.n_unknown_fields = 1;
+}
+
+static void test_weights_that_an_exporter_computed_from_lost_parameters_are_refused(void **state)
+{
+    static const char signature[] = "\n# inputs\np_conv_weight: PARAMETER target='conv.weight'\n"
+                                    "p_fc_weight: PARAMETER target='fc.weight'\nx: USER_INPUT\n";
+    Onnx__ModelProto *model = load(write_model(*state, "Relu"));
+    struct xt_onnx_net read;
+    struct xt_err err = {0};
+    sign(model->graph, signature);
+    if (read_model(&read, model, &err))
+        fail_msg("%s", err.text);
+    xt_onnx_net_clear(&read);
+    rename_weight(model, "div");
+    assert_refused(model, "(Conv) reads div, which the exporter may have computed from a parameter "
+                          "that is not in the file any more, such as conv.weight");
+    onnx__model_proto__free_unpacked(model, NULL);
+}
+
 static void test_an_operator_that_is_not_there_is_refused_with_its_node_and_a_near_one(void **state)
 {
     struct xt_onnx_net read;
@@ -411,6 +451,9 @@ int main(void)
         cmocka_unit_test(test_attention_becomes_two_products_of_heads),
         cmocka_unit_test_setup_teardown(test_weights_and_metadata_come_along, support_make_folder,
                                         support_remove_folder),
+        cmocka_unit_test_setup_teardown(
+            test_weights_that_an_exporter_computed_from_lost_parameters_are_refused,
+            support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(test_layers_of_the_same_weights_share_a_parameter,
                                         support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(

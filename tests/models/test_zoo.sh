@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Networks from ONNX files against what PyTorch computes with them in float64: one of the less common layers, those of the
+# Networks from ONNX files against what PyTorch computes with them in float64: some of the less common layers, those of the
 # shared folder, and one of these exported and read again.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -15,7 +15,7 @@ esac
 "$zoo" tests/models/fixtures/parts
 "$zoo" --programs tests/models/fixtures/parts
 if [ ! -d "$networks" ]; then
-  echo 'skipped but for one network: no shared data'
+  echo 'skipped but for some small networks: no shared data'
   exit 77
 fi
 "$zoo" "$networks"

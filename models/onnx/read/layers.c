@@ -229,7 +229,8 @@ bool xt_read_conv(struct xt_reader *reader, struct xt_read_node *node)
             "is a convolution of %d dimensions; only images are supported, [n][c][h][w]",
             view->ndims - 2);
     struct xt_read_constant *weight = weight_of(reader, node, 1, view->ndims);
-    if (!weight || !optional_bias(reader, node, 2, weight->dims[0], &bias) ||
+    if (!weight || !xt_read_check_origin(reader, node, weight) ||
+        !optional_bias(reader, node, 2, weight->dims[0], &bias) ||
         !name_layer(reader, node, weight, bias, &names) ||
         !read_kernel(reader, node, view, weight, &spec))
         return false;

@@ -44,6 +44,9 @@ bool xt_read_dropout(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_softmax(struct xt_reader *reader, struct xt_read_node *node);
 
+/* ---- einsum.c ---- */
+bool xt_read_einsum(struct xt_reader *reader, struct xt_read_node *node);
+
 /* The activation of a view; NULL after a failure. */
 struct xt_read_view *xt_read_activate(struct xt_reader *reader, const struct xt_read_node *node,
                                       const struct xt_read_view *in,

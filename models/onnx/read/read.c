@@ -85,6 +85,7 @@ operators[] = {
     {"Upsample", xt_read_resize},
     {"Dropout", xt_read_dropout},
     {"(drop whole)", xt_read_dropout},
+    {"Einsum", xt_read_einsum},
     {"Softmax", xt_read_softmax},
 };
 enum { OPERATORS = sizeof operators / sizeof *operators };
@@ -108,7 +109,6 @@ static const char *advice_on(const char *op)
         {"GridSample", larger},
         {"LRN", alike},
         {"MeanVarianceNormalization", alike},
-        {"Einsum", "MatMul, Gemm and Conv are supported"},
         {"Where", chosen},
         {"Greater", chosen},
         {"Less", chosen},

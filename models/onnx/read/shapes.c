@@ -574,8 +574,11 @@ bool xt_read_tile(struct xt_reader *reader, struct xt_read_node *node)
         return false;
     if (count != view->ndims)
         return xt_reader_refuse(reader, node, "repeats its input as often as is not known here");
-    for (int i = 0; view && i < count; i++)
-        view = times[i] == 1 ? view : repeat(reader, node, view, i, times[i]);
+    for (int i = 0; view && i < count; i++) {
+        bool for_batch = times[i] == XT_READ_BATCH && xt_read_dim(view, i) == 1;
+        if (times[i] != 1 && !(for_batch && repeat_for_batch(view, i)))
+            view = repeat(reader, node, view, i, times[i]);
+    }
     return view && xt_read_give(node, view);
 }
 

@@ -108,13 +108,27 @@ static bool is_literal(const struct xt_read_constant *constant)
                                     xt_str_ends(constant->name, "_cast"));
 }
 
+/* A number for each channel of images, as norms' scales are shaped when an export takes them apart. */
+static bool is_vector_for_images(const struct xt_read_node *node,
+                                 const struct xt_read_constant *constant)
+{
+    int axes = 0;
+    for (int i = 0; i < constant->ndims; i++)
+        axes += constant->dims[i] != 1;
+    for (int i = 0; i < node->input_count && axes == 1; i++)
+        if (node->inputs[i] && node->inputs[i]->view && !node->inputs[i]->view->value->of_parameter)
+            return true;
+    return false;
+}
+
 /* A parameter of another shape, by the name of what the exporter did with it, or since it can be
  * nothing else. */
 static bool is_reshaped(const struct xt_read_node *node, const struct xt_read_constant *constant)
 {
     static const char *const prefixes[] = {"unsqueeze", "squeeze",   "view", "reshape",
                                            "permute",   "transpose", NULL};
-    return xt_read_is(node, "PRelu") || begins_with_one(constant->name, prefixes);
+    return xt_read_is(node, "PRelu") || begins_with_one(constant->name, prefixes) ||
+           (xt_str_starts(constant->name, "val_") && is_vector_for_images(node, constant));
 }
 
 /* Whether the exporter made a tensor of a file that lacks parameters. */

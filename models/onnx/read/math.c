@@ -235,6 +235,23 @@ static bool check_broadcast(struct xt_reader *reader, const struct xt_read_node 
            xt_reader_refuse(reader, node, "reads tensors whose samples lie in different orders");
 }
 
+/* What is broadcast along some of the axes that lie together is repeated along these. */
+static struct xt_read_view *repeat_parts(struct xt_reader *reader, const struct xt_read_node *node,
+                                         struct xt_read_view *view,
+                                         const struct xt_read_view *other, const int homes[])
+{
+    for (int i = 0; view && i < view->ndims; i++) {
+        int64_t times = xt_read_dim(other, i);
+        times /= times % XT_READ_BATCH == 0 ? XT_READ_BATCH : 1;
+        bool shares = false;
+        for (int k = 0; k < view->ndims && homes[i] < XT_AXES; k++)
+            shares = shares || (homes[k] == homes[i] && xt_read_dim(view, k) != 1);
+        if (xt_read_dim(view, i) == 1 && times > 1 && shares)
+            view = xt_read_spread(reader, node, view, homes, i, times);
+    }
+    return view;
+}
+
 struct xt_read_view *xt_read_combine(struct xt_reader *reader, const struct xt_read_node *node,
                                      struct xt_read_view *a, struct xt_read_view *b, bool multiply)
 {
@@ -247,6 +264,10 @@ struct xt_read_view *xt_read_combine(struct xt_reader *reader, const struct xt_r
     if (!a || !b || !check_broadcast(reader, node, a, b))
         return NULL;
     common_homes(a, b, homes);
+    a = repeat_parts(reader, node, a, b, homes);
+    b = a ? repeat_parts(reader, node, b, a, homes) : NULL;
+    if (!b)
+        return NULL;
     struct xt_value *x = xt_read_lay_out(reader, node, a, homes);
     struct xt_value *y = x ? xt_read_lay_out(reader, node, b, homes) : NULL;
     if (!y)

@@ -202,6 +202,13 @@ struct xt_read_view *xt_read_after(struct xt_reader *reader, const struct xt_rea
                                    const struct xt_read_view *view,
                                    const struct xt_read_view *other, const int homes[],
                                    struct xt_value *value);
+/* Copies of a value beside each other along an axis. */
+struct xt_value *xt_read_copies(struct xt_reader *reader, const struct xt_read_node *node,
+                                struct xt_value *value, enum xt_axis axis, int64_t times);
+/* The view with an axis of length 1 repeated, which lies between others in its home. */
+struct xt_read_view *xt_read_spread(struct xt_reader *reader, const struct xt_read_node *node,
+                                    struct xt_read_view *view, const int homes[], int axis,
+                                    int64_t times);
 /* The view's value, multiplied by its scale. */
 struct xt_value *xt_read_settle(struct xt_reader *reader, const struct xt_read_node *node,
                                 struct xt_read_view *view);

@@ -513,29 +513,15 @@ bool xt_read_concat(struct xt_reader *reader, struct xt_read_node *node)
 static struct xt_read_view *repeat(struct xt_reader *reader, const struct xt_read_node *node,
                                    struct xt_read_view *view, int axis, int64_t times)
 {
-    enum { COPIES_MOST = 32 };
-    struct xt_read_view *copies[COPIES_MOST];
+    int homes[XT_READ_DIMS_MAX] = {0};
     if (times < 1 || xt_read_dim(view, axis) % XT_READ_BATCH == 0)
         return xt_reader_refuse(reader, node, "repeats its input %lld times along axis %d",
                                 (long long)times, axis);
-    while (view && times > 1) {
-        int64_t count = times < COPIES_MOST ? times : COPIES_MOST;
-        while (times % count)
-            count--;
-        if (count == 1)
-            return xt_reader_refuse(reader, node,
-                                    "repeats its input %lld times, which has a prime factor of "
-                                    "more than %d",
-                                    (long long)times, COPIES_MOST);
-        for (int64_t i = 0; i < count; i++) {
-            copies[i] = xt_read_copy(reader, view);
-            if (!copies[i])
-                return NULL;
-        }
-        view = join(reader, node, copies, (int)count, axis);
-        times /= count;
-    }
-    return view;
+    if (!concat_homes(reader, node, view, axis, homes))
+        return NULL;
+    struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
+    value = xt_read_copies(reader, node, value, (enum xt_axis)homes[axis], times);
+    return xt_read_after(reader, node, view, NULL, homes, value);
 }
 
 /* Repeats nothing where all readers broadcast. */

@@ -466,6 +466,86 @@ bool xt_read_homes(const struct xt_read_view *view, int homes[])
     return true;
 }
 
+/* ---- repetition ---- */
+
+struct xt_value *xt_read_copies(struct xt_reader *reader, const struct xt_read_node *node,
+                                struct xt_value *value, enum xt_axis axis, int64_t times)
+{
+    enum { COPIES_MOST = 64 };
+    struct xt_value *copies[COPIES_MOST];
+    while (value && times > 1) {
+        int64_t count = times < COPIES_MOST ? times : COPIES_MOST;
+        while (times % count)
+            count--;
+        if (count == 1)
+            return xt_reader_refuse(reader, node,
+                                    "repeats its input %lld times, which has a prime factor of "
+                                    "more than %d",
+                                    (long long)times, COPIES_MOST);
+        for (int64_t i = 0; i < count; i++)
+            copies[i] = value;
+        value = xt_net_concat(reader->net, copies, (int)count, axis, NULL);
+        times /= count;
+    }
+    return value;
+}
+
+static int axis_of(const struct xt_read_view *view, int factor)
+{
+    for (int axis = 0; axis < view->ndims; axis++)
+        for (int i = 0; i < view->axes[axis].count; i++)
+            if (view->axes[axis].factors[i] == factor)
+                return axis;
+    return -1;
+}
+
+/* Where the axis's own factor would stand among those of a view that was laid out so. */
+static int place_of(const struct xt_read_view *view, const int homes[], int axis)
+{
+    int place = 0;
+    while (place < view->factor_count) {
+        int home = view->factors[place].home;
+        bool before = home == XT_READ_N || home < homes[axis] ||
+                      (home == homes[axis] && axis_of(view, place) < axis);
+        if (!before)
+            break;
+        place++;
+    }
+    return place;
+}
+
+struct xt_read_view *xt_read_spread(struct xt_reader *reader, const struct xt_read_node *node,
+                                    struct xt_read_view *view, const int homes[], int axis,
+                                    int64_t times)
+{
+    struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
+    struct xt_read_view *out = value ? xt_read_copy(reader, view) : NULL;
+    int64_t outer = 1;
+    int64_t inner = 1;
+    if (!out)
+        return NULL;
+    if (out->factor_count == XT_READ_FACTORS_MAX)
+        return xt_reader_refuse(reader, node, "has too many axes");
+    int place = place_of(out, homes, axis);
+    for (int i = 0; i < out->factor_count; i++)
+        if (out->factors[i].home != XT_READ_N)
+            *(i < place ? &outer : &inner) *= out->factors[i].size;
+    int64_t sides[] = {value->h, value->w, value->c};
+    sides[homes[axis]] *= times;
+    value = shaped(reader, value, outer, 1, inner);
+    value = xt_read_copies(reader, node, value, XT_AXIS_W, times);
+    out->value = shaped(reader, value, sides[XT_AXIS_H], sides[XT_AXIS_W], sides[XT_AXIS_C]);
+    memmove(out->factors + place + 1, out->factors + place,
+            (size_t)(out->factor_count - place) * sizeof *out->factors);
+    out->factor_count++;
+    out->factors[place] = (struct xt_read_factor){times, homes[axis]};
+    for (int k = 0; k < out->ndims; k++)
+        for (int i = 0; i < out->axes[k].count; i++)
+            out->axes[k].factors[i] += out->axes[k].factors[i] >= place;
+    out->axes[axis] = (struct xt_read_axis){1, {place}};
+    return out->value ? out : NULL;
+}
+
 /* ---- reshape and slices ---- */
 
 /* The same elements in all, cut into axes otherwise; false where a cut falls into the middle of

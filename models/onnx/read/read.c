@@ -100,6 +100,8 @@ static const char *advice_on(const char *op)
     static const char alike[] = "BatchNormalization, LayerNormalization, GroupNormalization and "
                                 "InstanceNormalization are supported";
     static const char chosen[] = "elements cannot be chosen by what the network computes";
+    static const char functions[] = "of the functions of one value there are Exp, Log, Sqrt, Abs, Pow, "
+                                    "Reciprocal, Tanh, Sigmoid and the usual activations";
     static const char quantised[] = "export the network before it is quantised";
     static const char *const advice[][2] = {
         {"LSTM", recurrent},
@@ -109,7 +111,14 @@ static const char *advice_on(const char *op)
         {"GridSample", larger},
         {"LRN", alike},
         {"MeanVarianceNormalization", alike},
+        {"Sin", functions},
+        {"Cos", functions},
+        {"Sign", functions},
+        {"Floor", functions},
+        {"Round", functions},
         {"Where", chosen},
+        {"LessOrEqual", chosen},
+        {"GreaterOrEqual", chosen},
         {"Greater", chosen},
         {"Less", chosen},
         {"TopK", chosen},

@@ -22,6 +22,7 @@
 #include "device/device.h"
 #include "engine/net/activation.h"
 #include "engine/net/axis.h"
+#include "engine/net/axis_map.h"
 #include "engine/loops/loops.h"
 #include "engine/params.h"
 #include "engine/plan.h"
@@ -333,6 +334,10 @@ struct xt_tensor *xt_graph_reshape(struct xt_graph *graph, struct xt_tensor *in,
 /* The same in another floating-point type; the tensor itself if it already has it. */
 struct xt_tensor *xt_graph_cast(struct xt_graph *graph, struct xt_tensor *in, enum xt_dtype dtype,
                                 const char *name);
+
+/* The map of one axis; it is copied. */
+struct xt_tensor *xt_graph_axis_map(struct xt_graph *graph, struct xt_tensor *in, enum xt_axis axis,
+                                    const struct xt_axis_map *map, const char *name);
 
 /* A parameter of the network's own, the same for all samples. */
 struct xt_parameter_spec {

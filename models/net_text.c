@@ -59,6 +59,14 @@ static const struct field {
     {XT_NODE_MATMUL, "transpose", AT(matmul.transpose), 1, BOOL},
     {XT_NODE_MATMUL, "scale", AT(matmul.scale), 1, REAL},
     {XT_NODE_TRANSPOSE, "from", AT(transpose.from), 3, INT},
+    {XT_NODE_AXIS_MAP, "axis", AT(axis_map.axis), 1, INT},
+    {XT_NODE_AXIS_MAP, "before", AT(axis_map.map.before), 1, INT},
+    {XT_NODE_AXIS_MAP, "behind", AT(axis_map.map.behind), 1, INT},
+    {XT_NODE_AXIS_MAP, "fill", AT(axis_map.map.fill), 1, REAL},
+    {XT_NODE_AXIS_MAP, "count", AT(axis_map.map.count), 1, INT},
+    {XT_NODE_AXIS_MAP, "scale", AT(axis_map.map.scale), 1, REAL},
+    {XT_NODE_AXIS_MAP, "cubic", AT(axis_map.map.cubic), 1, REAL},
+    {XT_NODE_AXIS_MAP, "outside", AT(axis_map.map.excludes_outside), 1, BOOL},
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 
@@ -118,6 +126,14 @@ static void print_field(struct xt_str *out, const struct xt_node *node, const st
     }
 }
 
+static void print_map(struct xt_str *out, const struct xt_axis_map *map)
+{
+    xt_str_printf(out, NULL, "\tof=%s\tplace=%s\trounding=%s", xt_axis_map_kinds[map->kind],
+                  xt_resize_places[map->place], xt_resize_roundings[map->rounding]);
+    for (int i = 0; map->kind == XT_MAP_PICK && i < map->picked_count; i++)
+        xt_str_printf(out, NULL, "%s%d", i ? "," : "\tpicked=", map->picked[i]);
+}
+
 /* The fields that are not in the table. */
 static void print_more(const struct xt_net *net, struct xt_str *out, const struct xt_node *node)
 {
@@ -135,6 +151,8 @@ static void print_more(const struct xt_net *net, struct xt_str *out, const struc
     for (size_t i = 0; node->kind == XT_NODE_CONSTANT && i < node->as.constant.count; i++)
         xt_str_printf(out, NULL, "%s%.9g", i ? "," : "\tnumbers=",
                       (double)node->as.constant.numbers[i]);
+    if (node->kind == XT_NODE_AXIS_MAP)
+        print_map(out, &node->as.axis_map.map);
     if (is_global(node))
         xt_str_printf(out, NULL, "\tglobal=1");
     if (node->kind == XT_NODE_LINEAR && node->as.linear.in_first)
@@ -243,21 +261,29 @@ static bool read_axes(const struct line *line)
         return (int)node->as.axis >= 0 && node->as.axis < XT_AXES;
     if (node->kind == XT_NODE_SLICE)
         return (int)node->as.slice.axis >= 0 && node->as.slice.axis < XT_AXES;
+    if (node->kind == XT_NODE_AXIS_MAP)
+        return (int)node->as.axis_map.axis >= 0 && node->as.axis_map.axis < XT_AXES;
     for (int i = 0; node->kind == XT_NODE_TRANSPOSE && i < XT_AXES; i++)
         if ((int)node->as.transpose.from[i] < 0 || node->as.transpose.from[i] >= XT_AXES)
             return false;
     return true;
 }
 
+/* Which of the words the key has; -1: none. */
+static int read_word(const struct line *line, const char *key, const char *const words[], int count)
+{
+    const char *word = word_of(line, key);
+    for (int i = 0; word && i < count; i++)
+        if (strcmp(word, words[i]) == 0)
+            return i;
+    return -1;
+}
+
 static bool read_activation(struct line *line)
 {
-    const char *of = word_of(line, "of");
-    for (int i = 0; of && i < XT_ACT_COUNT; i++)
-        if (strcmp(of, activations[i]) == 0) {
-            line->node.as.activation.kind = (enum xt_activation_kind)i;
-            return true;
-        }
-    return false;
+    int of = read_word(line, "of", activations, XT_ACT_COUNT);
+    line->node.as.activation.kind = (enum xt_activation_kind)of;
+    return of >= 0;
 }
 
 static int side_of(const struct line *line, const char *key)
@@ -333,6 +359,40 @@ static struct xt_value *build_pool(struct xt_net *net, struct line *line)
     return is_max ? xt_net_max_pool(net, in, pool) : xt_net_avg_pool(net, in, pool);
 }
 
+/* As many as there may be elements in an axis, which the net checks. */
+static struct xt_value *build_picks(struct xt_net *net, struct line *line)
+{
+    struct xt_axis_map *map = &line->node.as.axis_map.map;
+    const char *text = word_of(line, "picked");
+    size_t most = text ? strlen(text) : 0;
+    int *picked = NULL;
+    struct xt_value *out = NULL;
+    if (most == 0 || xt_mem_calloc(&picked, most, sizeof *picked, "a network", &net->err))
+        return NULL;
+    map->picked_count = read_ints(text, picked, (int)most);
+    map->picked = picked;
+    if (map->picked_count > 0)
+        out = xt_net_axis_map(net, line->inputs[0], &line->node.as.axis_map);
+    free(picked);
+    return out;
+}
+
+static struct xt_value *build_map(struct xt_net *net, struct line *line)
+{
+    struct xt_net_axis_map *spec = &line->node.as.axis_map;
+    int kind = read_word(line, "of", xt_axis_map_kinds, XT_MAP_KINDS);
+    int place = read_word(line, "place", xt_resize_places, XT_PLACES);
+    int rounding = read_word(line, "rounding", xt_resize_roundings, XT_ROUNDINGS);
+    if (kind < 0 || place < 0 || rounding < 0)
+        return NULL;
+    spec->name = line->node.name;
+    spec->map.kind = (enum xt_axis_map_kind)kind;
+    spec->map.place = (enum xt_resize_place)place;
+    spec->map.rounding = (enum xt_resize_rounding)rounding;
+    return kind == XT_MAP_PICK ? build_picks(net, line)
+                               : xt_net_axis_map(net, line->inputs[0], spec);
+}
+
 static struct xt_value *build_layer(struct xt_net *net, struct line *line,
                                     const struct xt_net_text_options *options)
 {
@@ -391,6 +451,8 @@ static struct xt_value *build_other(struct xt_net *net, struct line *line)
         return xt_net_transpose(net, in[0], node->as.transpose.from, name);
     case XT_NODE_RESHAPE:
         return xt_net_reshape(net, in[0], &shape, name);
+    case XT_NODE_AXIS_MAP:
+        return build_map(net, line);
     default:
         return NULL;
     }

@@ -801,6 +801,9 @@ static struct xt_tensor *lower_node(struct lowering *l, const struct xt_node *no
     case XT_NODE_RESHAPE:
         return is_view(node) ? in
                              : xt_graph_reshape(l->graph, in, out->h, out->w, out->c, node->name);
+    case XT_NODE_AXIS_MAP:
+        return xt_graph_axis_map(l->graph, in, node->as.axis_map.axis, &node->as.axis_map.map,
+                                 node->name);
     case XT_NODE_GLOBAL_CONTEXT:
         return lower_context(l, node);
     default:

@@ -35,6 +35,7 @@ static const char *const kind_names[XT_NODE_KINDS] = {
     [XT_NODE_SOFTMAX] = "softmax",
     [XT_NODE_TRANSPOSE] = "transpose",
     [XT_NODE_RESHAPE] = "reshape",
+    [XT_NODE_AXIS_MAP] = "axis map",
     [XT_NODE_GLOBAL_CONTEXT] = "global context",
 };
 
@@ -80,13 +81,21 @@ struct xt_net *xt_net_create(struct xt_err *err)
     return xt_mem_calloc(&net, 1, sizeof *net, "a network", err) ? NULL : net;
 }
 
+/* The numbers that a node owns. */
+static void free_numbers(const struct xt_node *node)
+{
+    if (node->kind == XT_NODE_CONSTANT)
+        free((void *)(uintptr_t)node->as.constant.numbers);
+    if (node->kind == XT_NODE_AXIS_MAP)
+        free((void *)(uintptr_t)node->as.axis_map.map.picked);
+}
+
 void xt_net_destroy(struct xt_net *net)
 {
     if (!net)
         return;
     for (size_t i = 0; i < net->node_count; i++) {
-        if (net->nodes[i]->kind == XT_NODE_CONSTANT)
-            free((void *)net->nodes[i]->as.constant.numbers);
+        free_numbers(net->nodes[i]);
         free(net->nodes[i]->inputs);
         free(net->nodes[i]);
     }
@@ -729,6 +738,38 @@ struct xt_value *xt_net_reshape(struct xt_net *net, struct xt_value *in,
         return xt_net_refuse(net, XT_ERR_DATA, "%s: %dx%dx%d numbers cannot be %dx%dx%d",
                              node->name, in->h, in->w, in->c, out->h, out->w, out->c);
     return out;
+}
+
+/* The node's own copy. */
+static bool keep_picked(struct xt_net *net, struct xt_node *node, const struct xt_axis_map *map)
+{
+    int *copy = NULL;
+    node->as.axis_map.map.picked = NULL;
+    if (map->kind != XT_MAP_PICK)
+        return true;
+    if (xt_mem_calloc(&copy, (size_t)map->picked_count, sizeof *copy, node->name, &net->err))
+        return false;
+    memcpy(copy, map->picked, (size_t)map->picked_count * sizeof *copy);
+    node->as.axis_map.map.picked = copy;
+    return true;
+}
+
+struct xt_value *xt_net_axis_map(struct xt_net *net, struct xt_value *in,
+                                 const struct xt_net_axis_map *spec)
+{
+    struct xt_node *node = add_unary(net, XT_NODE_AXIS_MAP, spec->name, in);
+    if (!node)
+        return NULL;
+    struct shape out = shape_of(in);
+    int length = (int)*size_along(&out, spec->axis);
+    node->as.axis_map = *spec;
+    if (!keep_picked(net, node, &spec->map))
+        return NULL;
+    const char *why = xt_axis_map_refusal(&spec->map, length);
+    if (why)
+        return xt_net_refuse(net, XT_ERR_DATA, "%s: an axis of %d %s", node->name, length, why);
+    *size_along(&out, spec->axis) = xt_axis_map_length(&spec->map, length);
+    return write(net, node, out);
 }
 
 struct xt_value *xt_net_flatten(struct xt_net *net, struct xt_value *in, const char *name)

@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "engine/net/activation.h"
 #include "engine/net/axis.h"
+#include "engine/net/axis_map.h"
 #include "engine/params.h"
 
 enum xt_node_kind {
@@ -46,6 +47,7 @@ enum xt_node_kind {
     XT_NODE_SOFTMAX,
     XT_NODE_TRANSPOSE,
     XT_NODE_RESHAPE,
+    XT_NODE_AXIS_MAP,
     XT_NODE_GLOBAL_CONTEXT,
     XT_NODE_KINDS
 };
@@ -155,6 +157,12 @@ struct xt_net_transpose {
     enum xt_axis from[XT_AXES]; /* the output's axis i is the input's axis from[i] */
 };
 
+struct xt_net_axis_map {
+    const char *name;
+    enum xt_axis axis;
+    struct xt_axis_map map; /* of a node: `picked` is the node's own */
+};
+
 /* ---- nodes ---- */
 
 struct xt_net_param {
@@ -194,6 +202,7 @@ struct xt_node {
         struct xt_net_matmul matmul;
         struct xt_net_transpose transpose;
         struct xt_net_context context;
+        struct xt_net_axis_map axis_map;
     } as;
 };
 
@@ -272,6 +281,8 @@ struct xt_value *xt_net_transpose(struct xt_net *net, struct xt_value *in,
 /* The elements in the same order, h, w, c. */
 struct xt_value *xt_net_reshape(struct xt_net *net, struct xt_value *in,
                                 const struct xt_net_reshape *shape, const char *name);
+struct xt_value *xt_net_axis_map(struct xt_net *net, struct xt_value *in,
+                                 const struct xt_net_axis_map *spec);
 /* A vector in PyTorch's order: c, h, w. */
 struct xt_value *xt_net_flatten(struct xt_net *net, struct xt_value *in, const char *name);
 struct xt_value *xt_net_context(struct xt_net *net, struct xt_value *const *in, int count,

@@ -181,7 +181,7 @@ extern const struct xt_op_kind xt_kind_input, xt_kind_conv, xt_kind_norm, xt_kin
     xt_kind_transpose, xt_kind_reshape, xt_kind_cast, xt_kind_parameter,
     xt_kind_constant, xt_kind_concat,
     xt_kind_fan_out, xt_kind_window_pool, xt_kind_add, xt_kind_mul, xt_kind_matmul, xt_kind_softmax,
-    xt_kind_layer_norm, xt_kind_drop_path, xt_kind_drop_channels;
+    xt_kind_layer_norm, xt_kind_drop_path, xt_kind_drop_channels, xt_kind_axis_map;
 
 struct xt_input_op {
     struct xt_op op;
@@ -378,6 +378,27 @@ struct xt_rearrange_op {
     enum xt_axis axis, from[XT_AXES]; /* of a slice; of a transposition */
     int start, step, groups;
 };
+
+/* The nonzero elements of each row of a matrix: those of row j are first[j] .. first[j + 1]. */
+struct xt_sparse_rows {
+    int count;
+    int *first, *at;
+    double *weight;
+};
+struct xt_axis_map_op {
+    struct xt_op op;
+    enum xt_axis axis;
+    struct xt_axis_map map;        /* without `picked` */
+    struct xt_sparse_rows rows[2]; /* of the matrix and of its transpose */
+    float *fill;                   /* [rows[0].count] */
+    bool is_exact;                 /* in the tensor's type: the matrix in that gives the same */
+    struct xt_device_memory matrix, added; /* pinned: [out][in], [out] */
+};
+/* The axis between what lies outside of it and inside. */
+struct xt_axis_parts {
+    size_t outer, count, inner;
+};
+struct xt_axis_parts xt_axis_parts(const struct xt_tensor *t, enum xt_axis axis);
 
 struct xt_dropout_op {
     struct xt_op op;

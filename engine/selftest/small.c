@@ -413,6 +413,34 @@ static struct xt_tensor *add_pools(struct xt_graph *graph, struct xt_tensor *x)
     return xt_graph_mul(graph, xt_graph_parameter(graph, &expanded), x, "mul.expanded");
 }
 
+/* Each axis longer and shorter again, by coefficients that bf16 has and others. 6x4x6 becomes
+ * 6x4x6. */
+static struct xt_tensor *add_axis_maps(struct xt_graph *graph, struct xt_tensor *x)
+{
+    static const int picked[] = {5, 0, 0, 6, 2, 3};
+    static const struct {
+        enum xt_axis axis;
+        struct xt_axis_map map;
+    } maps[] = {
+        {XT_AXIS_H, {.kind = XT_MAP_CUBIC, .count = 9, .cubic = -0.75F}},
+        {XT_AXIS_W, {.kind = XT_MAP_LINEAR, .count = 7, .place = XT_PLACE_ALIGN_CORNERS}},
+        {XT_AXIS_W, {.kind = XT_MAP_LINEAR, .scale = 2}},
+        {XT_AXIS_H, {.kind = XT_MAP_REFLECT, .before = 2, .behind = 1}},
+        {XT_AXIS_W, {.kind = XT_MAP_CONSTANT, .before = 1, .fill = 0.7F}},
+        {XT_AXIS_C, {.kind = XT_MAP_CONSTANT, .before = 1, .behind = 1, .fill = -1}},
+        {XT_AXIS_H, {.kind = XT_MAP_REVERSE}},
+        {XT_AXIS_W, {.kind = XT_MAP_NEAREST, .count = 4}},
+        {XT_AXIS_C, {.kind = XT_MAP_PICK, .picked = picked, .picked_count = 6}},
+        {XT_AXIS_H, {.kind = XT_MAP_LINEAR, .scale = 0.5F}},
+    };
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "map.%zu", i);
+        x = xt_graph_axis_map(graph, x, maps[i].axis, &maps[i].map, name);
+    }
+    return x;
+}
+
 /* As in ResNet, with a residual read by two; then groups, and LPRNet's end. */
 static struct xt_tensor *describe(struct xt_graph *graph, const void *over_batch)
 {
@@ -442,7 +470,7 @@ static struct xt_tensor *describe(struct xt_graph *graph, const void *over_batch
     x = add_activations(graph, add_rearrangements(graph, add_fan_out(graph, x)));
     x = add_constants(graph, add_parameters(graph, x));
     x = add_gates(graph, add_attention(graph, x));
-    x = add_pools(graph, x);
+    x = add_axis_maps(graph, add_pools(graph, x));
     x = conv(graph, x,
              (struct xt_conv_spec){
                  .name = "tail", .channels = 20, .kernel_h = 3, .kernel_w = 3, .bias = true});

@@ -134,6 +134,7 @@ static Onnx__AttributeProto *add_attribute(struct xt_onnx *onnx,
     Onnx__AttributeProto *out = take(onnx, 1, sizeof *out);
     char *name = copy(onnx, from->name);
     int64_t *list = from->list ? take(onnx, from->count, sizeof *list) : NULL;
+    char *text = from->text ? copy(onnx, from->text) : NULL;
     if (xt_onnx_fails(onnx))
         return NULL;
     onnx__attribute_proto__init(out);
@@ -141,8 +142,9 @@ static Onnx__AttributeProto *add_attribute(struct xt_onnx *onnx,
     out->has_type = true;
     out->type = from->list   ? ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS
                 : from->real ? ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT
+                : from->text ? ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING
                              : ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
-    out->has_i = !from->list && !from->real;
+    out->has_i = !from->list && !from->real && !from->text;
     out->i = from->number;
     out->has_f = from->real != NULL;
     out->f = from->real ? *from->real : 0;
@@ -150,6 +152,8 @@ static Onnx__AttributeProto *add_attribute(struct xt_onnx *onnx,
         memcpy(list, from->list, from->count * sizeof *list);
     out->n_ints = from->list ? from->count : 0;
     out->ints = list;
+    out->has_s = text != NULL;
+    out->s = (ProtobufCBinaryData){.len = text ? strlen(text) : 0, .data = (uint8_t *)text};
     return out;
 }
 

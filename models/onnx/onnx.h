@@ -19,13 +19,14 @@ enum { XT_ONNX_OPSET = 13, XT_ONNX_IR = 7, XT_ONNX_INPUTS_MAX = 64, XT_ONNX_DIMS
 
 struct xt_onnx;
 
-/* An attribute of a node: an integer, `count` of them where `list` is given, or a float. */
+/* An attribute of a node: an integer, `count` of them where `list` is given, a float, or text. */
 struct xt_onnx_attribute {
     const char *name;
     const int64_t *list;
     size_t count;
     int64_t number;
     const float *real;
+    const char *text;
 };
 
 /* A node's type, inputs and attributes. Inputs end with the first NULL, attributes with the first

@@ -64,6 +64,53 @@ static void test_a_network_is_the_same_after_text(void **state)
     xt_net_destroy(net);
 }
 
+static void test_maps_of_an_axis_are_the_same_after_text(void **state)
+{
+    static const int picked[] = {7, 0, 2, 2};
+    const struct xt_net_axis_map maps[] = {
+        {"cubic",
+         XT_AXIS_H,
+         {.kind = XT_MAP_CUBIC, .scale = 1.7F, .cubic = -0.75F, .excludes_outside = true}},
+        {"nearest",
+         XT_AXIS_W,
+         {.kind = XT_MAP_NEAREST,
+          .count = 11,
+          .place = XT_PLACE_ASYMMETRIC,
+          .rounding = XT_ROUND_FLOOR}},
+        {"pad", XT_AXIS_C, {.kind = XT_MAP_CONSTANT, .before = 2, .behind = 3, .fill = 0.1F}},
+        {"pick", XT_AXIS_C, {.kind = XT_MAP_PICK, .picked = picked, .picked_count = 4}},
+    };
+    struct xt_err err = {0};
+    struct xt_net *net = xt_net_create(&err);
+    struct xt_value *value = xt_net_input(net, 8, 8, 3);
+    (void)state;
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+        value = xt_net_axis_map(net, value, &maps[i]);
+    assert_int_equal(xt_net_finish(net, value, &err), XT_OK);
+    assert_round_trip(net);
+    xt_net_destroy(net);
+}
+
+/* What is said as a scale follows the image's size. */
+static void test_a_scaled_image_can_be_of_another_size(void **state)
+{
+    const struct xt_net_text_options options = {.height = 12, .width = 20};
+    const struct xt_net_axis_map twice = {"twice", XT_AXIS_W, {.kind = XT_MAP_LINEAR, .scale = 2}};
+    struct xt_err err = {0};
+    struct xt_str text = {0};
+    struct xt_net *net = xt_net_create(&err);
+    (void)state;
+    struct xt_value *value = xt_net_axis_map(net, xt_net_input(net, 8, 8, 3), &twice);
+    assert_int_equal(xt_net_finish(net, value, &err), XT_OK);
+    assert_int_equal(xt_net_print(net, &text, &err), XT_OK);
+    struct xt_net *other = parse(xt_str_get(&text), &options, &err);
+    assert_non_null(other);
+    assert_int_equal(other->output->w, 40);
+    xt_net_destroy(other);
+    xt_net_destroy(net);
+    xt_str_clear(&text);
+}
+
 static void test_networks_of_pytorch_are_the_same_after_text(void **state)
 {
     static const char *const names[] = {"vit",    "convnext",      "densenet121",
@@ -102,6 +149,38 @@ static void test_image_size_and_classes_can_be_others(void **state)
     xt_str_clear(&text);
 }
 
+#define IMAGE "xtrain net 1\ninput\t\tx\th=8\tw=8\tc=3\n"
+#define MAP(axis, numbers, words)                                                                  \
+    IMAGE "axis map\t0\ty\taxis=" axis "\tbefore=0\tbehind=0\tfill=0\t" numbers                    \
+          "\tcubic=0\toutside=0\t" words "\noutput\t1\n"
+#define WORDS "place=half_pixel\trounding=floor"
+
+static void test_maps_that_cannot_be_are_refused(void **state)
+{
+    static const char *const texts[] = {
+        MAP("3", "count=4\tscale=0", "of=linear\t" WORDS),
+        MAP("1", "count=0\tscale=0", "of=linear\t" WORDS),
+        MAP("1", "count=0\tscale=1e-30", "of=linear\t" WORDS),
+        MAP("1", "count=4\tscale=0", "of=linea\t" WORDS),
+        MAP("1", "count=4\tscale=0", "of=linear\tplace=here\trounding=floor"),
+        MAP("1", "count=0\tscale=0", "of=pick\t" WORDS),
+        MAP("1", "count=0\tscale=0", "of=pick\t" WORDS "\tpicked="),
+        MAP("1", "count=0\tscale=0", "of=pick\t" WORDS "\tpicked=1,x"),
+        MAP("1", "count=0\tscale=0", "of=pick\t" WORDS "\tpicked=8"),
+        MAP("1", "count=0\tscale=0", "of=pick\t" WORDS "\tpicked=-1"),
+    };
+    struct xt_err err = {0};
+    (void)state;
+    struct xt_net *net =
+        parse(MAP("1", "count=0\tscale=0", "of=pick\t" WORDS "\tpicked=7"), &as_it_is, &err);
+    assert_non_null(net);
+    xt_net_destroy(net);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        assert_null(parse(texts[i], &as_it_is, &err));
+        assert_int_not_equal(err.status, XT_OK);
+    }
+}
+
 static void test_what_is_no_description_is_refused(void **state)
 {
     static const char *const texts[] = {
@@ -129,6 +208,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_network_is_the_same_after_text),
+        cmocka_unit_test(test_maps_of_an_axis_are_the_same_after_text),
+        cmocka_unit_test(test_a_scaled_image_can_be_of_another_size),
+        cmocka_unit_test(test_maps_that_cannot_be_are_refused),
         cmocka_unit_test(test_networks_of_pytorch_are_the_same_after_text),
         cmocka_unit_test(test_image_size_and_classes_can_be_others),
         cmocka_unit_test(test_what_is_no_description_is_refused),

@@ -91,8 +91,9 @@ static void test_attention_becomes_two_products_of_heads(void **state)
 
 /* ---- small models ---- */
 
-/* Two classes of 8x8 images: a convolution, `op`, the mean, a linear layer. */
-static const char *write_model(const char *folder, const char *op)
+/* Two classes of 8x8 images: a convolution, the node (without its input), the mean, a linear layer.
+ */
+static const char *write_with(const char *folder, struct xt_onnx_node node)
 {
     static const int64_t pads[] = {1, 1, 1, 1};
     struct xt_onnx *onnx = NULL;
@@ -108,7 +109,8 @@ static const char *write_model(const char *folder, const char *op)
         xt_onnx_add(onnx, "conv",
                     &(struct xt_onnx_node){
                         "Conv", {"x", weight}, {{.name = "pads", .list = pads, .count = 4}}});
-    y = xt_onnx_add(onnx, "op", &(struct xt_onnx_node){op, {y}, {{0}}});
+    node.inputs[0] = y;
+    y = xt_onnx_add(onnx, "op", &node);
     y = xt_onnx_add(onnx, "mean", &(struct xt_onnx_node){"GlobalAveragePool", {y}, {{0}}});
     y = xt_onnx_add(onnx, "flat", &(struct xt_onnx_node){"Flatten", {y}, {{0}}});
     const char *head =
@@ -123,6 +125,11 @@ static const char *write_model(const char *folder, const char *op)
         fail_msg("%s", err.text);
     xt_onnx_destroy(onnx);
     return path;
+}
+
+static const char *write_model(const char *folder, const char *op)
+{
+    return write_with(folder, (struct xt_onnx_node){.type = op});
 }
 
 /* The same image and what a ReLU makes of it, or (`chained`) what the layer itself does, by one
@@ -295,6 +302,37 @@ static void test_an_operator_that_is_not_there_is_refused_with_its_node_and_a_ne
                          "(GridSample) is an operator that is not there; an image is made larger");
 }
 
+static void refuse_node(const char *folder, struct xt_onnx_node node, const char *part)
+{
+    struct xt_onnx_net read;
+    struct xt_err err;
+    xt_onnx_read(&read, write_with(folder, node), &err);
+    support_assert_error(&err, XT_ERR_DATA, part);
+}
+
+static void test_padding_and_resizing_that_cannot_be_are_refused(void **state)
+{
+    static const int64_t wide[] = {0, 0, 0, 8, 0, 0, 0, 0};
+    static const int64_t batch[] = {1, 0, 0, 0, 0, 0, 0, 0};
+    static const int64_t few[] = {1, 1};
+    refuse_node(*state,
+                (struct xt_onnx_node){
+                    "Pad", {NULL}, {{"pads", wide, 8, 0, NULL, NULL}, {"mode", .text = "reflect"}}},
+                "(Pad) cannot be: an axis of 8 is padded by reflection with as much as it has");
+    refuse_node(*state, (struct xt_onnx_node){"Pad", {NULL}, {{"pads", batch, 8, 0, NULL, NULL}}},
+                "(Pad) resizes, pads or picks from the batch");
+    refuse_node(*state, (struct xt_onnx_node){"Pad", {NULL}, {{"pads", few, 2, 0, NULL, NULL}}},
+                "(Pad) pads by amounts that are not constant");
+    refuse_node(*state,
+                (struct xt_onnx_node){
+                    "Pad", {NULL}, {{"pads", wide, 8, 0, NULL, NULL}, {"mode", .text = "circle"}}},
+                "(Pad) pads in a mode that is not there: \"circle\"");
+    refuse_node(*state, (struct xt_onnx_node){.type = "Resize"},
+                "(Resize) resizes to a size that is not constant");
+    refuse_node(*state, (struct xt_onnx_node){"Resize", {NULL}, {{"mode", .text = "area"}}},
+                "(Resize) resizes in a way that is not there (mode \"area\"");
+}
+
 static void test_lies_about_sizes_are_refused(void **state)
 {
     Onnx__ModelProto *model = load(write_model(*state, "Relu"));
@@ -462,6 +500,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             test_an_operator_that_is_not_there_is_refused_with_its_node_and_a_near_one,
             support_make_folder, support_remove_folder),
+        cmocka_unit_test_setup_teardown(test_padding_and_resizing_that_cannot_be_are_refused,
+                                        support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(test_lies_about_sizes_are_refused, support_make_folder,
                                         support_remove_folder),
         cmocka_unit_test_setup_teardown(test_weights_that_are_not_finite_are_refused,

@@ -32,7 +32,6 @@ bool xt_read_slice(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_split(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_gather(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_concat(struct xt_reader *reader, struct xt_read_node *node);
-bool xt_read_pad(struct xt_reader *reader, struct xt_read_node *node);
 
 /* ---- math.c: the rest ---- */
 bool xt_read_activation(struct xt_reader *reader, struct xt_read_node *node);
@@ -68,7 +67,21 @@ bool xt_read_group_norm(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_blocks(struct xt_reader *reader,
                     struct xt_read_node *node); /* DepthToSpace and back */
 
+/* ---- axis_maps.c: maps of one axis ---- */
 bool xt_read_resize(struct xt_reader *reader, struct xt_read_node *node); /* Upsample too */
+bool xt_read_pad(struct xt_reader *reader, struct xt_read_node *node);
+struct xt_read_view *xt_read_map(struct xt_reader *reader, const struct xt_read_node *node,
+                                 struct xt_read_view *view, int axis,
+                                 const struct xt_axis_map *map);
+struct xt_read_view *xt_read_reverse(struct xt_reader *reader, const struct xt_read_node *node,
+                                     struct xt_read_view *view, int axis);
+/* The elements at these indices, counted from the end where they are negative. */
+struct xt_read_view *xt_read_pick(struct xt_reader *reader, const struct xt_read_node *node,
+                                  struct xt_read_view *view, int axis, const double *at,
+                                  size_t count);
+/* The view with the zeros around it that wait, unless this node takes them. */
+struct xt_read_view *xt_read_padded(struct xt_reader *reader, const struct xt_read_node *node,
+                                    struct xt_read_view *view);
 
 /* Whether input i is this number, made by an exporter, or is not given. */
 bool xt_read_is_neutral(struct xt_reader *reader, struct xt_read_node *node, int i, double neutral);

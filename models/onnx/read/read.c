@@ -95,8 +95,7 @@ static const char *advice_on(const char *op)
 {
     static const char recurrent[] = "recurrent layers are not supported; convolutions along the "
                                     "width and attention (MatMul, Softmax) are";
-    static const char larger[] = "an image is made larger by its nearest pixels (Resize) or by "
-                                 "DepthToSpace";
+    static const char larger[] = "an image is made larger by Resize or DepthToSpace";
     static const char alike[] = "BatchNormalization, LayerNormalization, GroupNormalization and "
                                 "InstanceNormalization are supported";
     static const char chosen[] = "elements cannot be chosen by what the network computes";
@@ -213,9 +212,11 @@ struct xt_read_view *xt_read_view_of(struct xt_reader *reader, const struct xt_r
 struct xt_read_view *xt_read_data(struct xt_reader *reader, struct xt_read_node *node, int i)
 {
     struct xt_read_value *value = xt_read_input(node, i);
-    const struct xt_read_view *view = value ? xt_read_view_of(reader, node, value) : NULL;
+    struct xt_read_view *view = value ? xt_read_view_of(reader, node, value) : NULL;
     if (!value)
         xt_reader_refuse(reader, node, "has no input %d", i);
+    if (view)
+        value->view = view = xt_read_padded(reader, node, view);
     return view ? xt_read_copy(reader, view) : NULL;
 }
 

@@ -3,8 +3,8 @@
  * The steps: graph.c joins the nodes by the names of their values; patterns.c replaces nodes that
  * exporters write for one operator; read.c walks what the output needs: values that do not depend
  * on the images are computed (fold.c), views are recorded (view.c), and everything else becomes
- * nodes of the net (layers.c, math.c, shapes.c). The first failure is stored in the reader;
- * functions that return a pointer then return NULL, those that return a bool false.
+ * nodes of the net (layers.c, math.c, shapes.c and others). The first failure is stored in the
+ * reader; functions that return a pointer then return NULL, those that return a bool false.
  */
 #pragma once
 

@@ -262,6 +262,31 @@ static int64_t clamp(int64_t at, int64_t dim)
     return own < 0 ? 0 : own > dim ? dim : own;
 }
 
+/* The elements start, start + step, ... before `end`, which is behind them where the step is
+ * negative: backwards. */
+static struct xt_read_view *take_part(struct xt_reader *reader, const struct xt_read_node *node,
+                                      struct xt_read_view *view, int axis, const int64_t bounds[2],
+                                      int64_t step)
+{
+    int64_t dim = xt_read_dim(view, axis);
+    int64_t start = clamp(bounds[0], dim);
+    int64_t end = clamp(bounds[1], dim);
+    int64_t size = step < 0 ? -step : step;
+    if (step < 0) {
+        /* Forwards: the first that is taken lies behind `end`, or where that is before all at 0. */
+        int64_t first = bounds[1] < -dim ? 0 : end + 1;
+        int64_t last = start < dim ? start : dim - 1;
+        end = last + 1;
+        start = last < first ? end : last - (last - first) / size * size;
+    }
+    if (start >= end || step == 0)
+        return xt_reader_refuse(reader, node, "takes an empty part");
+    if (dim % XT_READ_BATCH == 0 && (start || end != dim || step != 1))
+        return xt_reader_refuse(reader, node, "takes a part of the batch");
+    view = xt_read_take(reader, node, view, axis, start, size, (end - start - 1) / size + 1);
+    return step < 0 ? xt_read_reverse(reader, node, view, axis) : view;
+}
+
 bool xt_read_slice(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_view *view = xt_read_data(reader, node, 0);
@@ -283,16 +308,8 @@ bool xt_read_slice(struct xt_reader *reader, struct xt_read_node *node)
         int axis = xt_read_axis_of(reader, node, axis_count < 0 ? i : axes[i], view->ndims);
         if (axis < 0)
             return false;
-        int64_t dim = xt_read_dim(view, axis);
-        int64_t start = clamp(starts[i], dim);
-        int64_t end = clamp(ends[i], dim);
-        if (step < 1 || start >= end)
-            return xt_reader_refuse(reader, node,
-                                    "takes an axis backwards, or an empty part; only parts with a "
-                                    "step of 1 or more are supported");
-        if (dim % XT_READ_BATCH == 0 && (start || end != dim || step != 1))
-            return xt_reader_refuse(reader, node, "takes a part of the batch");
-        view = xt_read_take(reader, node, view, axis, start, step, (end - start - 1) / step + 1);
+        view = take_part(reader, node, view, axis, (const int64_t[]){starts[i], ends[i]},
+                         step < -INT32_MAX ? -INT32_MAX : step);
     }
     return xt_read_give(node, view);
 }
@@ -340,7 +357,24 @@ bool xt_read_split(struct xt_reader *reader, struct xt_read_node *node)
     return true;
 }
 
-/* By one index, or by several in a row. */
+/* The axis as those of the indices. */
+static bool cut_as(struct xt_reader *reader, struct xt_read_node *node, struct xt_read_view *view,
+                   int axis, const struct xt_read_constant *which)
+{
+    int64_t dims[XT_READ_DIMS_MAX];
+    int more = which->ndims - 1;
+    if (!view || more == 0)
+        return xt_read_give(node, view);
+    if (view->ndims + more > XT_READ_DIMS_MAX)
+        return xt_reader_refuse(reader, node, "makes too many axes");
+    for (int i = 0; i < view->ndims + more; i++)
+        dims[i] = i < axis           ? xt_read_dim(view, i)
+                  : i <= axis + more ? which->dims[i - axis]
+                                     : xt_read_dim(view, i - more);
+    return xt_read_give(node, xt_read_reshape(reader, node, view, view->ndims + more, dims));
+}
+
+/* By one index, by several in a row, or by any. */
 bool xt_read_gather(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_view *view = xt_read_data(reader, node, 0);
@@ -352,14 +386,17 @@ bool xt_read_gather(struct xt_reader *reader, struct xt_read_node *node)
     int axis = xt_read_axis_of(reader, node, xt_read_int(node, "axis", 0), view->ndims);
     if (axis < 0)
         return false;
-    if (!at || which->ndims > 1)
+    if (!at)
         return xt_reader_refuse(reader, node, "takes elements by indices that are not constant");
     int64_t dim = xt_read_dim(view, axis);
     int64_t start = xt_read_whole(at[0]);
     int64_t step = which->count > 1 ? xt_read_whole(at[1] - at[0]) : 1;
+    bool even = step > 0 && which->ndims <= 1;
     for (size_t i = 0; i < which->count; i++)
-        if (at[i] != (double)start + (double)i * (double)step)
-            return xt_reader_refuse(reader, node, "takes elements at uneven steps");
+        even = even && at[i] == (double)start + (double)i * (double)step;
+    if (!even)
+        return cut_as(reader, node, xt_read_pick(reader, node, view, axis, at, which->count), axis,
+                      which);
     struct xt_read_view *out = xt_read_take(reader, node, view, axis, start + (start < 0 ? dim : 0),
                                             step, (int64_t)which->count);
     if (!out || which->ndims == 1)
@@ -621,32 +658,4 @@ bool xt_read_pads(struct xt_reader *reader, const struct xt_read_node *node, con
         pad[count == 4 ? i : 1 + 2 * i] = (int)list[i];
     }
     return true;
-}
-
-/* Zeros around an image, which wait for the convolution or average pool that reads them. */
-bool xt_read_pad(struct xt_reader *reader, struct xt_read_node *node)
-{
-    struct xt_read_view *out = xt_read_data(reader, node, 0);
-    const struct xt_read_text mode = xt_read_string(node, "mode");
-    int64_t pads[XT_READ_DIMS_MAX];
-    double fill = xt_read_float(node, "value", 0);
-    if (!out)
-        return false;
-    int count = xt_read_ints(reader, node, "pads", 1, pads);
-    if (xt_read_input(node, 2) && !xt_read_number(reader, xt_read_input(node, 2), &fill))
-        fill = 1;
-    if (count != 2 * out->ndims || xt_read_input(node, 3))
-        return xt_reader_refuse(reader, node, "pads by amounts that are not constant");
-    bool any = false;
-    for (int i = 0; i < count; i++) {
-        bool is_image = out->ndims == 4 && i % 4 >= 2;
-        any = any || pads[i];
-        if (pads[i] < 0 || pads[i] > 4096 || (pads[i] && !is_image))
-            return xt_reader_refuse(reader, node, "pads something else than the sides of an image");
-        if (is_image)
-            out->pad[(i >= 4 ? 2 : 0) + (i % 4 - 2)] += pads[i];
-    }
-    if (any && (fill != 0 || (*mode.text && strcmp(mode.text, "constant") != 0)))
-        return xt_reader_refuse(reader, node, "pads by something else than zeros");
-    return xt_read_give(node, out);
 }

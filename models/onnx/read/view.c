@@ -327,8 +327,8 @@ struct xt_value *xt_read_settle(struct xt_reader *reader, const struct xt_read_n
 {
     const struct xt_activation scale = {.kind = XT_ACT_LINEAR, .alpha = (float)view->scale};
     if (view->pad[0] || view->pad[1] || view->pad[2] || view->pad[3])
-        return xt_reader_refuse(
-            reader, node, "reads the output of a Pad; only a convolution or an average pool can");
+        return xt_reader_refuse(reader, node,
+                                "pads what a Pad has padded already; one of the two can");
     if (view->scale != 1)
         view->value = xt_net_activation(reader->net, view->value, scale, NULL);
     view->scale = 1;

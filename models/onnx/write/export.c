@@ -21,6 +21,7 @@ static const struct {
     {&xt_kind_shuffle, xt_export_shuffle},
     {&xt_kind_transpose, xt_export_transpose},
     {&xt_kind_reshape, xt_export_reshape},
+    {&xt_kind_axis_map, xt_export_axis_map},
     {&xt_kind_cast, xt_export_cast},
     {&xt_kind_parameter, xt_export_parameter},
     {&xt_kind_constant, xt_export_numbers},

@@ -153,6 +153,12 @@ void xt_cpu_gelu_prepare(struct xt_op *op, struct xt_graph *graph);
 enum xt_status xt_cpu_gelu_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 enum xt_status xt_cpu_gelu_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 
+void xt_cpu_axis_map_prepare(struct xt_op *op, struct xt_graph *graph);
+enum xt_status xt_cpu_axis_map_forward(struct xt_op *op, struct xt_graph *graph,
+                                       struct xt_err *err);
+enum xt_status xt_cpu_axis_map_backward(struct xt_op *op, struct xt_graph *graph,
+                                        struct xt_err *err);
+
 void xt_cpu_gate_prepare(struct xt_op *op, struct xt_graph *graph);
 enum xt_status xt_cpu_gate_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 

@@ -31,6 +31,13 @@ struct xt_window {
     int out_h, out_w;
 };
 
+/* The nonzero elements of each row of a matrix: those of row j are first[j] .. first[j + 1]. */
+struct xt_sparse_rows {
+    int count;
+    int *first, *at; /* at: their columns */
+    float *weight;
+};
+
 /* A convolution's weights and their bf16 copy for a kernel of matrix tiles. From blocks of 16 by
  * 16, [out / 16][in / 16][taps][16][16], to [wide axis / wide][taps][other axis / 2][wide][2]. The
  * wide axis is a multiple of `wide` and of 16; the other axis's last block is zero-padded. */
@@ -146,6 +153,11 @@ struct xt_loops {
      * range it must not exceed. */
     void (*normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count, const float mean[3],
                       const float scale[3], void *out);
+    /* Rows [part[0], part[1]) of a sparse matrix times the rows of `inner` numbers at `from`, plus
+     * fill[row] (NULL: nothing). */
+    void (*sparse_product)(enum xt_dtype dtype, const struct xt_sparse_rows *rows,
+                           const int part[2], const float *fill, const void *from, size_t inner,
+                           void *to);
     /* out = in - 128. */
     void (*centre)(const uint8_t *in, size_t count, int8_t *out);
     /* Zero-insertion: `pixels` of `bytes` each go to every stride-th row and column of a tensor of

@@ -23,6 +23,7 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
     .convert = XT_LOOPS_NAME(convert),
     .copy_weights = XT_LOOPS_NAME(copy_weights),
     .normalise = XT_LOOPS_NAME(normalise),
+    .sparse_product = XT_LOOPS_NAME(sparse_product),
     .centre = XT_LOOPS_NAME(centre),
     .zero_insert = XT_LOOPS_NAME(zero_insert),
     .normal = XT_LOOPS_NAME(normal),

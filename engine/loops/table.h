@@ -42,6 +42,9 @@ void XT_LOOPS_NAME(convert)(enum xt_dtype dtype, const float *in, size_t count, 
 void XT_LOOPS_NAME(copy_weights)(const struct xt_weight_copy *copy, int row);
 void XT_LOOPS_NAME(normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count,
                               const float mean[3], const float scale[3], void *out);
+void XT_LOOPS_NAME(sparse_product)(enum xt_dtype dtype, const struct xt_sparse_rows *rows,
+                                   const int part[2], const float *fill, const void *from,
+                                   size_t inner, void *to);
 void XT_LOOPS_NAME(centre)(const uint8_t *in, size_t count, int8_t *out);
 void XT_LOOPS_NAME(zero_insert)(const void *pixels, size_t bytes, const int size[2],
                                 const int strides[2], void *to);

@@ -23,9 +23,9 @@ struct xt_axis_parts xt_axis_parts(const struct xt_tensor *t, enum xt_axis axis)
 
 static enum xt_status refresh(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
-    const struct xt_axis_map_op *map = (const struct xt_axis_map_op *)op;
+    struct xt_axis_map_op *map = (struct xt_axis_map_op *)op;
     const struct xt_sparse_rows *rows = &map->rows[0];
-    float *matrix = map->matrix.host;
+    float *matrix = map->is_filled ? NULL : map->matrix.host;
     float *added = map->added.host;
     size_t columns = (size_t)map->rows[1].count;
     (void)graph;
@@ -34,9 +34,10 @@ static enum xt_status refresh(struct xt_op *op, struct xt_graph *graph, struct x
         matrix[i] = 0;
     for (int j = 0; matrix && j < rows->count; j++)
         for (int k = rows->first[j]; k < rows->first[j + 1]; k++)
-            matrix[(size_t)j * columns + (size_t)rows->at[k]] += (float)rows->weight[k];
+            matrix[(size_t)j * columns + (size_t)rows->at[k]] += rows->weight[k];
     for (int j = 0; added && j < rows->count; j++)
         added[j] = map->fill[j];
+    map->is_filled = true;
     return XT_OK;
 }
 
@@ -173,7 +174,7 @@ static void run(const struct xt_sparse_rows *rows, int columns, const struct xt_
                 double sum = fill ? (double)fill[j] : 0;
                 const double *x = from + o * (size_t)columns * parts->inner + i;
                 for (int k = rows->first[j]; k < rows->first[j + 1]; k++)
-                    sum += rows->weight[k] * x[(size_t)rows->at[k] * parts->inner];
+                    sum += (double)rows->weight[k] * x[(size_t)rows->at[k] * parts->inner];
                 to[(o * (size_t)rows->count + (size_t)j) * parts->inner + i] = sum;
             }
 }
@@ -275,7 +276,7 @@ static bool fill_rows(struct xt_axis_map_op *map, struct xt_graph *graph,
             if (row.weight[k] == 0)
                 continue;
             rows[0].at[at] = row.at[k];
-            rows[0].weight[at++] = row.weight[k];
+            rows[0].weight[at++] = (float)row.weight[k];
         }
         rows[0].first[j + 1] = at;
     }
@@ -312,8 +313,7 @@ struct xt_tensor *xt_graph_axis_map(struct xt_graph *graph, struct xt_tensor *in
     enum xt_dtype dtype = xt_op_numbers_type(graph, in);
     map->is_exact = true;
     for (int k = 0; k < map->rows[0].first[shape[axis]]; k++)
-        map->is_exact = map->is_exact && is_of(dtype, map->rows[0].weight[k]);
-    map->is_exact = map->is_exact || dtype == XT_F32;
+        map->is_exact = map->is_exact && is_of(dtype, (double)map->rows[0].weight[k]);
     struct xt_tensor *out = xt_op_write(&map->op, graph, name, in->n, shape[XT_AXIS_H],
                                         shape[XT_AXIS_W], shape[XT_AXIS_C], dtype);
     if (!out)

@@ -379,12 +379,6 @@ struct xt_rearrange_op {
     int start, step, groups;
 };
 
-/* The nonzero elements of each row of a matrix: those of row j are first[j] .. first[j + 1]. */
-struct xt_sparse_rows {
-    int count;
-    int *first, *at;
-    double *weight;
-};
 struct xt_axis_map_op {
     struct xt_op op;
     enum xt_axis axis;
@@ -392,6 +386,7 @@ struct xt_axis_map_op {
     struct xt_sparse_rows rows[2]; /* of the matrix and of its transpose */
     float *fill;                   /* [rows[0].count] */
     bool is_exact;                 /* in the tensor's type: the matrix in that gives the same */
+    bool is_filled;                /* the matrix is; it never changes */
     struct xt_device_memory matrix, added; /* pinned: [out][in], [out] */
 };
 /* The axis between what lies outside of it and inside. */

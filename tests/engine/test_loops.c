@@ -861,6 +861,47 @@ static void a_gates_gradients_in_each_build(void **state)
     }
 }
 
+/* Rows of no, one and five elements, in parts, of several blocks of vectors and less than one. */
+static void check_sparse(const struct xt_loops *loops, enum xt_dtype dtype, size_t inner)
+{
+    static int first[] = {0, 0, 1, 6};
+    static int at[] = {3, 0, 1, 2, 2, 3};
+    static float weight[] = {0.75F, 0.3F, -1.2F, 0.5F, 0.25F, 1};
+    static const float fill[] = {7, 0, -0.5F};
+    const struct xt_sparse_rows rows = {3, first, at, weight};
+    struct xt_rng rng = {.key = 13};
+    struct array x = make(dtype, 4 * inner);
+    struct array y = make(dtype, 3 * inner);
+    double *wanted = calloc(3 * inner, sizeof *wanted);
+    assert_non_null(wanted);
+    for (size_t i = 0; i < x.count; i++)
+        set(&x, i, random_number(&rng));
+    for (int row = 0; row < 3; row++)
+        for (size_t i = 0; i < inner; i++) {
+            wanted[(size_t)row * inner + i] = (double)fill[row];
+            for (int k = first[row]; k < first[row + 1]; k++)
+                wanted[(size_t)row * inner + i] +=
+                    (double)weight[k] * get(&x, (size_t)at[k] * inner + i);
+        }
+    loops->sparse_product(dtype, &rows, (const int[]){0, 2}, fill, x.data, inner, y.data);
+    loops->sparse_product(dtype, &rows, (const int[]){2, 3}, fill, x.data, inner, y.data);
+    compare(loops->isa, "a sparse product", dtype, &y, wanted, 1);
+    free(wanted);
+    free(x.data);
+    free(y.data);
+}
+
+static void a_sparse_product_in_each_build(void **state)
+{
+    (void)state;
+    const struct xt_loops *all[BUILDS_MAX];
+    for (int b = builds(all) - 1; b >= 0; b--)
+        for (int dtype = 0; dtype < 2; dtype++) {
+            check_sparse(all[b], dtype ? XT_BF16 : XT_F32, 155);
+            check_sparse(all[b], dtype ? XT_BF16 : XT_F32, 3);
+        }
+}
+
 /* From below the smallest result to above the largest argument of the exponential, and no number of
  * whole vectors. */
 static void check_gelu(const struct xt_loops *loops, enum xt_dtype dtype)
@@ -925,6 +966,7 @@ int main(void)
         cmocka_unit_test(pixels_are_spread_among_zeros),
         cmocka_unit_test(normal_numbers_are_those_of_the_library_in_each_build),
         cmocka_unit_test(a_gates_gradients_in_each_build),
+        cmocka_unit_test(a_sparse_product_in_each_build),
         cmocka_unit_test(gelu_and_its_gradient_in_each_build),
         cmocka_unit_test(the_widest_build_is_picked),
     };

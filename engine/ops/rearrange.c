@@ -1,8 +1,10 @@
 /* Ops that move or convert elements: slices, channel shuffles, transpositions, reshapes, casts.
  * Each is a copy between two layouts of the same dimensions; the gradient is copied back.
  */
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/reference.h"
 
@@ -210,11 +212,25 @@ static struct xt_rearrange_op *add(struct xt_graph *graph, const struct xt_op_ki
     return rearrange && xt_op_read(&rearrange->op, graph, in) ? rearrange : NULL;
 }
 
+static struct xt_tensor *pick(struct xt_graph *graph, struct xt_tensor *in,
+                              const struct xt_slice_spec *spec)
+{
+    struct xt_axis_map map = {.kind = XT_MAP_PICK, .picked_count = spec->count};
+    int *picked = NULL;
+    if (xt_mem_calloc(&picked, (size_t)spec->count, sizeof *picked, spec->name, &graph->err))
+        return NULL;
+    for (int i = 0; i < spec->count; i++)
+        picked[i] = spec->start + i * spec->step;
+    map.picked = picked;
+    struct xt_tensor *out = xt_graph_axis_map(graph, in, spec->axis, &map, spec->name);
+    free(picked);
+    return out;
+}
+
 struct xt_tensor *xt_graph_slice(struct xt_graph *graph, struct xt_tensor *in,
                                  const struct xt_slice_spec *spec)
 {
-    struct xt_rearrange_op *slice = add(graph, &xt_kind_slice, in, spec->name);
-    if (!slice)
+    if (!in || xt_graph_fails(graph))
         return NULL;
     int shape[XT_AXES] = {in->h, in->w, in->c};
     int step = spec->step ? spec->step : 1;
@@ -224,6 +240,12 @@ struct xt_tensor *xt_graph_slice(struct xt_graph *graph, struct xt_tensor *in,
         return xt_graph_refuse(graph, XT_ERR_USAGE,
                                "%s: a slice of %d from %d on in steps of %d is not within %dx%dx%d",
                                spec->name, spec->count, spec->start, step, in->h, in->w, in->c);
+    /* oneDNN's layouts want the last step to end within the axis too. */
+    if (step > 1 && (spec->start / step + spec->count) > shape[spec->axis] / step)
+        return pick(graph, in, spec);
+    struct xt_rearrange_op *slice = add(graph, &xt_kind_slice, in, spec->name);
+    if (!slice)
+        return NULL;
     slice->axis = spec->axis;
     slice->start = spec->start;
     slice->step = step;

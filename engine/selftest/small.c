@@ -432,13 +432,15 @@ static struct xt_tensor *add_axis_maps(struct xt_graph *graph, struct xt_tensor 
         {XT_AXIS_W, {.kind = XT_MAP_NEAREST, .count = 4}},
         {XT_AXIS_C, {.kind = XT_MAP_PICK, .picked = picked, .picked_count = 6}},
         {XT_AXIS_H, {.kind = XT_MAP_LINEAR, .scale = 0.5F}},
+        {XT_AXIS_W, {.kind = XT_MAP_EDGE, .behind = 3}},
     };
+    static const struct xt_slice_spec odd = {"slice.odd", XT_AXIS_W, 0, 2, 4};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
         char name[32];
         snprintf(name, sizeof name, "map.%zu", i);
         x = xt_graph_axis_map(graph, x, maps[i].axis, &maps[i].map, name);
     }
-    return x;
+    return xt_graph_slice(graph, x, &odd);
 }
 
 /* As in ResNet, with a residual read by two; then groups, and LPRNet's end. */

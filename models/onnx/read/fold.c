@@ -40,7 +40,9 @@ static struct xt_read_constant *from_tensor(struct xt_reader *reader,
     if (is_initializer)
         return constant;
     if (!xt_read_numbers(reader, constant))
-        return NULL;
+        return xt_reader_refuse(reader, NULL,
+                                "the constant \"%.80s\" is of %zu numbers: %d are supported",
+                                tensor->name, constant->count, XT_READ_STORED_MAX);
     constant->tensor = NULL;
     return constant;
 }
@@ -100,7 +102,7 @@ struct xt_read_constant *xt_read_constant_of(struct xt_reader *reader, struct xt
 
 const double *xt_read_numbers(struct xt_reader *reader, struct xt_read_constant *constant)
 {
-    if (constant->numbers || constant->count > XT_READ_NUMBERS_MAX)
+    if (constant->numbers || constant->count > XT_READ_STORED_MAX)
         return constant->numbers;
     double *numbers = xt_reader_take(reader, constant->count + 1, sizeof *numbers);
     size_t columns = constant->transposed ? (size_t)constant->dims[1] : 1;

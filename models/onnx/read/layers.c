@@ -362,15 +362,16 @@ bool xt_read_batch_norm(struct xt_reader *reader, struct xt_read_node *node)
     return xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
 }
 
-static bool unscaled_layer_norm(struct xt_reader *reader, struct xt_read_node *node,
-                                struct xt_read_view *view)
+static struct xt_read_view *unscaled_layer_norm(struct xt_reader *reader,
+                                                const struct xt_read_node *node,
+                                                struct xt_read_view *view)
 {
     const struct xt_net_norm spec = {.eps = xt_read_float(node, "epsilon", 1e-5), .unscaled = true};
     int homes[XT_READ_DIMS_MAX] = {0};
     xt_read_channel_homes(view, view->ndims - 1, homes);
     struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
     value = value ? xt_net_layer_norm(reader->net, value, &spec) : NULL;
-    return xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
+    return xt_read_after(reader, node, view, NULL, homes, value);
 }
 
 bool xt_read_layer_norm(struct xt_reader *reader, struct xt_read_node *node)
@@ -384,9 +385,12 @@ bool xt_read_layer_norm(struct xt_reader *reader, struct xt_read_node *node)
     int axis = xt_read_axis_of(reader, node, xt_read_int(node, "axis", -1), view->ndims);
     if (axis < 0)
         return false;
-    if (axis == last && xt_read_is_neutral(reader, node, 1, 1) &&
-        xt_read_is_neutral(reader, node, 2, 0))
-        return unscaled_layer_norm(reader, node, view);
+    if (axis == last && xt_read_is_neutral(reader, node, 2, 0)) {
+        view = unscaled_layer_norm(reader, node, view);
+        if (view && !xt_read_is_neutral(reader, node, 1, 1))
+            view = xt_read_combine(reader, node, view, xt_read_data(reader, node, 1), true);
+        return xt_read_give(node, view);
+    }
     struct xt_read_constant *weight = axis == last ? weight_of(reader, node, 1, 1) : NULL;
     struct xt_read_constant *bias = weight ? weight_of(reader, node, 2, 1) : NULL;
     if (axis == last && (!bias || !name_layer(reader, node, weight, bias, &names)))
@@ -438,7 +442,7 @@ static struct xt_value *numbers_of(struct xt_reader *reader, const struct xt_rea
         return xt_reader_refuse(
             reader, node, "reads %s, %zu numbers that are no parameter: 1 to %d are supported",
             xt_str_quote(value->name, strlen(value->name)).text, constant->count,
-            XT_READ_NUMBERS_MAX);
+            XT_READ_STORED_MAX);
     for (size_t i = 0; i < constant->count; i++) {
         numbers[i] = (float)from[i];
         if (!isfinite(numbers[i]))

@@ -24,6 +24,7 @@ enum {
     XT_READ_NODES_MAX = 50000,
     XT_READ_VALUES_MAX = 200000,
     XT_READ_NUMBERS_MAX = 1 << 16, /* of a value that is computed while reading */
+    XT_READ_STORED_MAX = 1 << 20,  /* of a tensor of the file that is a constant */
 };
 
 /* A value that does not depend on the images. */

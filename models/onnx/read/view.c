@@ -473,21 +473,20 @@ struct xt_value *xt_read_copies(struct xt_reader *reader, const struct xt_read_n
 {
     enum { COPIES_MOST = 64 };
     struct xt_value *copies[COPIES_MOST];
-    while (value && times > 1) {
-        int64_t count = times < COPIES_MOST ? times : COPIES_MOST;
-        while (times % count)
-            count--;
-        if (count == 1)
-            return xt_reader_refuse(reader, node,
-                                    "repeats its input %lld times, which has a prime factor of "
-                                    "more than %d",
-                                    (long long)times, COPIES_MOST);
-        for (int64_t i = 0; i < count; i++)
-            copies[i] = value;
-        value = xt_net_concat(reader->net, copies, (int)count, axis, NULL);
-        times /= count;
+    if (!value || times == 1)
+        return value;
+    if (side(value, (int)axis) == 1 && times <= INT32_MAX) {
+        const struct xt_net_axis_map map = {
+            .axis = axis, .map = {.kind = XT_MAP_EDGE, .behind = (int)times - 1}};
+        return xt_net_axis_map(reader->net, value, &map);
     }
-    return value;
+    if (times > COPIES_MOST)
+        return xt_reader_refuse(reader, node,
+                                "repeats an axis of several elements %lld times: %d at most",
+                                (long long)times, COPIES_MOST);
+    for (int64_t i = 0; i < times; i++)
+        copies[i] = value;
+    return xt_net_concat(reader->net, copies, (int)times, axis, NULL);
 }
 
 static int axis_of(const struct xt_read_view *view, int factor)

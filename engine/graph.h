@@ -276,6 +276,22 @@ struct xt_conv_spec {
 struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
                                 const struct xt_conv_spec *spec);
 
+/* The data gradient of a convolution that leads back from the output, with weights
+ * [in][channels / groups][kernel_h][kernel_w]. Pairs are of h and w. */
+struct xt_conv_transpose_spec {
+    const char *name;
+    int channels; /* out */
+    int kernel[2];
+    int stride[2], dilation[2]; /* 0 counts as 1 */
+    int pad_before[2], pad_after[2];
+    int more[2]; /* rows and columns behind, less than the stride */
+    int groups;  /* 0 counts as 1 */
+    bool bias;
+    const struct xt_conv_params *params; /* declared ahead; NULL: added with the op */
+};
+struct xt_tensor *xt_graph_conv_transpose(struct xt_graph *graph, struct xt_tensor *in,
+                                          const struct xt_conv_transpose_spec *spec);
+
 /* A norm's parameters, by their index in params. */
 struct xt_norm_params {
     int scale, shift, mean, var; /* -1: without scale and shift */

@@ -31,6 +31,14 @@ static const struct field {
     {XT_NODE_CONV, "pad", AT(conv.pad), 4, INT},
     {XT_NODE_CONV, "groups", AT(conv.groups), 1, INT},
     {XT_NODE_CONV, "bias", AT(conv.bias), 1, BOOL},
+    {XT_NODE_CONV_TRANSPOSE, "channels", AT(conv.channels), 1, INT},
+    {XT_NODE_CONV_TRANSPOSE, "kernel", AT(conv.kernel), 2, INT},
+    {XT_NODE_CONV_TRANSPOSE, "stride", AT(conv.stride), 2, INT},
+    {XT_NODE_CONV_TRANSPOSE, "dilation", AT(conv.dilation), 2, INT},
+    {XT_NODE_CONV_TRANSPOSE, "pad", AT(conv.pad), 4, INT},
+    {XT_NODE_CONV_TRANSPOSE, "output_pad", AT(conv.output_pad), 2, INT},
+    {XT_NODE_CONV_TRANSPOSE, "groups", AT(conv.groups), 1, INT},
+    {XT_NODE_CONV_TRANSPOSE, "bias", AT(conv.bias), 1, BOOL},
     {XT_NODE_LINEAR, "channels", AT(linear.channels), 1, INT},
     {XT_NODE_LINEAR, "bias", AT(linear.bias), 1, BOOL},
     {XT_NODE_BATCH_NORM, "eps", AT(norm.eps), 1, REAL},
@@ -138,7 +146,8 @@ static void print_map(struct xt_str *out, const struct xt_axis_map *map)
 static void print_more(const struct xt_net *net, struct xt_str *out, const struct xt_node *node)
 {
     static const char *const keys[] = {"weight", "bias_name"};
-    bool named = node->kind == XT_NODE_CONV || node->kind == XT_NODE_LINEAR;
+    bool named = node->kind == XT_NODE_CONV || node->kind == XT_NODE_CONV_TRANSPOSE ||
+                 node->kind == XT_NODE_LINEAR;
     for (int i = 0; named && i < 2; i++)
         if (xt_node_param(net, node, i))
             xt_str_printf(out, NULL, "\t%s=%s", keys[i], xt_node_param(net, node, i)->name);
@@ -412,7 +421,8 @@ static struct xt_value *build_layer(struct xt_net *net, struct line *line,
     conv->weight = word_of(line, "weight");
     conv->bias_name = word_of(line, "bias_name");
     conv->channels = is_head ? options->classes : conv->channels;
-    return xt_net_conv(net, line->inputs[0], conv);
+    return node->kind == XT_NODE_CONV ? xt_net_conv(net, line->inputs[0], conv)
+                                      : xt_net_conv_transpose(net, line->inputs[0], conv);
 }
 
 static struct xt_value *build_other(struct xt_net *net, struct line *line)
@@ -470,6 +480,7 @@ static struct xt_value *build(struct xt_net *net, struct line *line,
     case XT_NODE_CONSTANT:
         return build_constant(net, line);
     case XT_NODE_CONV:
+    case XT_NODE_CONV_TRANSPOSE:
     case XT_NODE_LINEAR:
         return build_layer(net, line, options);
     case XT_NODE_BATCH_NORM:

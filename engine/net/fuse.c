@@ -757,6 +757,26 @@ static struct xt_tensor *lower_layer_norm(struct lowering *l, const struct xt_no
                                                             .unscaled = unscaled});
 }
 
+static struct xt_tensor *lower_conv_transpose(struct lowering *l, const struct xt_node *node)
+{
+    const struct xt_net_conv *conv = &node->as.conv;
+    const struct xt_conv_params params = conv_params(l, node, 0);
+    return xt_graph_conv_transpose(
+        l->graph, take(l, node->inputs[0]),
+        &(struct xt_conv_transpose_spec){
+            .name = node->name,
+            .channels = conv->channels,
+            .kernel = {conv->kernel[0], conv->kernel[1]},
+            .stride = {conv->stride[0], conv->stride[1]},
+            .dilation = {conv->dilation[0], conv->dilation[1]},
+            .pad_before = {conv->pad[XT_SIDE_TOP], conv->pad[XT_SIDE_LEFT]},
+            .pad_after = {conv->pad[XT_SIDE_BOTTOM], conv->pad[XT_SIDE_RIGHT]},
+            .more = {conv->output_pad[0], conv->output_pad[1]},
+            .groups = conv->groups,
+            .bias = conv->bias,
+            .params = &params});
+}
+
 /* A node that is not fused. */
 static struct xt_tensor *lower_node(struct lowering *l, const struct xt_node *node)
 {
@@ -801,6 +821,8 @@ static struct xt_tensor *lower_node(struct lowering *l, const struct xt_node *no
     case XT_NODE_RESHAPE:
         return is_view(node) ? in
                              : xt_graph_reshape(l->graph, in, out->h, out->w, out->c, node->name);
+    case XT_NODE_CONV_TRANSPOSE:
+        return lower_conv_transpose(l, node);
     case XT_NODE_AXIS_MAP:
         return xt_graph_axis_map(l->graph, in, node->as.axis_map.axis, &node->as.axis_map.map,
                                  node->name);

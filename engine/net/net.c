@@ -17,6 +17,7 @@ static const char *const kind_names[XT_NODE_KINDS] = {
     [XT_NODE_PARAMETER] = "parameter",
     [XT_NODE_CONSTANT] = "constant",
     [XT_NODE_CONV] = "convolution",
+    [XT_NODE_CONV_TRANSPOSE] = "transposed convolution",
     [XT_NODE_LINEAR] = "linear",
     [XT_NODE_BATCH_NORM] = "batch norm",
     [XT_NODE_LAYER_NORM] = "layer norm",
@@ -257,7 +258,8 @@ int xt_net_find_param(const struct xt_net *net, const char *name)
 static bool are_alike(const struct xt_net_param *a, const struct xt_net_param *b)
 {
     return a->role == b->role && a->ndims == b->ndims && a->groups == b->groups &&
-           a->in_first == b->in_first && memcmp(a->dims, b->dims, sizeof a->dims) == 0;
+           a->in_first == b->in_first && a->transposed == b->transposed &&
+           memcmp(a->dims, b->dims, sizeof a->dims) == 0;
 }
 
 static bool check_param(struct xt_net *net, const struct xt_net_param *param)
@@ -393,6 +395,16 @@ static bool check_conv(struct xt_net *net, const struct xt_node *node)
     return true;
 }
 
+static void add_conv_bias(struct xt_net *net, struct xt_node *node, const struct xt_net_conv *spec)
+{
+    if (spec->bias)
+        add_param(net, node, XT_NODE_BIAS, spec->bias_name, "bias",
+                  &(struct xt_net_param){.role = XT_PARAM_BIAS,
+                                         .ndims = 1,
+                                         .dims = {spec->channels},
+                                         .init = spec->bias_init});
+}
+
 struct xt_value *xt_net_conv(struct xt_net *net, struct xt_value *in,
                              const struct xt_net_conv *spec)
 {
@@ -422,18 +434,51 @@ struct xt_value *xt_net_conv(struct xt_net *net, struct xt_value *in,
                   .dims = {conv->channels, in->c / conv->groups, conv->kernel[0], conv->kernel[1]},
                   .groups = conv->groups,
                   .init = spec->weight_init});
-    if (spec->bias)
-        add_param(net, node, XT_NODE_BIAS, spec->bias_name, "bias",
-                  &(struct xt_net_param){.role = XT_PARAM_BIAS,
-                                         .ndims = 1,
-                                         .dims = {conv->channels},
-                                         .init = spec->bias_init});
+    add_conv_bias(net, node, spec);
     struct shape out = {windows_along(&along[0]), windows_along(&along[1]), conv->channels};
     if (out.h < 1 || out.w < 1)
         return xt_net_refuse(net, XT_ERR_USAGE,
                              "%s: an input of %dx%d is too small for this network", node->name,
                              in->h, in->w);
     return write(net, node, out);
+}
+
+struct xt_value *xt_net_conv_transpose(struct xt_net *net, struct xt_value *in,
+                                       const struct xt_net_conv *spec)
+{
+    struct xt_node *node = add_unary(net, XT_NODE_CONV_TRANSPOSE, spec->name, in);
+    if (!node)
+        return NULL;
+    struct xt_net_conv *conv = &node->as.conv;
+    int64_t sides[2];
+    *conv = *spec;
+    conv->groups = or_1(spec->groups);
+    for (int i = 0; i < 2; i++) {
+        conv->stride[i] = or_1(spec->stride[i]);
+        conv->dilation[i] = or_1(spec->dilation[i]);
+    }
+    if (!check_conv(net, node))
+        return NULL;
+    for (int i = 0; i < 2; i++) {
+        if (conv->output_pad[i] < 0 || conv->output_pad[i] >= conv->stride[i])
+            return xt_net_refuse(net, XT_ERR_DATA,
+                                 "%s: an output padding of %d, which is not less than its stride",
+                                 node->name, conv->output_pad[i]);
+        sides[i] = (int64_t)((i ? in->w : in->h) - 1) * conv->stride[i] +
+                   (int64_t)(conv->kernel[i] - 1) * conv->dilation[i] + 1 -
+                   conv->pad[i ? XT_SIDE_LEFT : XT_SIDE_TOP] -
+                   conv->pad[i ? XT_SIDE_RIGHT : XT_SIDE_BOTTOM] + conv->output_pad[i];
+    }
+    add_param(net, node, XT_NODE_WEIGHT, spec->weight, "weight",
+              &(struct xt_net_param){
+                  .role = XT_PARAM_WEIGHT,
+                  .ndims = 4,
+                  .dims = {in->c, conv->channels / conv->groups, conv->kernel[0], conv->kernel[1]},
+                  .groups = conv->groups,
+                  .transposed = true,
+                  .init = spec->weight_init});
+    add_conv_bias(net, node, spec);
+    return write(net, node, (struct shape){sides[0], sides[1], conv->channels});
 }
 
 struct xt_value *xt_net_linear(struct xt_net *net, struct xt_value *in,
@@ -891,6 +936,9 @@ double xt_node_flops(const struct xt_node *node)
     case XT_NODE_CONV:
         inner = node->inputs[0]->c / conv->groups;
         return 2 * out * inner * conv->kernel[0] * conv->kernel[1];
+    case XT_NODE_CONV_TRANSPOSE:
+        return 2 * (double)value_count(node->inputs[0]) * conv->channels / conv->groups *
+               conv->kernel[0] * conv->kernel[1];
     case XT_NODE_LINEAR:
     case XT_NODE_MATMUL:
         return 2 * out * node->inputs[0]->c;

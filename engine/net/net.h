@@ -29,6 +29,7 @@ enum xt_node_kind {
     XT_NODE_PARAMETER,
     XT_NODE_CONSTANT,
     XT_NODE_CONV,
+    XT_NODE_CONV_TRANSPOSE,
     XT_NODE_LINEAR,
     XT_NODE_BATCH_NORM,
     XT_NODE_LAYER_NORM,
@@ -77,7 +78,9 @@ struct xt_net_conv {
     int kernel[2];
     int stride[2], dilation[2]; /* 0 counts as 1 */
     int pad[XT_SIDES];
-    int groups; /* 0 counts as 1; the weight is [channels][in / groups][kernel h][kernel w] */
+    int groups; /* 0 counts as 1; the weight is [channels][in / groups][kernel h][kernel w], of a
+                   transposed one [in][channels / groups][kernel h][kernel w] */
+    int output_pad[2]; /* of a transposed one: rows and columns behind, less than its stride */
     bool bias;
     struct xt_init weight_init, bias_init;
 };
@@ -171,6 +174,7 @@ struct xt_net_param {
     int ndims, dims[4]; /* as in a file */
     int groups;         /* of a convolution's weight; else 0 */
     bool in_first;      /* see struct xt_net_linear */
+    bool transposed;    /* of a transposed convolution */
     struct xt_init init;
     float *initial; /* initial value, overrides the rule, row-major; NULL: not given; owned */
 };
@@ -189,7 +193,7 @@ struct xt_node {
     struct xt_value *output;
     int params[XT_NODE_PARAMS_MAX]; /* indices in the net's */
     union {                         /* selected by kind; ignore the names in it */
-        struct xt_net_conv conv;
+        struct xt_net_conv conv;    /* transposed too */
         struct xt_net_linear linear;
         struct xt_net_norm norm; /* both norms */
         struct xt_activation activation;
@@ -236,6 +240,8 @@ struct xt_value *xt_net_parameter(struct xt_net *net, const struct xt_net_parame
 struct xt_value *xt_net_constant(struct xt_net *net, const struct xt_net_constant *spec);
 struct xt_value *xt_net_conv(struct xt_net *net, struct xt_value *in,
                              const struct xt_net_conv *spec);
+struct xt_value *xt_net_conv_transpose(struct xt_net *net, struct xt_value *in,
+                                       const struct xt_net_conv *spec);
 struct xt_value *xt_net_linear(struct xt_net *net, struct xt_value *in,
                                const struct xt_net_linear *spec);
 struct xt_value *xt_net_batch_norm(struct xt_net *net, struct xt_value *in,

@@ -181,7 +181,8 @@ extern const struct xt_op_kind xt_kind_input, xt_kind_conv, xt_kind_norm, xt_kin
     xt_kind_transpose, xt_kind_reshape, xt_kind_cast, xt_kind_parameter,
     xt_kind_constant, xt_kind_concat,
     xt_kind_fan_out, xt_kind_window_pool, xt_kind_add, xt_kind_mul, xt_kind_matmul, xt_kind_softmax,
-    xt_kind_layer_norm, xt_kind_drop_path, xt_kind_drop_channels, xt_kind_axis_map;
+    xt_kind_layer_norm, xt_kind_drop_path, xt_kind_drop_channels, xt_kind_axis_map,
+    xt_kind_conv_transpose;
 
 struct xt_input_op {
     struct xt_op op;
@@ -377,6 +378,15 @@ struct xt_rearrange_op {
     struct xt_op op;
     enum xt_axis axis, from[XT_AXES]; /* of a slice; of a transposition */
     int start, step, groups;
+};
+
+/* The geometry is that of the convolution that leads back. */
+struct xt_conv_transpose_op {
+    struct xt_op op;
+    int weight, bias; /* indices in params; bias -1: none */
+    int groups;
+    dnnl_dims_t kernel, strides, pads, pads_after;
+    dnnl_dims_t dilates; /* as oneDNN counts: 0 is no dilation */
 };
 
 struct xt_axis_map_op {

@@ -443,6 +443,33 @@ static struct xt_tensor *add_axis_maps(struct xt_graph *graph, struct xt_tensor 
     return xt_graph_slice(graph, x, &odd);
 }
 
+/* Transposed convolutions: in groups, with each kind of padding; without a bias, of one channel
+ * each, back to as many rows and columns. 6x4x6 becomes 6x4x6. */
+static struct xt_tensor *add_transposed(struct xt_graph *graph, struct xt_tensor *x)
+{
+    const struct xt_conv_transpose_spec grows = {.name = "transposed.0",
+                                                 .channels = 12,
+                                                 .kernel = {3, 2},
+                                                 .stride = {2, 3},
+                                                 .dilation = {1, 2},
+                                                 .pad_before = {1, 0},
+                                                 .pad_after = {0, 1},
+                                                 .more = {1, 2},
+                                                 .groups = 3,
+                                                 .bias = true}; /* 13x13 */
+    const struct xt_conv_transpose_spec each = {
+        .name = "transposed.1", .channels = 12, .kernel = {2, 2}, .groups = 12}; /* 14x14 */
+    x = xt_graph_conv_transpose(graph, x, &grows);
+    x = xt_graph_conv_transpose(graph, x, &each);
+    return conv(graph, x,
+                (struct xt_conv_spec){.name = "transposed.2",
+                                      .channels = 6,
+                                      .kernel_h = 4,
+                                      .kernel_w = 4,
+                                      .stride_h = 2,
+                                      .stride_w = 3});
+}
+
 /* As in ResNet, with a residual read by two; then groups, and LPRNet's end. */
 static struct xt_tensor *describe(struct xt_graph *graph, const void *over_batch)
 {
@@ -472,7 +499,7 @@ static struct xt_tensor *describe(struct xt_graph *graph, const void *over_batch
     x = add_activations(graph, add_rearrangements(graph, add_fan_out(graph, x)));
     x = add_constants(graph, add_parameters(graph, x));
     x = add_gates(graph, add_attention(graph, x));
-    x = add_axis_maps(graph, add_pools(graph, x));
+    x = add_transposed(graph, add_axis_maps(graph, add_pools(graph, x)));
     x = conv(graph, x,
              (struct xt_conv_spec){
                  .name = "tail", .channels = 20, .kernel_h = 3, .kernel_w = 3, .bias = true});

@@ -91,6 +91,30 @@ static void test_maps_of_an_axis_are_the_same_after_text(void **state)
     xt_net_destroy(net);
 }
 
+static void test_a_transposed_convolution_is_the_same_after_text(void **state)
+{
+    const struct xt_net_conv spec = {.name = "up",
+                                     .channels = 6,
+                                     .kernel = {3, 2},
+                                     .stride = {2, 3},
+                                     .dilation = {1, 2},
+                                     .pad = {1, 0, 0, 1},
+                                     .output_pad = {1, 2},
+                                     .groups = 3,
+                                     .bias = true};
+    struct xt_err err = {0};
+    struct xt_net *net = xt_net_create(&err);
+    struct xt_value *value = xt_net_conv_transpose(net, xt_net_input(net, 8, 8, 3), &spec);
+    (void)state;
+    assert_int_equal(xt_net_finish(net, value, &err), XT_OK);
+    assert_int_equal(value->h, 17);
+    assert_int_equal(value->w, 25);
+    assert_int_equal(net->params[0].dims[0], 3);
+    assert_int_equal(net->params[0].dims[1], 2);
+    assert_round_trip(net);
+    xt_net_destroy(net);
+}
+
 /* What is said as a scale follows the image's size. */
 static void test_a_scaled_image_can_be_of_another_size(void **state)
 {
@@ -209,6 +233,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_network_is_the_same_after_text),
         cmocka_unit_test(test_maps_of_an_axis_are_the_same_after_text),
+        cmocka_unit_test(test_a_transposed_convolution_is_the_same_after_text),
         cmocka_unit_test(test_a_scaled_image_can_be_of_another_size),
         cmocka_unit_test(test_maps_that_cannot_be_are_refused),
         cmocka_unit_test(test_networks_of_pytorch_are_the_same_after_text),

@@ -255,6 +255,70 @@ bool xt_read_conv(struct xt_reader *reader, struct xt_read_node *node)
            xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
 }
 
+/* Rows and columns behind the output. */
+static bool read_output_pad(struct xt_reader *reader, const struct xt_read_node *node, int count,
+                            int out[])
+{
+    int64_t list[XT_READ_DIMS_MAX];
+    int given = xt_read_ints(reader, node, "output_padding", -1, list);
+    if (given != count && given != -1)
+        return xt_reader_refuse(reader, node, "has %d numbers of output_padding for %d axes", given,
+                                count);
+    for (int i = 0; i < count && given == count; i++) {
+        if (list[i] < 0 || list[i] > 4096)
+            return xt_reader_refuse(reader, node, "has an output_padding of %lld",
+                                    (long long)list[i]);
+        out[i] = (int)list[i];
+    }
+    return true;
+}
+
+bool xt_read_conv_transpose(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_view *view = xt_read_data(reader, node, 0);
+    int homes[XT_READ_DIMS_MAX] = {0};
+    struct xt_read_constant *bias = NULL;
+    struct names names;
+    struct xt_net_conv spec = {0};
+    if (!view)
+        return false;
+    if (view->ndims < 3 || !xt_read_image_homes(view, homes))
+        return xt_reader_refuse(reader, node,
+                                "is a transposed convolution of %d dimensions; only "
+                                "images are supported, [n][c][h][w]",
+                                view->ndims - 2);
+    int line = view->ndims == 3;
+    const struct xt_read_text mode = xt_read_string(node, "auto_pad");
+    if (xt_read_attribute(node, "output_shape") || xt_str_starts(mode.text, "SAME"))
+        return xt_reader_refuse(reader, node,
+                                "is padded by its output_shape or auto_pad; pads and "
+                                "output_padding are supported");
+    struct xt_read_constant *weight = weight_of(reader, node, 1, view->ndims);
+    int64_t groups = xt_read_int(node, "group", 1);
+    if (!weight || groups < 1 || groups > weight->dims[0] || weight->dims[1] > INT32_MAX / groups ||
+        weight->dims[0] != xt_read_dim(view, 1))
+        return xt_reader_refuse(reader, node,
+                                "has a weight for other channels than the %lld that "
+                                "it reads in %lld groups",
+                                (long long)xt_read_dim(view, 1), (long long)groups);
+    if (!optional_bias(reader, node, 2, weight->dims[1] * groups, &bias) ||
+        !name_layer(reader, node, weight, bias, &names) ||
+        !read_kernel(reader, node, view, weight, &spec) ||
+        !read_output_pad(reader, node, 2 - line, spec.output_pad + line))
+        return false;
+    spec.name = names.layer;
+    spec.weight = names.weight;
+    spec.bias_name = names.bias;
+    spec.channels = (int)(weight->dims[1] * groups);
+    spec.groups = (int)groups;
+    spec.bias = bias != NULL;
+    struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
+    value = value ? xt_net_conv_transpose(reader->net, value, &spec) : NULL;
+    return begin_as(reader, value, XT_NODE_WEIGHT, weight, false) &&
+           begin_as(reader, value, XT_NODE_BIAS, bias, false) &&
+           xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
+}
+
 /* ---- linear ---- */
 
 static bool check_gemm(struct xt_reader *reader, const struct xt_read_node *node)

@@ -11,6 +11,7 @@ struct xt_read_view *xt_read_data(struct xt_reader *reader, struct xt_read_node 
 
 /* ---- layers.c: what has parameters ---- */
 bool xt_read_conv(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_conv_transpose(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_linear(struct xt_reader *reader, struct xt_read_node *node); /* Gemm too */
 bool xt_read_batch_norm(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_layer_norm(struct xt_reader *reader, struct xt_read_node *node);

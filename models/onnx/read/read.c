@@ -16,6 +16,7 @@ static const struct operator
 }
 operators[] = {
     {"Conv", xt_read_conv},
+    {"ConvTranspose", xt_read_conv_transpose},
     {"Gemm", xt_read_linear},
     {"(linear)", xt_read_linear},
     {"MatMul", xt_read_matmul},
@@ -106,7 +107,6 @@ static const char *advice_on(const char *op)
         {"LSTM", recurrent},
         {"GRU", recurrent},
         {"RNN", recurrent},
-        {"ConvTranspose", larger},
         {"GridSample", larger},
         {"LRN", alike},
         {"MeanVarianceNormalization", alike},

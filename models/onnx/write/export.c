@@ -12,6 +12,7 @@ static const struct {
 } kinds[] = {
     {&xt_kind_input, xt_export_input},
     {&xt_kind_conv, xt_export_conv},
+    {&xt_kind_conv_transpose, xt_export_conv_transpose},
     {&xt_kind_norm, xt_export_norm},
     {&xt_kind_pool, xt_export_pool_op},
     {&xt_kind_eltwise, xt_export_eltwise},

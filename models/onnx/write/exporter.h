@@ -79,6 +79,7 @@ const char *xt_export_activation(struct xt_exporter *exporter, const struct xt_o
 /* The kinds. */
 void xt_export_input(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_conv(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_conv_transpose(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_norm(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_pool_op(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_eltwise(struct xt_exporter *exporter, const struct xt_op *op);

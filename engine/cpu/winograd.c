@@ -1,6 +1,7 @@
 /* Convolutions by Winograd's loops: outputs in inference; in training a 3x3's output, its input's
- * gradient and its weights' gradient. In bf16 F(4x4, 3x3) alone, and without matrix tiles: its
- * products are float32, of which a core computes half as many as of bf16, but needs a quarter. */
+ * gradient and its weights' gradient. In bf16 3x3 alone, and without matrix tiles: the products of
+ * F(4x4, 3x3) are float32, of which a core computes half as many as of bf16, but needs a quarter.
+ */
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -27,11 +28,15 @@ static bool fills(const struct xt_tensor *out, enum xt_winograd_form form, bool 
 }
 
 /* FORMS: none. */
-static enum xt_winograd_form form_of(const struct xt_conv_op *conv, bool training)
+static enum xt_winograd_form form_of(const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
+    enum { PAIRED = 2 * XT_WINOGRAD_WIDE };
     static const enum xt_winograd_form forms[] = {
         XT_WINOGRAD_LARGE, XT_WINOGRAD_SMALL, XT_WINOGRAD_3X1, XT_WINOGRAD_1X3, XT_WINOGRAD_1X4};
-    int count = xt_op_in(&conv->op, 0)->dtype == XT_F32 ? sizeof forms / sizeof forms[0] : 1;
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    bool training = graph->options.training;
+    bool pairs = graph->loops->multiplies_bf16 && in->c % PAIRED == 0;
+    int count = in->dtype == XT_F32 ? sizeof forms / sizeof forms[0] : pairs ? 2 : 1;
     for (int i = 0; i < count; i++) {
         const struct xt_winograd_sides *sides = &xt_winograd_forms[forms[i]];
         if (!(training && forms[i] == XT_WINOGRAD_SMALL) && conv->kernel[0] == sides->taps_h &&
@@ -70,7 +75,7 @@ bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph)
 {
     return conv->strides[0] == 1 && conv->strides[1] == 1 && xt_conv_is_even(conv) &&
            has_type(conv) && conv->groups == 1 && graph->loops->winograd && has_channels(conv) &&
-           form_of(conv, graph->options.training) < XT_WINOGRAD_FORMS && is_supported(conv, graph);
+           form_of(conv, graph) < XT_WINOGRAD_FORMS && is_supported(conv, graph);
 }
 
 static size_t weight_count(const struct xt_winograd_grad *job)
@@ -81,9 +86,11 @@ static size_t weight_count(const struct xt_winograd_grad *job)
 static struct xt_buffer *store(const struct xt_conv_op *conv, struct xt_graph *graph,
                                enum xt_winograd_form form)
 {
-    size_t weights = (size_t)xt_op_in(&conv->op, 0)->c * (size_t)xt_op_out(&conv->op, 0)->c;
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    size_t weights = (size_t)in->c * (size_t)xt_op_out(&conv->op, 0)->c;
+    size_t number = xt_winograd_is_paired(form, in->dtype) ? sizeof(uint16_t) : sizeof(float);
     return xt_graph_permanent(graph, conv->op.name, XT_WORKING_WEIGHTS,
-                              (size_t)xt_winograd_places(form) * weights * sizeof(float));
+                              (size_t)xt_winograd_places(form) * weights * number);
 }
 
 static void plan_weight_grad(struct xt_cpu_winograd *winograd, const struct xt_conv_op *conv,
@@ -144,7 +151,7 @@ void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
     bool training = graph->options.training;
-    enum xt_winograd_form form = form_of(conv, training);
+    enum xt_winograd_form form = form_of(conv, graph);
     winograd->output = (struct xt_winograd){.form = form,
                                             .dtype = in->dtype,
                                             .n = in->n,
@@ -190,11 +197,13 @@ static void transform(const struct xt_winograd_weights *weights, const struct xt
 static struct xt_winograd_weights weights_job(const struct xt_cpu_winograd *winograd,
                                               const float *from)
 {
-    return (struct xt_winograd_weights){.form = winograd->output.form,
-                                        .from = from,
-                                        .out = winograd->output.out_c,
-                                        .in = winograd->output.in_c,
-                                        .to = winograd->stored->data};
+    return (struct xt_winograd_weights){
+        .form = winograd->output.form,
+        .from = from,
+        .out = winograd->output.out_c,
+        .in = winograd->output.in_c,
+        .paired = xt_winograd_is_paired(winograd->output.form, winograd->output.dtype),
+        .to = winograd->stored->data};
 }
 
 enum xt_status xt_cpu_winograd_fold(const struct xt_cpu_winograd *winograd,

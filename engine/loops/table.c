@@ -32,6 +32,7 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
     .depthwise_data_grad = XT_LOOPS_NAME(depthwise_data_grad),
     .depthwise_weight_grad = XT_LOOPS_NAME(depthwise_weight_grad),
 #ifdef __AVX512BF16__
+    .multiplies_bf16 = true,
     .weight_grad_bf16 = XT_LOOPS_NAME(weight_grad_bf16),
 #endif
 #ifdef XT_LOOPS_HAVE_POINTWISE_INT8

@@ -67,8 +67,8 @@ XT_INLINE size_t zeros_of(int in_c)
 }
 
 /* Transformed inputs and gradients and their products are [blocks of TILES][places][channels /
- * WIDE][CELL]. A place is a cache line longer than its cells: a tile's places are in different L1
- * sets. */
+ * WIDE][CELL]; paired channels of bf16 count as one. A place is a cache line longer than its cells:
+ * a tile's places are in different L1 sets. */
 XT_INLINE size_t place_of(int channels)
 {
     return (size_t)(channels * TILES) + XT_WINOGRAD_SPARE;
@@ -86,10 +86,10 @@ XT_INLINE size_t tile_of(int tile, int channels, int places)
     return block_of(tile, channels, places) + (size_t)tile % TILES * WIDE;
 }
 
-/* From a tile's channels [k, k + LANES) to the next ones. */
-XT_INLINE size_t step_of(int k)
+/* From a tile's numbers [k, k + count) to the next ones. */
+XT_INLINE size_t step_of(int k, int count)
 {
-    return (k + LANES) % WIDE ? LANES : CELL - WIDE + LANES;
+    return (size_t)((k + count) % WIDE ? count : CELL - WIDE + count);
 }
 
 /* Images of h by w pixels. */
@@ -202,6 +202,8 @@ XT_INLINE void transform_inputs(const struct chunk *chunk, const struct images *
 {
     int high = xt_winograd_high(form);
     int wide = xt_winograd_wide(form);
+    int together = xt_winograd_is_paired(form, dtype) ? 2 : 1;
+    int channels = in->c / together;
     const void *found[2][PLACES];
     struct corner corner = corner_of(chunk, 0, form);
     for (int i = 0; i <= chunk->count; i++) {
@@ -213,8 +215,8 @@ XT_INLINE void transform_inputs(const struct chunk *chunk, const struct images *
             continue;
         const void *const *from = found[(i - 1) % 2];
         const void *const *next = found[i % 2];
-        float *to = sums + tile_of(i - 1, in->c, high * wide);
-        for (int k = 0; k < in->c; to += step_of(k), k += LANES) {
+        float *to = sums + tile_of(i - 1, channels, high * wide);
+        for (int k = 0; k < in->c; to += step_of(k / together, LANES / together), k += LANES) {
             xt_vector columns[SIDE][SIDE];
             xt_vector rows[SIDE];
             for (int x = 0; x < wide; x++) {
@@ -230,7 +232,8 @@ XT_INLINE void transform_inputs(const struct chunk *chunk, const struct images *
             for (int y = 0; y < high; y++) {
                 transform_input(columns[y], rows, wide);
                 for (int x = 0; x < wide; x++)
-                    xt_vector_store(to + (size_t)(wide * y + x) * place_of(in->c), rows[x]);
+                    store_vec(to + (size_t)(wide * y + x) * place_of(channels), 0, rows[x],
+                              together == 2 ? XT_BF16 : XT_F32);
             }
         }
     }
@@ -238,10 +241,24 @@ XT_INLINE void transform_inputs(const struct chunk *chunk, const struct images *
 
 /* ---- forward ---- */
 
-/* Rows of cells times PAIR columns of weights [in_c][WIDE]. Meanwhile the next place's cells are
- * fetched. */
-XT_INLINE void multiply(const float *rows, int in_c, const float *weights, float *to, int count)
+/* Of two bf16 in each lane: the sum of both products. */
+XT_INLINE xt_vector add_products_of_pairs(xt_vector a, xt_vector b, xt_vector sum)
 {
+#ifdef __AVX512BF16__
+    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
+#else
+    (void)a;
+    (void)b;
+    return sum;
+#endif
+}
+
+/* Rows of cells times PAIR columns of weights [in_c][WIDE]. Meanwhile the next place's cells and
+ * weights are fetched. */
+XT_INLINE void multiply(const float *rows, int in_c, const float *weights, float *to, int count,
+                        bool paired)
+{
+    size_t place = (size_t)in_c * WIDE;
     xt_vector sums[ROWS][2];
     for (int r = 0; r < count; r++)
         sums[r][0] = sums[r][1] = xt_vector_of(0);
@@ -249,12 +266,16 @@ XT_INLINE void multiply(const float *rows, int in_c, const float *weights, float
         for (int i = 0; i < WIDE; i++, weights += WIDE) {
             xt_vector left = xt_vector_load(weights);
             xt_vector right = xt_vector_load(weights + LANES);
+            __builtin_prefetch(weights + place, 0, 2);
+            __builtin_prefetch(weights + place + LANES, 0, 2);
             if (i * LINE < CELL)
                 __builtin_prefetch(rows + place_of(in_c) + i * LINE);
             for (int r = 0; r < count; r++) {
                 xt_vector one = xt_vector_of(rows[r * WIDE + i]);
-                sums[r][0] = xt_vector_add_product(one, left, sums[r][0]);
-                sums[r][1] = xt_vector_add_product(one, right, sums[r][1]);
+                sums[r][0] = paired ? add_products_of_pairs(one, left, sums[r][0])
+                                    : xt_vector_add_product(one, left, sums[r][0]);
+                sums[r][1] = paired ? add_products_of_pairs(one, right, sums[r][1])
+                                    : xt_vector_add_product(one, right, sums[r][1]);
             }
         }
     for (int r = 0; r < count; r++) {
@@ -265,25 +286,38 @@ XT_INLINE void multiply(const float *rows, int in_c, const float *weights, float
 
 /* At most TILES rows. Up to three rows after the last tile are multiplied too; their results are
  * not read. */
-static void multiply_block(const float *rows, int in_c, const float *weights, float *to, int count)
+XT_INLINE void multiply_block(const float *rows, int in_c, const float *weights, float *to,
+                              int count, bool paired)
 {
     int r = 0;
     for (; r + ROWS <= count; r += ROWS)
-        multiply(rows + r * WIDE, in_c, weights, to + r * WIDE, ROWS);
+        multiply(rows + r * WIDE, in_c, weights, to + r * WIDE, ROWS, paired);
     for (; r < count; r += FEW_ROWS)
-        multiply(rows + r * WIDE, in_c, weights, to + r * WIDE, FEW_ROWS);
+        multiply(rows + r * WIDE, in_c, weights, to + r * WIDE, FEW_ROWS, paired);
 }
 
 /* The products of one of a form's places and one panel; `sums` and `to` begin with those of the
  * first tile. */
-static void multiply_place(const float *sums, int in_c, const float *weights, float *to, int count,
-                           int places)
+XT_INLINE void multiply_panel(const float *sums, int in_c, const float *weights, float *to,
+                              int count, int places, bool paired)
 {
     for (int column = 0; column < WIDE; column += PAIR)
         for (int i = 0; i < count; i += TILES)
             multiply_block(sums + block_of(i, in_c, places), in_c, weights + column,
                            to + block_of(i, PANELS, places) + column,
-                           count - i < TILES ? count - i : TILES);
+                           count - i < TILES ? count - i : TILES, paired);
+}
+
+static void multiply_place(const float *sums, int in_c, const float *weights, float *to, int count,
+                           int places)
+{
+    multiply_panel(sums, in_c, weights, to, count, places, false);
+}
+
+static void multiply_pairs(const float *sums, int in_c, const float *weights, float *to, int count,
+                           int places)
+{
+    multiply_panel(sums, in_c, weights, to, count, places, true);
 }
 
 /* The output transform along a side; its last output has what is at infinity. */
@@ -340,7 +374,8 @@ XT_INLINE void write_outputs(const struct xt_winograd *job, const struct chunk *
         if (i + 1 < chunk->count)
             next = at_out(job->out, pixel_of(chunk, corner) * c + (size_t)k, dtype);
         const float *from = products + tile_of(i, PANELS, high * wide);
-        for (int channel = 0; channel < end - k; from += step_of(channel), channel += LANES) {
+        for (int channel = 0; channel < end - k;
+             from += step_of(channel, LANES), channel += LANES) {
             xt_vector columns[LARGE][SIDE];
             xt_vector row[LARGE];
             for (int x = 0; x < wide; x++) {
@@ -395,7 +430,8 @@ static void turn_panel(const struct xt_winograd *job, int panel, float *to)
     size_t row = (size_t)job->out_c / EDGE * TAPS * BLOCK;
     for (size_t block = 0; block < 2 * blocks; block++) {
         size_t column = 2 * (size_t)panel + block / blocks;
-        const float *from = job->weights + block % blocks * row + column * TAPS * BLOCK;
+        const float *from =
+            (const float *)job->weights + block % blocks * row + column * TAPS * BLOCK;
         for (size_t i = 0; i < TAPS * BLOCK; i += LINE)
             __builtin_prefetch(from + row + i);
         for (size_t tap = 0; tap < TAPS; tap++)
@@ -414,7 +450,7 @@ static void multiply_taps(const struct xt_winograd *job, int count, int k, int e
     float *turned = row + AT_ONCE * SIDE * in_c * WIDE;
     for (int q = k; job->turned && q < end; q++)
         turn_panel(job, q, turned + (size_t)(q - k) * taps);
-    const float *from = job->turned ? turned : job->weights + (size_t)k * taps;
+    const float *from = job->turned ? turned : (const float *)job->weights + (size_t)k * taps;
     for (size_t y = 0; y < SIDE; y++) {
         for (size_t q = 0; q < (size_t)(end - k); q++)
             transform_row(from + q * taps, in_c, (int)y, row + q * SIDE * in_c * WIDE);
@@ -427,27 +463,31 @@ static void multiply_taps(const struct xt_winograd *job, int count, int k, int e
     }
 }
 
-/* The same with stored weights. */
-static void multiply_stored(const struct xt_winograd *job, int count, int k, int end,
+/* The same with stored weights; a pair of channels counts as one. */
+static void multiply_stored(const struct xt_winograd *job, int count, int k, int end, int channels,
                             const float *sums, float *products, enum xt_winograd_form form)
 {
     int places = xt_winograd_places(form);
-    size_t step = (size_t)job->in_c * WIDE;
+    size_t step = (size_t)channels * WIDE;
     for (int q = k; q < end; q++)
         for (int p = 0; p < places; p++)
-            multiply_place(sums + (size_t)p * place_of(job->in_c), job->in_c,
-                           job->weights + (size_t)(q * places + p) * step,
-                           products + (size_t)p * place_of(PANELS) + (q - k) * CELL, count, places);
+            (channels < job->in_c ? multiply_pairs : multiply_place)(
+                sums + (size_t)p * place_of(channels), channels,
+                (const float *)job->weights + (size_t)(q * places + p) * step,
+                products + (size_t)p * place_of(PANELS) + (q - k) * CELL, count, places);
 }
 
 XT_INLINE void convolve(const struct xt_winograd *job, int part, float *scratch,
                         enum xt_winograd_form form, enum xt_dtype dtype)
 {
+    /* Of stored weights, which need not be transformed for each chunk: it fits in L2. */
+    enum { FEW = 3 * TILES };
     int places = xt_winograd_places(form);
+    int channels = xt_winograd_is_paired(form, dtype) ? job->in_c / 2 : job->in_c;
     int most = xt_winograd_chunk(form, job->in_c);
     float *zeros = scratch;
     float *sums = zeros + zeros_of(job->in_c);
-    float *products = sums + block_of(most, job->in_c, places);
+    float *products = sums + block_of(most, channels, places);
     float *weights = products + block_of(most, PANELS, places);
     struct images in = {job->h, job->w, job->in_c, dtype, job->in};
     struct chunk chunk = {.h = xt_winograd_out_h(form, job->h, job->pads),
@@ -458,6 +498,8 @@ XT_INLINE void convolve(const struct xt_winograd *job, int part, float *scratch,
     int panel = 0;
     int last = xt_winograd_part(job->out_c / WIDE, part % job->shares, job->shares, &panel);
     memset(zeros, 0, zeros_of(job->in_c) * sizeof *zeros);
+    if (job->stored && form == XT_WINOGRAD_LARGE)
+        most = FEW;
     for (chunk.first = first; chunk.first < end; chunk.first += most) {
         int rest = end - chunk.first;
         chunk.count = rest < most ? rest : most;
@@ -465,7 +507,7 @@ XT_INLINE void convolve(const struct xt_winograd *job, int part, float *scratch,
         for (int k = panel; k < last; k += AT_ONCE) {
             int to = k + AT_ONCE < last ? k + AT_ONCE : last;
             if (job->stored)
-                multiply_stored(job, chunk.count, k, to, sums, products, form);
+                multiply_stored(job, chunk.count, k, to, channels, sums, products, form);
             else
                 multiply_taps(job, chunk.count, k, to, sums, products, weights);
             write_outputs(job, &chunk, products, k * WIDE, to * WIDE, form, dtype);
@@ -477,7 +519,10 @@ void XT_LOOPS_NAME(winograd)(const struct xt_winograd *job, int part, float *scr
 {
     switch (job->form) {
     case XT_WINOGRAD_SMALL:
-        convolve(job, part, scratch, XT_WINOGRAD_SMALL, XT_F32);
+        if (job->dtype == XT_F32)
+            convolve(job, part, scratch, XT_WINOGRAD_SMALL, XT_F32);
+        else
+            convolve(job, part, scratch, XT_WINOGRAD_SMALL, XT_BF16);
         return;
     case XT_WINOGRAD_LARGE:
         if (job->dtype == XT_F32)
@@ -549,7 +594,8 @@ XT_INLINE void transform_gradients(const struct chunk *chunk, const struct image
         const void *const *from = found[(i - 1) % 2];
         const void *const *next = found[i % 2];
         float *sums = to.sums + tile_of(i - 1, PANELS, high * wide);
-        for (int channel = 0; channel < end - k; sums += step_of(channel), channel += LANES) {
+        for (int channel = 0; channel < end - k;
+             sums += step_of(channel, LANES), channel += LANES) {
             xt_vector columns[SIDE][LARGE];
             xt_vector row[SIDE];
             xt_vector sum = xt_vector_of(0);
@@ -766,6 +812,21 @@ XT_INLINE void transform_weight(const xt_vector from[TAPS_MOST], xt_vector to[SI
     }
 }
 
+/* Writes the weights of `at`, a multiple of LANES, from [in][WIDE] on; paired, pairs of them. */
+XT_INLINE void store_weights(const struct xt_winograd_weights *weights, size_t at, xt_vector value)
+{
+    size_t pair = at / WIDE / 2 * WIDE + at % WIDE;
+    uint16_t *to = (uint16_t *)weights->to + 2 * pair + at / WIDE % 2;
+    uint16_t rounded[LANES];
+    if (!weights->paired) {
+        xt_vector_store((float *)weights->to + at, value);
+        return;
+    }
+    store_vec(rounded, 0, value, XT_BF16);
+    for (size_t i = 0; i < LANES; i++)
+        to[2 * i] = rounded[i];
+}
+
 void XT_LOOPS_NAME(winograd_weights)(const struct xt_winograd_weights *weights, int block)
 {
     const struct xt_winograd_sides *sides = &xt_winograd_forms[weights->form];
@@ -786,8 +847,7 @@ void XT_LOOPS_NAME(winograd_weights)(const struct xt_winograd_weights *weights, 
             turn(from + tap * BLOCK, turned + (count - 1 - tap) * BLOCK);
         from = turned;
     }
-    float *to = weights->to +
-                (row / 2 * (size_t)xt_winograd_places(weights->form) * in + column * EDGE) * WIDE +
+    size_t to = (row / 2 * (size_t)xt_winograd_places(weights->form) * in + column * EDGE) * WIDE +
                 row % 2 * EDGE;
     for (size_t at = 0; at < BLOCK; at += LANES) {
         xt_vector columns[SIDE][TAPS_MOST];
@@ -803,9 +863,9 @@ void XT_LOOPS_NAME(winograd_weights)(const struct xt_winograd_weights *weights, 
         for (int y = 0; y < high; y++) {
             transform_weight(columns[y], points, wide, sides->taps_w);
             for (int x = 0; x < wide; x++)
-                xt_vector_store(to + (size_t)(wide * y + x) * in * WIDE + at / EDGE * WIDE +
-                                    at % EDGE,
-                                points[x]);
+                store_weights(weights,
+                              to + ((size_t)(wide * y + x) * in + at / EDGE) * WIDE + at % EDGE,
+                              points[x]);
         }
     }
 }

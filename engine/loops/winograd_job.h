@@ -9,8 +9,10 @@
  * The weight gradient multiplies the transformed inputs and gradients, summed over tiles. A result
  * depends only on its own tile, a weight's gradient also on the number of groups.
  *
- * Tensors are dense N, H, W, C of float32, with F(4x4, 3x3) also of bf16; the arithmetic and the
- * weights are float32. Channels are multiples of 32, pointers aligned to 64 bytes.
+ * Tensors are dense N, H, W, C of float32, with F(4x4, 3x3) and F(2x2, 3x3) also of bf16; the
+ * arithmetic and the weights are float32. Only F(2x2, 3x3) of bf16, by stored weights and where the
+ * loops multiply bf16, rounds transformed inputs and weights to it, and multiplies pairs of them.
+ * Channels are multiples of 32, those of inputs in pairs of 64, pointers aligned to 64 bytes.
  */
 #pragma once
 
@@ -64,6 +66,11 @@ static inline int xt_winograd_taps(enum xt_winograd_form form)
     return xt_winograd_forms[form].taps_h * xt_winograd_forms[form].taps_w;
 }
 
+static inline bool xt_winograd_is_paired(enum xt_winograd_form form, enum xt_dtype dtype)
+{
+    return form == XT_WINOGRAD_SMALL && dtype == XT_BF16;
+}
+
 /* The outputs of images with h by w pixels. */
 static inline int xt_winograd_out_h(enum xt_winograd_form form, int h, const int pads[2])
 {
@@ -91,15 +98,17 @@ struct xt_winograd {
     enum xt_dtype dtype; /* of `in` and `out` */
     int n, h, w;         /* of the input */
     int in_c, out_c;
-    int pads[2];          /* above and to the left, and as many on the other sides */
-    int groups, shares;   /* of tiles; of output channels: parts are groups times shares */
-    const void *in;       /* [n][h][w][in_c] */
-    bool stored;          /* the weights are transformed; else only F(4x4, 3x3) */
-    bool turned;          /* else: they are those of the opposite direction */
-    const float *weights; /* stored: [out_c / 32][places][in_c][32]; else OIhw16i16o */
-    void *out;            /* [n][h][w][out_c] */
-    const float *bias;    /* [out_c]; NULL: none */
-    bool adds;            /* the residual that `out` holds */
+    int pads[2];        /* above and to the left, and as many on the other sides */
+    int groups, shares; /* of tiles; of output channels: parts are groups times shares */
+    const void *in;     /* [n][h][w][in_c] */
+    bool stored;        /* the weights are transformed; else only F(4x4, 3x3) */
+    bool turned;        /* else: they are those of the opposite direction */
+    /* Stored: [out_c / 32][places][in_c][32], paired [out_c / 32][places][in_c / 2][32][2] of bf16;
+     * else OIhw16i16o. */
+    const void *weights;
+    void *out;         /* [n][h][w][out_c] */
+    const float *bias; /* [out_c]; NULL: none */
+    bool adds;         /* the residual that `out` holds */
     bool relu;
 };
 
@@ -124,7 +133,10 @@ struct xt_winograd_weights {
     bool turned; /* for the data gradient: rotated, inputs and outputs exchanged */
     const float *from;
     int out, in;
-    float *to; /* [out / 32][places][in][32]; turned: [in / 32][places][out][32] */
+    /* [out / 32][places][in][32], turned [in / 32][places][out][32]; paired, which are not turned,
+     * [out / 32][places][in / 2][32][2] of bf16. */
+    bool paired;
+    void *to;
 };
 
 /* One part's work; the sums of one part. */

@@ -67,6 +67,16 @@ static size_t block_place(const struct work *work, size_t weight)
     return (((o / 16 * blocks + i / 16) * work->taps + tap) * 16 + i % 16) * 16 + o % 16;
 }
 
+/* Whole numbers times `scale`, which bf16 holds exactly, as it does their transforms. */
+static void make_whole(double *reference, enum xt_dtype dtype, size_t count, float scale, void *to)
+{
+    for (size_t i = 0; i < count; i++) {
+        float whole = scale * rintf(3 * (float)reference[i]);
+        reference[i] = (double)whole;
+        xt_number_from_float(dtype, &whole, 1, (char *)to + i * xt_dtype_size(dtype));
+    }
+}
+
 /* Kernels of an even size have one output more than input. */
 static void setup(struct work *work, struct shape s, enum xt_winograd_form form,
                   enum xt_dtype dtype)
@@ -93,6 +103,10 @@ static void setup(struct work *work, struct shape s, enum xt_winograd_form form,
     work->in = fill(&rng, dtype, work->in_count, &work->reference_in);
     work->out_grad = fill(&rng, dtype, work->out_count, &work->reference_out_grad);
     float *dense = fill(&rng, XT_F32, work->weight_count, &work->reference_weights);
+    if (xt_winograd_is_paired(form, dtype)) {
+        make_whole(work->reference_in, dtype, work->in_count, 1, work->in);
+        make_whole(work->reference_weights, XT_F32, work->weight_count, 4, dense);
+    }
     work->weights = aligned_floats(work->weight_count);
     for (size_t i = 0; i < work->weight_count; i++)
         work->weights[block_place(work, i)] = dense[i];
@@ -121,6 +135,7 @@ static float *convolve(const struct work *work, const struct xt_loops *loops, bo
                                           .from = work->weights,
                                           .out = s->out_c,
                                           .in = s->in_c,
+                                          .paired = xt_winograd_is_paired(work->form, work->dtype),
                                           .to = stored};
     int pads[2] = {work->reference.pad_h, work->reference.pad_w};
     for (int block = 0; block < xt_winograd_blocks(s->in_c, s->out_c); block++)
@@ -194,6 +209,25 @@ static void by_stored_weights_it_is_as_by_plain_loops(void **state)
             free(got);
             clear(&work);
         }
+}
+
+static void pairs_in_bf16_are_multiplied_as_by_plain_loops(void **state)
+{
+    (void)state;
+    static const struct shape paired[] = {
+        {3, 7, 5, 64, 32}, {1, 14, 15, 128, 96}, {2, 3, 4, 192, 64}};
+    const struct xt_loops *loops[BUILDS_MAX];
+    int count = find(loops);
+    for (int i = 0; i < count * 3; i++) {
+        struct work work;
+        if (!loops[i / 3]->multiplies_bf16)
+            continue;
+        setup(&work, paired[i % 3], XT_WINOGRAD_SMALL, XT_BF16);
+        float *got = convolve(&work, loops[i / 3], true, false, 1);
+        check(&work, got, work.out_count, false);
+        free(got);
+        clear(&work);
+    }
 }
 
 static void training_transforms_weights_on_the_way(void **state)
@@ -410,6 +444,8 @@ static void infer(int h, int w, enum xt_dtype dtype, double tolerance)
     net_forward(&net);
     net_loss(&net);
     bool by_winograd = xt_loops_get()->winograd && (dtype == XT_F32 || !xt_device_cpu_has_tiles());
+    if (dtype == XT_BF16 && h < 24) /* small tiles */
+        by_winograd = by_winograd && xt_loops_get()->multiplies_bf16;
     assert_int_equal(!strcmp(maker_of(&net, "b"), "xtrain Winograd"), by_winograd);
     net_check_logits(&net, tolerance);
     net_clear(&net);
@@ -423,7 +459,7 @@ static void inference_is_that_of_plain_loops(void **state)
     infer(27, 28, XT_F32, 1e-5);
 }
 
-/* In bf16 by large tiles alone, where the CPU has no matrix tiles. */
+/* In bf16 both sides alone, where the CPU has no matrix tiles. */
 static void in_bf16_graphs_compute_as_in_float32(void **state)
 {
     (void)state;
@@ -436,6 +472,7 @@ static void in_bf16_graphs_compute_as_in_float32(void **state)
     net_clear(&net);
     check_net_bf16(describe, (struct xt_graph_pass){.training = true});
     infer(27, 28, XT_BF16, net_bf16_logits);
+    infer(14, 14, XT_BF16, net_bf16_logits);
 }
 
 static void inference_along_one_side_is_that_of_plain_loops(void **state)
@@ -457,6 +494,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_stored_weights_it_is_as_by_plain_loops),
+        cmocka_unit_test(pairs_in_bf16_are_multiplied_as_by_plain_loops),
         cmocka_unit_test(training_transforms_weights_on_the_way),
         cmocka_unit_test(outputs_do_not_depend_on_threads),
         cmocka_unit_test(weight_gradients_are_those_of_plain_loops),

@@ -1,12 +1,12 @@
 /* A convolution: the ReLU's gradient with the sum of two readers' gradients in one pass, and the
  * weights' and the input's gradients by loops where they are faster than oneDNN's primitives
- * (docs/notes/performance.md); the program runs what winograd.c, pointwise.c,
- * pointwise_int8.c and depthwise.c do not. */
+ * (docs/notes/performance.md); the program runs what winograd.c, pointwise.c, pointwise_infer.c and
+ * depthwise.c do not. */
 #include "base/mem.h"
 #include "engine/cpu/cpu.h"
 
 struct state {
-    enum { LOOPS, WINOGRAD, DEPTHWISE, POINTWISE_INT8 } by;
+    enum { LOOPS, WINOGRAD, DEPTHWISE, POINTWISE_INFER } by;
     struct xt_weight_grad job;
     struct xt_buffer *scratch;
     xt_weight_grad_loop *loop;
@@ -17,7 +17,7 @@ struct state {
     struct xt_cpu_pointwise pointwise;
     struct xt_cpu_winograd winograd;
     struct xt_cpu_depthwise depthwise;
-    struct xt_cpu_pointwise_int8 pointwise_int8;
+    struct xt_cpu_pointwise_infer pointwise_infer;
 };
 
 static struct xt_weight_grad describe_job(const struct xt_conv_op *conv)
@@ -100,11 +100,11 @@ static const struct xt_cpu_depthwise *depthwise_of(const struct xt_op *op)
     return state && state->by == DEPTHWISE ? &state->depthwise : NULL;
 }
 
-/* NULL: not run by the loops for 1x1 convolutions in int8. */
-static const struct xt_cpu_pointwise_int8 *pointwise_int8_of(const struct xt_op *op)
+/* NULL: not run by the loops for 1x1 convolutions of inference. */
+static const struct xt_cpu_pointwise_infer *pointwise_infer_of(const struct xt_op *op)
 {
     const struct state *state = op->own;
-    return state && state->by == POINTWISE_INT8 ? &state->pointwise_int8 : NULL;
+    return state && state->by == POINTWISE_INFER ? &state->pointwise_infer : NULL;
 }
 
 /* Whether a loop computes the input's gradient: for a high kernel and a low output as in LPRNet's
@@ -211,16 +211,16 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
     xt_weight_grad_loop *loop =
         !by_winograd && xt_op_learns(op, graph) ? loop_for(conv, graph) : NULL;
     bool by_depthwise = xt_cpu_depthwise_can(conv, graph);
-    bool by_pointwise_int8 = xt_cpu_pointwise_int8_can(conv, graph);
+    bool by_pointwise_infer = xt_cpu_pointwise_infer_can(conv, graph);
     conv->own[0] = conv->own[1] = conv->own_weights = conv->own_weight_grad = false;
     conv->read_grad = read_grad_of(conv, graph);
-    if (loop || by_winograd || by_depthwise || by_pointwise_int8) {
+    if (loop || by_winograd || by_depthwise || by_pointwise_infer) {
         if (xt_mem_calloc(&state, 1, sizeof *state, op->name, &graph->err))
             return;
-        state->by = by_depthwise        ? DEPTHWISE
-                    : by_winograd       ? WINOGRAD
-                    : by_pointwise_int8 ? POINTWISE_INT8
-                                        : LOOPS;
+        state->by = by_depthwise         ? DEPTHWISE
+                    : by_winograd        ? WINOGRAD
+                    : by_pointwise_infer ? POINTWISE_INFER
+                                         : LOOPS;
         op->own = state;
     }
     if (loop) {
@@ -238,8 +238,8 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
     } else if (by_depthwise) {
         xt_cpu_depthwise_prepare(&state->depthwise, conv, graph);
         op->own_name[0] = op->own_name[1] = "xtrain depthwise";
-    } else if (by_pointwise_int8) {
-        xt_cpu_pointwise_int8_prepare(&state->pointwise_int8, conv, graph);
+    } else if (by_pointwise_infer) {
+        xt_cpu_pointwise_infer_prepare(&state->pointwise_infer, conv, graph);
         op->own_name[0] = "xtrain AVX-512";
     }
     xt_kind_conv.describe(op, graph);
@@ -352,8 +352,9 @@ static enum xt_status depthwise_backward(const struct xt_op *op, const struct xt
 enum xt_status xt_cpu_conv_refresh(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     const struct xt_cpu_winograd *winograd = winograd_of(op);
-    if (pointwise_int8_of(op))
-        xt_cpu_pointwise_int8_refresh(pointwise_int8_of(op), (const struct xt_conv_op *)op, graph);
+    if (pointwise_infer_of(op))
+        xt_cpu_pointwise_infer_refresh(pointwise_infer_of(op), (const struct xt_conv_op *)op,
+                                       graph);
     return winograd && !graph->options.training ? xt_cpu_winograd_fold(winograd, graph, err)
                                                 : XT_OK;
 }
@@ -366,8 +367,8 @@ enum xt_status xt_cpu_conv_forward(struct xt_op *op, struct xt_graph *graph, str
         return depthwise_forward(op, graph, err);
     if (state && state->by_pointwise)
         return xt_cpu_pointwise_forward(&state->pointwise, op, graph, err);
-    if (pointwise_int8_of(op)) {
-        xt_cpu_pointwise_int8_forward(pointwise_int8_of(op), op, graph);
+    if (pointwise_infer_of(op)) {
+        xt_cpu_pointwise_infer_forward(pointwise_infer_of(op), op, graph);
         return XT_OK;
     }
     return winograd ? xt_cpu_winograd_forward(winograd, op, graph, err)
@@ -453,8 +454,8 @@ static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bo
             xt_cpu_depthwise_forward(depthwise_of(op), op, graph, slice->first + i);
         return XT_OK;
     }
-    if (pointwise_int8_of(op)) {
-        xt_cpu_pointwise_int8_forward_slice(pointwise_int8_of(op), op, graph, slice);
+    if (pointwise_infer_of(op)) {
+        xt_cpu_pointwise_infer_forward_slice(pointwise_infer_of(op), op, graph, slice);
         return XT_OK;
     }
     if (winograd)

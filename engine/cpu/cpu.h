@@ -75,25 +75,27 @@ enum xt_status xt_cpu_pointwise_backward(const struct xt_cpu_pointwise *pointwis
  * *first up to the returned end. */
 int xt_cpu_pointwise_part(int pixels, int part, int parts, int *first);
 
-/* A 1x1 convolution of inference in int8 by loops (loops/pointwise_int8_job.h), in place of its
- * primitive. */
-struct xt_cpu_pointwise_int8 {
-    struct xt_pointwise_int8 job; /* without the tensors' memory */
-    struct xt_buffer *weights, *scale, *bias;
-    int shares; /* of the output's channels, on different threads */
+/* A 1x1 convolution of inference in int8 or bf16 by loops (loops/pointwise_infer_job.h), in place
+ * of its primitive. */
+struct xt_cpu_pointwise_infer {
+    struct xt_pointwise_infer job; /* without the tensors' memory */
+    xt_pointwise_infer_loop *loop;
+    struct xt_buffer *weights, *bias;
+    struct xt_buffer *scale; /* NULL: bf16 */
+    int shares;              /* of the output's channels, on different threads */
 };
-bool xt_cpu_pointwise_int8_can(const struct xt_conv_op *conv, const struct xt_graph *graph);
+bool xt_cpu_pointwise_infer_can(const struct xt_conv_op *conv, const struct xt_graph *graph);
 /* Plans its memory, before the op is described. */
-void xt_cpu_pointwise_int8_prepare(struct xt_cpu_pointwise_int8 *pointwise, struct xt_conv_op *conv,
-                                   struct xt_graph *graph);
+void xt_cpu_pointwise_infer_prepare(struct xt_cpu_pointwise_infer *pointwise,
+                                    struct xt_conv_op *conv, struct xt_graph *graph);
 /* From the weights that are staged, with the norm folded into them, if any. */
-void xt_cpu_pointwise_int8_refresh(const struct xt_cpu_pointwise_int8 *pointwise,
-                                   const struct xt_conv_op *conv, const struct xt_graph *graph);
-void xt_cpu_pointwise_int8_forward(const struct xt_cpu_pointwise_int8 *pointwise,
-                                   const struct xt_op *op, const struct xt_graph *graph);
-void xt_cpu_pointwise_int8_forward_slice(const struct xt_cpu_pointwise_int8 *pointwise,
-                                         const struct xt_op *op, const struct xt_graph *graph,
-                                         const struct xt_slice *slice);
+void xt_cpu_pointwise_infer_refresh(const struct xt_cpu_pointwise_infer *pointwise,
+                                    const struct xt_conv_op *conv, const struct xt_graph *graph);
+void xt_cpu_pointwise_infer_forward(const struct xt_cpu_pointwise_infer *pointwise,
+                                    const struct xt_op *op, const struct xt_graph *graph);
+void xt_cpu_pointwise_infer_forward_slice(const struct xt_cpu_pointwise_infer *pointwise,
+                                          const struct xt_op *op, const struct xt_graph *graph,
+                                          const struct xt_slice *slice);
 
 /* A depthwise convolution of a training graph by loops (loops/depthwise_job.h), in place of its
  * primitives. */

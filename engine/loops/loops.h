@@ -18,7 +18,7 @@
 #include "engine/net/activation.h"
 #include "engine/loops/data_grad_job.h"
 #include "engine/loops/depthwise_job.h"
-#include "engine/loops/pointwise_int8_job.h"
+#include "engine/loops/pointwise_infer_job.h"
 #include "engine/loops/pointwise_job.h"
 #include "engine/loops/weight_grad_job.h"
 #include "engine/loops/winograd_job.h"
@@ -189,9 +189,10 @@ struct xt_loops {
     /* 1x1 convolutions of float32 (pointwise_job.h); NULL in builds without AVX2. */
     xt_pointwise_loop *pointwise;
     xt_pointwise_turn_loop *pointwise_turn;
-    /* Of inference in int8 (pointwise_int8_job.h), for CPUs with VNNI; NULL in builds without
-     * AVX-512, and in that for AMX, which oneDNN's primitives use. */
-    xt_pointwise_int8_loop *pointwise_int8;
+    /* Of inference (pointwise_infer_job.h), int8 for CPUs with VNNI; NULL in builds without
+     * AVX-512 or its bf16, and in that for AMX, which oneDNN's primitives use. */
+    xt_pointwise_infer_loop *pointwise_int8;
+    xt_pointwise_infer_loop *pointwise_bf16;
     /* Winograd's convolutions of float32 (winograd_job.h); NULL in builds without AVX2. */
     xt_winograd_loop *winograd;
     xt_winograd_grad_loop *winograd_grad;

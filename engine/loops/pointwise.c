@@ -1,4 +1,5 @@
 /* 1x1 convolutions by AVX-512 or AVX2, defined in pointwise_job.h. */
+#include "engine/loops/pixels.h"
 #include "engine/loops/table.h"
 #include "engine/loops/turn.h"
 
@@ -18,7 +19,7 @@ enum {
 };
 
 struct chunk {
-    const float *in[CHUNK]; /* a pixel's channels */
+    const void *in[CHUNK]; /* a pixel's channels */
     int count;
 };
 
@@ -35,7 +36,7 @@ XT_INLINE void fetch_input(struct ahead *ahead, int channels)
 {
     if (ahead->pixel == ahead->chunk->count)
         return;
-    __builtin_prefetch(ahead->chunk->in[ahead->pixel] + ahead->channel, 0, 2);
+    __builtin_prefetch((const float *)ahead->chunk->in[ahead->pixel] + ahead->channel, 0, 2);
     ahead->channel += LINE;
     if (ahead->channel >= channels) {
         ahead->channel = 0;
@@ -57,15 +58,12 @@ XT_INLINE void fetch_norm(struct ahead *ahead, const struct xt_pointwise *job)
 
 static void find_pixels(const struct xt_pointwise *job, int first, int end, struct chunk *chunk)
 {
+    const struct xt_pixels pixels = {job->in,       (size_t)job->in_c * sizeof(float),
+                                     job->h,        job->w,
+                                     job->out_h,    job->out_w,
+                                     job->stride_h, job->stride_w};
     chunk->count = end - first < CHUNK ? end - first : CHUNK;
-    for (int i = 0; i < chunk->count; i++) {
-        int x = (first + i) % job->out_w;
-        int y = (first + i) / job->out_w % job->out_h;
-        size_t n = (size_t)((first + i) / job->out_w / job->out_h);
-        size_t row = n * (size_t)job->h + (size_t)(y * job->stride_h);
-        chunk->in[i] =
-            job->in + (row * (size_t)job->w + (size_t)(x * job->stride_w)) * (size_t)job->in_c;
-    }
+    xt_find_pixels(&pixels, first, chunk->count, chunk->in);
 }
 
 /* Two vectors of a norm's sums over a chunk. */
@@ -114,7 +112,7 @@ XT_INLINE void mask_gradient(const struct xt_pointwise *job, const float *out, c
 }
 
 /* PAIR channels of `rows` pixels. */
-XT_INLINE void multiply(const struct xt_pointwise *job, const float *const *in, int channel,
+XT_INLINE void multiply(const struct xt_pointwise *job, const void *const *in, int channel,
                         float *out, int rows, struct sums *sums, struct ahead *next, enum then then)
 {
     struct ahead ahead = *next;
@@ -136,7 +134,7 @@ XT_INLINE void multiply(const struct xt_pointwise *job, const float *const *in, 
             xt_vector left = xt_vector_load(weights);
             xt_vector right = xt_vector_load(weights + second);
             for (int r = 0; r < rows; r++) {
-                xt_vector one = xt_vector_of(in[r][i + k]);
+                xt_vector one = xt_vector_of(((const float *)in[r])[i + k]);
                 tile[r][0] = xt_vector_add_product(one, left, tile[r][0]);
                 tile[r][1] = xt_vector_add_product(one, right, tile[r][1]);
             }

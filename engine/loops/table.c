@@ -35,8 +35,11 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
     .multiplies_bf16 = true,
     .weight_grad_bf16 = XT_LOOPS_NAME(weight_grad_bf16),
 #endif
-#ifdef XT_LOOPS_HAVE_POINTWISE_INT8
+#ifdef XT_LOOPS_HAVE_POINTWISE_INFER
     .pointwise_int8 = XT_LOOPS_NAME(pointwise_int8),
+#ifdef __AVX512BF16__
+    .pointwise_bf16 = XT_LOOPS_NAME(pointwise_bf16),
+#endif
 #endif
 #ifdef XT_LOOPS_HAVE_VECTORS
     .lanes = XT_LANES,

@@ -66,8 +66,11 @@ bool XT_LOOPS_NAME(norm_wide_statistics)(enum xt_dtype dtype, const void *z, siz
                                          const float *pivot, double *sums, double *squares);
 #endif
 #if defined __AVX512BW__ && !defined __AMX_BF16__
-#define XT_LOOPS_HAVE_POINTWISE_INT8
-xt_pointwise_int8_loop XT_LOOPS_NAME(pointwise_int8);
+#define XT_LOOPS_HAVE_POINTWISE_INFER
+xt_pointwise_infer_loop XT_LOOPS_NAME(pointwise_int8);
+#ifdef __AVX512BF16__
+xt_pointwise_infer_loop XT_LOOPS_NAME(pointwise_bf16);
+#endif
 #endif
 #ifdef __AVX512BF16__
 xt_weight_grad_loop XT_LOOPS_NAME(weight_grad_bf16);

@@ -1,0 +1,195 @@
+/* 1x1 convolutions of inference in int8 and bf16 by loops (loops/pointwise_infer_job.h), which are
+ * faster than oneDNN's primitives on CPUs with AVX-512's dot products and without AMX. */
+#include <string.h>
+
+#include "engine/cpu/cpu.h"
+
+/* In bf16 oneDNN is faster with few input channels, and with more of them than of the output's. */
+static bool pays_in_bf16(int in_c, int out_c)
+{
+    enum { CHANNELS_LEAST = 64 };
+    return in_c >= CHANNELS_LEAST && out_c > in_c;
+}
+
+/* The loops for its types; NULL: none. */
+static xt_pointwise_infer_loop *loop_for(const struct xt_conv_op *conv,
+                                         const struct xt_graph *graph)
+{
+    const struct xt_tensor *residual = conv->fold.residual;
+    enum xt_dtype in = xt_op_in(&conv->op, 0)->dtype, out = xt_op_out(&conv->op, 0)->dtype;
+    if (in == XT_BF16)
+        return out == in && (!residual || residual->dtype == in) &&
+                       pays_in_bf16(xt_op_in(&conv->op, 0)->c, xt_op_out(&conv->op, 0)->c)
+                   ? graph->loops->pointwise_bf16
+                   : NULL;
+    bool fits = out == XT_S8 ? !residual && !conv->relu
+                             : out == XT_U8 && (!residual || xt_dtype_is_int8(residual->dtype));
+    return in == XT_U8 && fits && !conv->fold.activation && xt_device_cpu_has_vnni()
+               ? graph->loops->pointwise_int8
+               : NULL;
+}
+
+bool xt_cpu_pointwise_infer_can(const struct xt_conv_op *conv, const struct xt_graph *graph)
+{
+    enum { PIXELS_LEAST = 8 }; /* of an image; with fewer it waits for each sum */
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    return !graph->options.training && conv->groups == 1 && conv->kernel[0] == 1 &&
+           conv->kernel[1] == 1 && xt_conv_is_even(conv) && !conv->pads[0] && !conv->pads[1] &&
+           (size_t)in->c * xt_dtype_size(in->dtype) % XT_POINTWISE_INFER_BYTES == 0 &&
+           out->c % XT_POINTWISE_INFER_OUT == 0 && out->h * out->w >= PIXELS_LEAST &&
+           loop_for(conv, graph);
+}
+
+static struct xt_pointwise_infer describe_job(const struct xt_conv_op *conv)
+{
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    const struct xt_tensor *residual = conv->fold.residual;
+    return (struct xt_pointwise_infer){
+        .dtype = in->dtype,
+        .h = in->h,
+        .w = in->w,
+        .out_h = out->h,
+        .out_w = out->w,
+        .stride_h = (int)conv->strides[0],
+        .stride_w = (int)conv->strides[1],
+        .in_c = in->c,
+        .out_c = out->c,
+        .row = out->c,
+        .adds = residual != NULL,
+        .relu = conv->relu,
+        .activation = conv->fold.activation,
+        .out_signed = out->dtype == XT_S8,
+        .residual_signed = residual && residual->dtype == XT_S8,
+        .residual_scale = residual ? residual->scale / out->scale : 0,
+    };
+}
+
+/* Bytes of a pixel's channels, and of an output channel's weights. */
+static size_t column_of(const struct xt_pointwise_infer *job)
+{
+    return (size_t)job->in_c * xt_dtype_size(job->dtype);
+}
+
+/* Threads share the channels instead of the pixels where that makes each read less. */
+static int shares_of(const struct xt_conv_op *conv, int threads)
+{
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    int blocks = xt_op_out(&conv->op, 0)->c / XT_POINTWISE_INFER_OUT;
+    size_t weights = (size_t)in->c * xt_dtype_size(in->dtype) * (size_t)xt_op_out(&conv->op, 0)->c;
+    size_t pixels = xt_tensor_bytes(in);
+    size_t shares = 1;
+    while ((size_t)threads % (2 * shares) == 0 && (size_t)blocks % (2 * shares) == 0 &&
+           weights / shares > pixels * 2 * shares / (size_t)threads)
+        shares *= 2;
+    return (int)shares;
+}
+
+void xt_cpu_pointwise_infer_prepare(struct xt_cpu_pointwise_infer *pointwise,
+                                    struct xt_conv_op *conv, struct xt_graph *graph)
+{
+    const char *name = conv->op.name;
+    pointwise->job = describe_job(conv);
+    pointwise->loop = loop_for(conv, graph);
+    pointwise->shares = shares_of(conv, graph->options.device->threads);
+    size_t channels = (size_t)pointwise->job.out_c;
+    pointwise->weights =
+        xt_graph_permanent(graph, name, XT_WORKING_WEIGHTS, channels * column_of(&pointwise->job));
+    pointwise->bias = xt_graph_permanent(graph, name, "bias", channels * sizeof(float));
+    if (pointwise->job.dtype == XT_U8)
+        pointwise->scale = xt_graph_permanent(graph, name, "scales", channels * sizeof(float));
+    conv->own[0] = conv->own_weights = true;
+}
+
+/* One block of channels, from O, I. */
+static void sort_weights(const float *dense, const struct xt_pointwise_infer *job, char *to)
+{
+    bool int8 = job->dtype == XT_U8;
+    int in_word = XT_POINTWISE_INFER_WORD / (int)xt_dtype_size(job->dtype);
+    for (int i = 0; i < job->in_c; i += in_word)
+        for (int place = 0; place < XT_POINTWISE_INFER_OUT; place++) {
+            const float *from = dense + xt_pointwise_infer_channel(int8, place) * job->in_c + i;
+            for (int k = 0; k < in_word; k++, to += xt_dtype_size(job->dtype)) {
+                uint16_t half = (uint16_t)(xt_bf16_round(from[k]) >> 16);
+                if (int8)
+                    *to = (char)(int8_t)from[k];
+                else
+                    memcpy(to, &half, sizeof half);
+            }
+        }
+}
+
+void xt_cpu_pointwise_infer_refresh(const struct xt_cpu_pointwise_infer *pointwise,
+                                    const struct xt_conv_op *conv, const struct xt_graph *graph)
+{
+    const struct xt_pointwise_infer *job = &pointwise->job;
+    const float *weights = graph->staging.host, *from = conv->host_bias.host;
+    const float *steps = conv->host_scales.host;
+    float *bias = pointwise->bias->data;
+    float *scale = pointwise->scale ? pointwise->scale->data : NULL;
+    float in_step = xt_op_in(&conv->op, 0)->scale, out_step = xt_op_out(&conv->op, 0)->scale;
+#pragma omp parallel for schedule(static)
+    for (int first = 0; first < job->out_c; first += XT_POINTWISE_INFER_OUT) {
+        sort_weights(weights + (size_t)first * (size_t)job->in_c, job,
+                     (char *)pointwise->weights->data + (size_t)first * column_of(job));
+        for (int place = 0; place < XT_POINTWISE_INFER_OUT; place++) {
+            int channel = first + xt_pointwise_infer_channel(scale != NULL, place);
+            bias[first + place] = scale ? from[channel] / out_step : from[channel];
+            if (scale)
+                scale[first + place] = in_step * steps[channel] / out_step;
+        }
+    }
+}
+
+/* The output of samples from `first` on. */
+static struct xt_pointwise_infer job_at(const struct xt_cpu_pointwise_infer *pointwise,
+                                        const struct xt_op *op, int first)
+{
+    struct xt_pointwise_infer job = pointwise->job;
+    job.in = xt_tensor_sample(xt_op_in(op, 0), xt_op_in(op, 0)->value, first);
+    job.out = xt_tensor_sample(xt_op_out(op, 0), xt_op_out(op, 0)->value, first);
+    job.weights = pointwise->weights->data;
+    job.bias = pointwise->bias->data;
+    job.scale = pointwise->scale ? pointwise->scale->data : NULL;
+    return job;
+}
+
+/* One of `shares` of the output's channels. */
+static struct xt_pointwise_infer share_of(const struct xt_pointwise_infer *job, int share,
+                                          int shares)
+{
+    struct xt_pointwise_infer some = *job;
+    some.out_c = job->out_c / shares;
+    size_t channel = (size_t)share * (size_t)some.out_c;
+    some.weights = (const char *)job->weights + channel * column_of(job);
+    some.out = (char *)job->out + channel * xt_dtype_size(job->dtype);
+    some.bias += channel;
+    some.scale = job->scale ? job->scale + channel : NULL;
+    return some;
+}
+
+void xt_cpu_pointwise_infer_forward(const struct xt_cpu_pointwise_infer *pointwise,
+                                    const struct xt_op *op, const struct xt_graph *graph)
+{
+    const struct xt_pointwise_infer job = job_at(pointwise, op, 0);
+    int pixels = xt_op_out(op, 0)->n * job.out_h * job.out_w;
+    int threads = graph->options.device->threads;
+    int shares = pointwise->shares;
+#pragma omp parallel for schedule(static)
+    for (int part = 0; part < threads; part++) {
+        struct xt_pointwise_infer some = share_of(&job, part % shares, shares);
+        int first = 0;
+        int end = xt_cpu_pointwise_part(pixels, part / shares, threads / shares, &first);
+        pointwise->loop(&some, first, end);
+    }
+}
+
+void xt_cpu_pointwise_infer_forward_slice(const struct xt_cpu_pointwise_infer *pointwise,
+                                          const struct xt_op *op, const struct xt_graph *graph,
+                                          const struct xt_slice *slice)
+{
+    const struct xt_pointwise_infer job = job_at(pointwise, op, slice->first);
+    (void)graph;
+    pointwise->loop(&job, 0, slice->count * job.out_h * job.out_w);
+}

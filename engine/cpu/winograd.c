@@ -15,15 +15,16 @@ static bool stores(enum xt_winograd_form form, bool training)
 }
 
 /* Enough tiles, of which few outputs lie over the end and are wasted. With few of them transforming
- * the weights takes long beside the products. In inference the tiles of one image decide: a batch
- * changes no bits. */
+ * the weights takes long beside the products; stored in bf16 they are read fast enough for 7x7. In
+ * inference the tiles of one image decide: a batch changes no bits. */
 static bool fills(const struct xt_tensor *out, enum xt_winograd_form form, bool training)
 {
-    enum { TILES = 32, TILES_OF_ONE = 48 };
+    enum { TILES = 32, TILES_OF_ONE = 48, PAIRED_OF_ONE = 16 };
     const struct xt_winograd_sides *sides = &xt_winograd_forms[form];
-    const double least = stores(form, training) ? 0.85 : 0.5;
+    bool paired = xt_winograd_is_paired(form, out->dtype);
+    const double least = !stores(form, training) ? 0.5 : paired ? 0.75 : 0.85;
     int tiles = xt_winograd_tiles(form, out->n, out->h, out->w);
-    return tiles >= (training ? TILES : TILES_OF_ONE * out->n) &&
+    return tiles >= (training ? TILES : (paired ? PAIRED_OF_ONE : TILES_OF_ONE) * out->n) &&
            (double)out->n * out->h * out->w >= least * sides->tile_h * sides->tile_w * tiles;
 }
 

@@ -473,6 +473,7 @@ static void in_bf16_graphs_compute_as_in_float32(void **state)
     check_net_bf16(describe, (struct xt_graph_pass){.training = true});
     infer(27, 28, XT_BF16, net_bf16_logits);
     infer(14, 14, XT_BF16, net_bf16_logits);
+    infer(7, 7, XT_BF16, net_bf16_logits);
 }
 
 static void inference_along_one_side_is_that_of_plain_loops(void **state)

@@ -197,6 +197,8 @@ static void average_bf16(const void *in, size_t n, size_t c, const struct xt_win
         add_rows_bf16(in, pairs, 4, sum);
     else if (window->kernel_h == 5)
         add_rows_bf16(in, pairs, 5, sum);
+    else if (window->kernel_h == 7)
+        add_rows_bf16(in, pairs, 7, sum);
     else
         add_rows_bf16(in, pairs, window->kernel_h, sum);
     for (int ox = 0; ox < window->out_w; ox++) {
@@ -204,6 +206,8 @@ static void average_bf16(const void *in, size_t n, size_t c, const struct xt_win
         float *to = out + (size_t)ox * c;
         if (window->kernel_w == 5)
             add_columns_bf16(from, pairs, c, 5, share, to);
+        else if (window->kernel_w == 7)
+            add_columns_bf16(from, pairs, c, 7, share, to);
         else if (window->kernel_w == 10)
             add_columns_bf16(from, pairs, c, 10, share, to);
         else
@@ -241,6 +245,8 @@ static void average_u8(const uint8_t *in, size_t n, size_t c, const struct xt_wi
         add_rows_u8(in, n, 4, sum);
     else if (window->kernel_h == 5)
         add_rows_u8(in, n, 5, sum);
+    else if (window->kernel_h == 7)
+        add_rows_u8(in, n, 7, sum);
     else
         add_rows_u8(in, n, window->kernel_h, sum);
     for (int ox = 0; ox < window->out_w; ox++) {
@@ -248,6 +254,8 @@ static void average_u8(const uint8_t *in, size_t n, size_t c, const struct xt_wi
         float *to = out + (size_t)ox * c;
         if (window->kernel_w == 5)
             add_columns_u8(from, c, 5, share, to);
+        else if (window->kernel_w == 7)
+            add_columns_u8(from, c, 7, share, to);
         else if (window->kernel_w == 10)
             add_columns_u8(from, c, 10, share, to);
         else

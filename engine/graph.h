@@ -275,6 +275,10 @@ struct xt_conv_spec {
 };
 struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
                                 const struct xt_conv_spec *spec);
+/* The same by weights that are a tensor of one sample, of a convolution's weight in the same order
+ * (O, I, H, W): computed from parameters. Of the parameters it has the bias alone, no ReLU. */
+struct xt_tensor *xt_graph_conv_by(struct xt_graph *graph, struct xt_tensor *in,
+                                   struct xt_tensor *weights, const struct xt_conv_spec *spec);
 
 /* The data gradient of a convolution that leads back from the output, with weights
  * [in][channels / groups][kernel_h][kernel_w]. Pairs are of h and w. */
@@ -361,6 +365,7 @@ struct xt_parameter_spec {
     int h, w, c;
     int ndims, dims[4]; /* a file's shape, of as many elements in the same order; 0: [h][w][c] */
     struct xt_init init;
+    bool f32;            /* in a graph of any type: more is computed from it before it is used */
     const int *declared; /* its index in params, ahead of the op; NULL: added with it */
 };
 struct xt_tensor *xt_graph_parameter(struct xt_graph *graph, const struct xt_parameter_spec *spec);
@@ -396,6 +401,9 @@ struct xt_tensor *xt_graph_matmul(struct xt_graph *graph, struct xt_tensor *a, s
                                   const struct xt_matmul_spec *spec);
 /* Over the channels. */
 struct xt_tensor *xt_graph_softmax(struct xt_graph *graph, struct xt_tensor *in, const char *name);
+/* Over the channels: [h][w][1]. */
+struct xt_tensor *xt_graph_channel_mean(struct xt_graph *graph, struct xt_tensor *in,
+                                        const char *name);
 
 /* A layer norm's parameters, by their index in params. */
 struct xt_layer_norm_params {

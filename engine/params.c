@@ -9,6 +9,11 @@
 #include "engine/form.h"
 #include "engine/loops/loops.h"
 
+bool xt_param_is_weight(const struct xt_param *param)
+{
+    return param->role == XT_PARAM_WEIGHT || param->role == XT_PARAM_RAW;
+}
+
 bool xt_param_is_statistic(const struct xt_param *param)
 {
     return param->role == XT_PARAM_BN_MEAN || param->role == XT_PARAM_BN_VAR ||
@@ -79,7 +84,7 @@ void xt_params_lay_out(struct xt_params *params)
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < params->count; i++) {
             struct xt_param *param = &params->items[i];
-            bool first = param->role == XT_PARAM_WEIGHT;
+            bool first = xt_param_is_weight(param);
             if (param->role == XT_PARAM_BN_COUNT || first != (round == 0))
                 continue;
             size_t *end = xt_param_is_statistic(param) ? &stats : &values;
@@ -413,7 +418,7 @@ static struct xt_init init_of(const struct xt_param *param, float bias)
     bool is_1 = param->role == XT_PARAM_BN_SCALE || param->role == XT_PARAM_BN_VAR;
     if (param->init.rule != XT_INIT_BY_ROLE)
         return param->init;
-    if (param->role == XT_PARAM_WEIGHT)
+    if (xt_param_is_weight(param))
         return (struct xt_init){XT_INIT_NORMAL, deviation_of(param)};
     return (struct xt_init){XT_INIT_CONSTANT, param->role == XT_PARAM_BIAS ? bias : is_1};
 }

@@ -28,6 +28,7 @@ enum xt_param_role {
     XT_PARAM_BN_VAR,   /* [C] running variance, unbiased */
     XT_PARAM_BN_COUNT, /* [] num_batches_tracked: written as int64, else unused */
     XT_PARAM_OTHER,    /* a network's own: a class token, a position embedding, a layer scale */
+    XT_PARAM_RAW,      /* of which a convolution's weight is computed, O, I, H, W */
 };
 
 /* Initial values of a parameter. */
@@ -83,6 +84,8 @@ struct xt_params {
 };
 
 bool xt_param_is_statistic(const struct xt_param *param);
+/* A weight, or what one is computed of: it decays, and begins as random numbers. */
+bool xt_param_is_weight(const struct xt_param *param);
 /* Its part of the arena, without what may follow for the next one's address. */
 size_t xt_param_floats(const struct xt_param *param);
 

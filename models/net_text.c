@@ -31,14 +31,7 @@ static const struct field {
     {XT_NODE_CONV, "pad", AT(conv.pad), 4, INT},
     {XT_NODE_CONV, "groups", AT(conv.groups), 1, INT},
     {XT_NODE_CONV, "bias", AT(conv.bias), 1, BOOL},
-    {XT_NODE_CONV_TRANSPOSE, "channels", AT(conv.channels), 1, INT},
-    {XT_NODE_CONV_TRANSPOSE, "kernel", AT(conv.kernel), 2, INT},
-    {XT_NODE_CONV_TRANSPOSE, "stride", AT(conv.stride), 2, INT},
-    {XT_NODE_CONV_TRANSPOSE, "dilation", AT(conv.dilation), 2, INT},
-    {XT_NODE_CONV_TRANSPOSE, "pad", AT(conv.pad), 4, INT},
     {XT_NODE_CONV_TRANSPOSE, "output_pad", AT(conv.output_pad), 2, INT},
-    {XT_NODE_CONV_TRANSPOSE, "groups", AT(conv.groups), 1, INT},
-    {XT_NODE_CONV_TRANSPOSE, "bias", AT(conv.bias), 1, BOOL},
     {XT_NODE_LINEAR, "channels", AT(linear.channels), 1, INT},
     {XT_NODE_LINEAR, "bias", AT(linear.bias), 1, BOOL},
     {XT_NODE_BATCH_NORM, "eps", AT(norm.eps), 1, REAL},
@@ -77,6 +70,17 @@ static const struct field {
     {XT_NODE_AXIS_MAP, "outside", AT(axis_map.map.excludes_outside), 1, BOOL},
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
+
+static bool is_conv(enum xt_node_kind kind)
+{
+    return kind == XT_NODE_CONV || kind == XT_NODE_CONV_TRANSPOSE || kind == XT_NODE_CONV_BY;
+}
+
+/* All convolutions have the fields of one. */
+static bool has_field(enum xt_node_kind kind, const struct field *field)
+{
+    return field->kind == kind || (field->kind == XT_NODE_CONV && is_conv(kind));
+}
 
 /* Axes are of enum type, as long as an int. */
 _Static_assert(sizeof(enum xt_axis) == sizeof(int), "axes are read as int");
@@ -146,8 +150,7 @@ static void print_map(struct xt_str *out, const struct xt_axis_map *map)
 static void print_more(const struct xt_net *net, struct xt_str *out, const struct xt_node *node)
 {
     static const char *const keys[] = {"weight", "bias_name"};
-    bool named = node->kind == XT_NODE_CONV || node->kind == XT_NODE_CONV_TRANSPOSE ||
-                 node->kind == XT_NODE_LINEAR;
+    bool named = is_conv(node->kind) || node->kind == XT_NODE_LINEAR;
     for (int i = 0; named && i < 2; i++)
         if (xt_node_param(net, node, i))
             xt_str_printf(out, NULL, "\t%s=%s", keys[i], xt_node_param(net, node, i)->name);
@@ -182,7 +185,7 @@ static void print_node(const struct xt_net *net, struct xt_str *out, const struc
         xt_str_printf(out, NULL, "%s%d", i ? "," : "", node->inputs[i]->of->index);
     xt_str_printf(out, NULL, "\t%s", node->name);
     for (int i = 0; i < FIELDS; i++)
-        if (fields[i].kind == node->kind)
+        if (has_field(node->kind, &fields[i]))
             print_field(out, node, &fields[i]);
     print_more(net, out, node);
     xt_str_printf(out, NULL, "\n");
@@ -420,6 +423,8 @@ static struct xt_value *build_layer(struct xt_net *net, struct line *line,
     conv->name = node->name;
     conv->weight = word_of(line, "weight");
     conv->bias_name = word_of(line, "bias_name");
+    if (node->kind == XT_NODE_CONV_BY)
+        return xt_net_conv_by(net, line->inputs[0], line->inputs[1], conv);
     conv->channels = is_head ? options->classes : conv->channels;
     return node->kind == XT_NODE_CONV ? xt_net_conv(net, line->inputs[0], conv)
                                       : xt_net_conv_transpose(net, line->inputs[0], conv);
@@ -457,6 +462,8 @@ static struct xt_value *build_other(struct xt_net *net, struct line *line)
         return xt_net_matmul(net, in[0], in[1], &node->as.matmul);
     case XT_NODE_SOFTMAX:
         return xt_net_softmax(net, in[0], name);
+    case XT_NODE_CHANNEL_MEAN:
+        return xt_net_channel_mean(net, in[0], name);
     case XT_NODE_TRANSPOSE:
         return xt_net_transpose(net, in[0], node->as.transpose.from, name);
     case XT_NODE_RESHAPE:
@@ -481,6 +488,7 @@ static struct xt_value *build(struct xt_net *net, struct line *line,
         return build_constant(net, line);
     case XT_NODE_CONV:
     case XT_NODE_CONV_TRANSPOSE:
+    case XT_NODE_CONV_BY:
     case XT_NODE_LINEAR:
         return build_layer(net, line, options);
     case XT_NODE_BATCH_NORM:
@@ -508,7 +516,9 @@ static int inputs_wanted(enum xt_node_kind kind)
 {
     if (kind == XT_NODE_INPUT || kind == XT_NODE_PARAMETER || kind == XT_NODE_CONSTANT)
         return 0;
-    return kind == XT_NODE_ADD || kind == XT_NODE_MUL || kind == XT_NODE_MATMUL ? 2 : 1;
+    bool of_two = kind == XT_NODE_ADD || kind == XT_NODE_MUL || kind == XT_NODE_MATMUL ||
+                  kind == XT_NODE_CONV_BY;
+    return of_two ? 2 : 1;
 }
 
 static bool read_inputs(const struct xt_net *net, struct line *line, const char *text)
@@ -537,7 +547,7 @@ static bool read_line(const struct xt_net *net, struct line *line)
         return false;
     memcpy(line->node.name, line->words[2], strlen(line->words[2]) + 1);
     for (int i = 0; i < FIELDS; i++)
-        if (fields[i].kind == line->node.kind && !read_field(line, &fields[i]))
+        if (has_field(line->node.kind, &fields[i]) && !read_field(line, &fields[i]))
             return false;
     return read_axes(line);
 }

@@ -95,7 +95,8 @@ static bool same_shape(const struct xt_value *a, const struct xt_value *b)
 static bool is_last_layer(const struct lowering *l, const struct xt_node *node)
 {
     return node->output == l->net->output &&
-           (node->kind == XT_NODE_CONV || node->kind == XT_NODE_LINEAR);
+           (node->kind == XT_NODE_CONV || node->kind == XT_NODE_LINEAR ||
+            node->kind == XT_NODE_CONV_BY);
 }
 
 /* Whether the node is a view. */
@@ -490,6 +491,20 @@ static struct xt_tensor *take_f32(struct lowering *l, const struct xt_value *val
     return xt_graph_cast(l->graph, held->tensor, XT_F32, name);
 }
 
+/* As a node reads it that is not computed of parameters alone: those are in float32. */
+static struct xt_tensor *take_for(struct lowering *l, const struct xt_node *node, int i)
+{
+    const struct xt_value *value = node->inputs[i];
+    struct xt_tensor *tensor = take(l, value);
+    char name[80];
+    if (!tensor || !value->of_parameter || node->output->of_parameter ||
+        tensor->dtype == l->graph->options.dtype)
+        return tensor;
+    snprintf(name, sizeof name, "%.60s in %s", tensor->name,
+             xt_dtype_name(l->graph->options.dtype));
+    return xt_graph_cast(l->graph, tensor, l->graph->options.dtype, name);
+}
+
 /* What is computed of `from`, where that is int8 and the graph's layout is `least` or more. */
 static void quantise(const struct lowering *l, struct xt_tensor *tensor,
                      const struct xt_tensor *from, enum xt_int8_layout least)
@@ -563,6 +578,19 @@ static void lower_conv(struct lowering *l, const struct group *group)
         spec.why_f32 = "its logits go into the loss";
     const struct xt_value *in = group->conv->inputs[0];
     hold(l, group->y, xt_graph_conv(l->graph, is_last ? take_f32(l, in) : take(l, in), &spec));
+}
+
+static struct xt_tensor *lower_conv_by(struct lowering *l, const struct xt_node *node)
+{
+    struct xt_conv_spec spec = conv_spec(node);
+    struct xt_conv_params params = conv_params(l, node, 0);
+    spec.params = &params;
+    bool is_last = is_last_layer(l, node);
+    if (is_last)
+        spec.why_f32 = "its logits go into the loss";
+    const struct xt_value *in = node->inputs[0];
+    return xt_graph_conv_by(l->graph, is_last ? take_f32(l, in) : take(l, in),
+                            take(l, node->inputs[1]), &spec);
 }
 
 static struct xt_norm_spec norm_spec(const struct lowering *l, const struct group *group)
@@ -668,16 +696,29 @@ static struct xt_tensor *lower_context(struct lowering *l, const struct xt_node 
     return xt_graph_context(l->graph, &spec);
 }
 
+/* Whether the parameter is only the beginning of a computation, which is in float32: rounding the
+ * norms and deviations in between would cost more than rounding what comes out. */
+static bool is_computed_with(const struct lowering *l, const struct xt_value *parameter)
+{
+    const struct xt_node *reader = NULL;
+    for (int i = 0; (reader = xt_net_reader(l->net, parameter, i)); i++)
+        if (reader->output->of_parameter || reader->kind == XT_NODE_CONV_BY)
+            return true;
+    return false;
+}
+
 static struct xt_tensor *lower_parameter(struct lowering *l, const struct xt_node *node)
 {
     const struct xt_value *out = node->output;
+    int declared = param_of(l, node, XT_NODE_WEIGHT, 0);
     const struct xt_net_param *param = &l->net->params[node->params[XT_NODE_WEIGHT]];
     struct xt_parameter_spec spec = {.name = param->name,
                                      .h = out->h,
                                      .w = out->w,
                                      .c = out->c,
                                      .ndims = param->ndims,
-                                     .init = param->init};
+                                     .f32 = is_computed_with(l, out),
+                                     .declared = &declared};
     memcpy(spec.dims, param->dims, sizeof spec.dims);
     return xt_graph_parameter(l->graph, &spec);
 }
@@ -700,7 +741,7 @@ static struct xt_tensor *lower_concat(struct lowering *l, const struct xt_node *
         return xt_graph_refuse(l->graph, XT_ERR_RUN, "%s concatenates %d values: %d at most",
                                node->name, node->input_count, XT_OP_INPUTS_MAX);
     for (int i = 0; i < node->input_count; i++)
-        in[i] = take(l, node->inputs[i]);
+        in[i] = take_for(l, node, i);
     return xt_graph_concat(l->graph, in, node->input_count, node->as.axis, node->name);
 }
 
@@ -739,7 +780,7 @@ static struct xt_tensor *lower_pool(struct lowering *l, const struct xt_node *no
 static struct xt_tensor *lower_matmul(struct lowering *l, const struct xt_node *node)
 {
     const struct xt_net_matmul *matmul = &node->as.matmul;
-    return xt_graph_matmul(l->graph, take(l, node->inputs[0]), take(l, node->inputs[1]),
+    return xt_graph_matmul(l->graph, take_for(l, node, 0), take_for(l, node, 1),
                            &(struct xt_matmul_spec){.name = node->name,
                                                     .transpose = matmul->transpose,
                                                     .scale = matmul->scale});
@@ -800,9 +841,9 @@ static struct xt_tensor *lower_node(struct lowering *l, const struct xt_node *no
     case XT_NODE_LAYER_NORM:
         return lower_layer_norm(l, node);
     case XT_NODE_ADD:
-        return xt_graph_add(l->graph, in, take(l, node->inputs[1]), node->name);
+        return xt_graph_add(l->graph, take_for(l, node, 0), take_for(l, node, 1), node->name);
     case XT_NODE_MUL:
-        return xt_graph_mul(l->graph, in, take(l, node->inputs[1]), node->name);
+        return xt_graph_mul(l->graph, take_for(l, node, 0), take_for(l, node, 1), node->name);
     case XT_NODE_MAX_POOL:
     case XT_NODE_AVG_POOL:
         return lower_pool(l, node);
@@ -810,6 +851,10 @@ static struct xt_tensor *lower_node(struct lowering *l, const struct xt_node *no
         return lower_matmul(l, node);
     case XT_NODE_SOFTMAX:
         return xt_graph_softmax(l->graph, in, node->name);
+    case XT_NODE_CHANNEL_MEAN:
+        return xt_graph_channel_mean(l->graph, in, node->name);
+    case XT_NODE_CONV_BY:
+        return lower_conv_by(l, node);
     case XT_NODE_DROPOUT:
         return xt_graph_dropout(l->graph, in, node->as.dropout.p, node->name);
     case XT_NODE_DROP_PATH:

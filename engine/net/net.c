@@ -18,6 +18,7 @@ static const char *const kind_names[XT_NODE_KINDS] = {
     [XT_NODE_CONSTANT] = "constant",
     [XT_NODE_CONV] = "convolution",
     [XT_NODE_CONV_TRANSPOSE] = "transposed convolution",
+    [XT_NODE_CONV_BY] = "convolution by computed weights",
     [XT_NODE_LINEAR] = "linear",
     [XT_NODE_BATCH_NORM] = "batch norm",
     [XT_NODE_LAYER_NORM] = "layer norm",
@@ -34,6 +35,7 @@ static const char *const kind_names[XT_NODE_KINDS] = {
     [XT_NODE_DROP_CHANNELS] = "dropout of channels",
     [XT_NODE_MATMUL] = "matmul",
     [XT_NODE_SOFTMAX] = "softmax",
+    [XT_NODE_CHANNEL_MEAN] = "channel mean",
     [XT_NODE_TRANSPOSE] = "transpose",
     [XT_NODE_RESHAPE] = "reshape",
     [XT_NODE_AXIS_MAP] = "axis map",
@@ -395,38 +397,49 @@ static bool check_conv(struct xt_net *net, const struct xt_node *node)
     return true;
 }
 
-static void add_conv_bias(struct xt_net *net, struct xt_node *node, const struct xt_net_conv *spec)
+/* Takes the attributes into the node; the output's height and width. */
+static bool set_conv(struct xt_net *net, struct xt_node *node, const struct xt_net_conv *spec,
+                     struct shape *out)
 {
-    if (spec->bias)
-        add_param(net, node, XT_NODE_BIAS, spec->bias_name, "bias",
-                  &(struct xt_net_param){.role = XT_PARAM_BIAS,
-                                         .ndims = 1,
-                                         .dims = {spec->channels},
-                                         .init = spec->bias_init});
-}
-
-struct xt_value *xt_net_conv(struct xt_net *net, struct xt_value *in,
-                             const struct xt_net_conv *spec)
-{
-    struct xt_node *node = add_unary(net, XT_NODE_CONV, spec->name, in);
-    if (!node)
-        return NULL;
+    const struct xt_value *in = node->inputs[0];
     struct xt_net_conv *conv = &node->as.conv;
+    struct along along[2];
     *conv = *spec;
     conv->groups = or_1(spec->groups);
-    struct along along[2];
     for (int i = 0; i < 2; i++) {
         conv->stride[i] = or_1(spec->stride[i]);
         conv->dilation[i] = or_1(spec->dilation[i]);
     }
     if (!check_conv(net, node))
-        return NULL;
+        return false;
     for (int i = 0; i < 2; i++)
         along[i] = (struct along){.in = i ? in->w : in->h,
                                   .kernel = (int64_t)(conv->kernel[i] - 1) * conv->dilation[i] + 1,
                                   .stride = conv->stride[i],
                                   .before = conv->pad[i ? XT_SIDE_LEFT : XT_SIDE_TOP],
                                   .after = conv->pad[i ? XT_SIDE_RIGHT : XT_SIDE_BOTTOM]};
+    *out = (struct shape){windows_along(&along[0]), windows_along(&along[1]), conv->channels};
+    return (out->h > 0 && out->w > 0) ||
+           xt_net_refuse(net, XT_ERR_USAGE, "%s: an input of %dx%d is too small for this network",
+                         node->name, in->h, in->w);
+}
+
+static void add_bias(struct xt_net *net, struct xt_node *node, const char *whole, int channels,
+                     struct xt_init init)
+{
+    add_param(net, node, XT_NODE_BIAS, whole, "bias",
+              &(struct xt_net_param){
+                  .role = XT_PARAM_BIAS, .ndims = 1, .dims = {channels}, .init = init});
+}
+
+struct xt_value *xt_net_conv(struct xt_net *net, struct xt_value *in,
+                             const struct xt_net_conv *spec)
+{
+    struct xt_node *node = add_unary(net, XT_NODE_CONV, spec->name, in);
+    struct shape out;
+    if (!node || !set_conv(net, node, spec, &out))
+        return NULL;
+    const struct xt_net_conv *conv = &node->as.conv;
     add_param(net, node, XT_NODE_WEIGHT, spec->weight, "weight",
               &(struct xt_net_param){
                   .role = XT_PARAM_WEIGHT,
@@ -434,12 +447,31 @@ struct xt_value *xt_net_conv(struct xt_net *net, struct xt_value *in,
                   .dims = {conv->channels, in->c / conv->groups, conv->kernel[0], conv->kernel[1]},
                   .groups = conv->groups,
                   .init = spec->weight_init});
-    add_conv_bias(net, node, spec);
-    struct shape out = {windows_along(&along[0]), windows_along(&along[1]), conv->channels};
-    if (out.h < 1 || out.w < 1)
-        return xt_net_refuse(net, XT_ERR_USAGE,
-                             "%s: an input of %dx%d is too small for this network", node->name,
-                             in->h, in->w);
+    if (spec->bias)
+        add_bias(net, node, spec->bias_name, conv->channels, spec->bias_init);
+    return write(net, node, out);
+}
+
+struct xt_value *xt_net_conv_by(struct xt_net *net, struct xt_value *in, struct xt_value *weights,
+                                const struct xt_net_conv *spec)
+{
+    struct xt_node *node =
+        add_node(net, XT_NODE_CONV_BY, spec->name, (struct xt_value *[]){in, weights}, 2);
+    struct shape out;
+    if (!node || !set_conv(net, node, spec, &out))
+        return NULL;
+    const struct xt_net_conv *conv = &node->as.conv;
+    int64_t row = (int64_t)(in->c / conv->groups) * conv->kernel[0] * conv->kernel[1];
+    if (!weights->of_parameter || weights->h != 1 || weights->w != conv->channels ||
+        weights->c != row)
+        return xt_net_refuse(net, XT_ERR_DATA,
+                             "%s: its weights are %dx%dx%d numbers%s, where 1x%dx%lld that are "
+                             "computed from parameters alone are wanted",
+                             node->name, weights->h, weights->w, weights->c,
+                             weights->of_parameter ? "" : " of the images", conv->channels,
+                             (long long)row);
+    if (spec->bias)
+        add_bias(net, node, spec->bias_name, conv->channels, spec->bias_init);
     return write(net, node, out);
 }
 
@@ -477,7 +509,8 @@ struct xt_value *xt_net_conv_transpose(struct xt_net *net, struct xt_value *in,
                   .groups = conv->groups,
                   .transposed = true,
                   .init = spec->weight_init});
-    add_conv_bias(net, node, spec);
+    if (spec->bias)
+        add_bias(net, node, spec->bias_name, spec->channels, spec->bias_init);
     return write(net, node, (struct shape){sides[0], sides[1], conv->channels});
 }
 
@@ -502,11 +535,7 @@ struct xt_value *xt_net_linear(struct xt_net *net, struct xt_value *in,
     }
     add_param(net, node, XT_NODE_WEIGHT, spec->weight, "weight", &weight);
     if (spec->bias)
-        add_param(net, node, XT_NODE_BIAS, spec->bias_name, "bias",
-                  &(struct xt_net_param){.role = XT_PARAM_BIAS,
-                                         .ndims = 1,
-                                         .dims = {spec->channels},
-                                         .init = spec->bias_init});
+        add_bias(net, node, spec->bias_name, spec->channels, spec->bias_init);
     return write(net, node, (struct shape){in->h, in->w, spec->channels});
 }
 
@@ -575,11 +604,26 @@ struct xt_value *xt_net_input(struct xt_net *net, int h, int w, int c)
     return write(net, add_node(net, XT_NODE_INPUT, "input", NULL, 0), (struct shape){h, w, c});
 }
 
+/* What a convolution's weights are computed of has their initial values, and a number for each
+ * output channel ([O][1][1][1]), with which they are multiplied, begins as 1. */
+static void set_by_shape(struct xt_net_param *param)
+{
+    bool has_rows = param->ndims == 4 && param->dims[0] > 1;
+    bool is_gain = has_rows && param->dims[0] == (int)xt_net_param_elements(param);
+    if (is_gain)
+        param->init = (struct xt_init){XT_INIT_CONSTANT, 1};
+    if (!has_rows || is_gain)
+        return;
+    param->role = XT_PARAM_RAW;
+    param->init = (struct xt_init){XT_INIT_BY_ROLE, 0};
+}
+
 struct xt_value *xt_net_parameter(struct xt_net *net, const struct xt_net_parameter *spec)
 {
     struct xt_node *node = add_node(net, XT_NODE_PARAMETER, spec->name, NULL, 0);
     struct xt_net_param param = {.role = XT_PARAM_OTHER, .ndims = spec->ndims, .init = spec->init};
     memcpy(param.dims, spec->dims, sizeof param.dims);
+    set_by_shape(&param);
     add_param(net, node, XT_NODE_WEIGHT, spec->name, NULL, &param);
     struct xt_value *value = write(net, node, (struct shape){spec->h, spec->w, spec->c});
     if (value && value_count(value) != xt_net_param_elements(&param))
@@ -689,6 +733,12 @@ struct xt_value *xt_net_drop_channels(struct xt_net *net, struct xt_value *in,
 struct xt_value *xt_net_softmax(struct xt_net *net, struct xt_value *in, const char *name)
 {
     return write_alike(net, add_unary(net, XT_NODE_SOFTMAX, name, in));
+}
+
+struct xt_value *xt_net_channel_mean(struct xt_net *net, struct xt_value *in, const char *name)
+{
+    struct xt_node *node = add_unary(net, XT_NODE_CHANNEL_MEAN, name, in);
+    return node ? write(net, node, (struct shape){in->h, in->w, 1}) : NULL;
 }
 
 /* ---- parts and order ---- */
@@ -934,6 +984,7 @@ double xt_node_flops(const struct xt_node *node)
     int inner = 0; /* channels that an output sums over */
     switch (node->kind) {
     case XT_NODE_CONV:
+    case XT_NODE_CONV_BY:
         inner = node->inputs[0]->c / conv->groups;
         return 2 * out * inner * conv->kernel[0] * conv->kernel[1];
     case XT_NODE_CONV_TRANSPOSE:

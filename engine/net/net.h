@@ -30,6 +30,7 @@ enum xt_node_kind {
     XT_NODE_CONSTANT,
     XT_NODE_CONV,
     XT_NODE_CONV_TRANSPOSE,
+    XT_NODE_CONV_BY, /* computed weights */
     XT_NODE_LINEAR,
     XT_NODE_BATCH_NORM,
     XT_NODE_LAYER_NORM,
@@ -46,6 +47,7 @@ enum xt_node_kind {
     XT_NODE_DROP_CHANNELS,
     XT_NODE_MATMUL,
     XT_NODE_SOFTMAX,
+    XT_NODE_CHANNEL_MEAN,
     XT_NODE_TRANSPOSE,
     XT_NODE_RESHAPE,
     XT_NODE_AXIS_MAP,
@@ -119,7 +121,9 @@ struct xt_net_slice {
     int start, step, count; /* step 0 counts as 1 */
 };
 
-/* A tensor of the network's own: a class token, a position embedding, a layer scale. */
+/* A tensor of the network's own: a class token, a position embedding, a layer scale; or what a
+ * weight is computed of, which by its shape, [O][I][h][w], has a weight's role and initial values.
+ */
 struct xt_net_parameter {
     const char *name; /* the parameter's own */
     int h, w, c;
@@ -193,7 +197,7 @@ struct xt_node {
     struct xt_value *output;
     int params[XT_NODE_PARAMS_MAX]; /* indices in the net's */
     union {                         /* selected by kind; ignore the names in it */
-        struct xt_net_conv conv;    /* transposed too */
+        struct xt_net_conv conv;    /* transposed, or by computed weights, too */
         struct xt_net_linear linear;
         struct xt_net_norm norm; /* both norms */
         struct xt_activation activation;
@@ -242,6 +246,10 @@ struct xt_value *xt_net_conv(struct xt_net *net, struct xt_value *in,
                              const struct xt_net_conv *spec);
 struct xt_value *xt_net_conv_transpose(struct xt_net *net, struct xt_value *in,
                                        const struct xt_net_conv *spec);
+/* The same by weights that are computed from parameters, a value of [1][O][I h w] numbers in a
+ * weight's order. */
+struct xt_value *xt_net_conv_by(struct xt_net *net, struct xt_value *in, struct xt_value *weights,
+                                const struct xt_net_conv *spec);
 struct xt_value *xt_net_linear(struct xt_net *net, struct xt_value *in,
                                const struct xt_net_linear *spec);
 struct xt_value *xt_net_batch_norm(struct xt_net *net, struct xt_value *in,
@@ -282,6 +290,8 @@ struct xt_value *xt_net_drop_channels(struct xt_net *net, struct xt_value *in,
 struct xt_value *xt_net_matmul(struct xt_net *net, struct xt_value *a, struct xt_value *b,
                                const struct xt_net_matmul *spec);
 struct xt_value *xt_net_softmax(struct xt_net *net, struct xt_value *in, const char *name);
+/* Over the channels: [h][w][1]. */
+struct xt_value *xt_net_channel_mean(struct xt_net *net, struct xt_value *in, const char *name);
 struct xt_value *xt_net_transpose(struct xt_net *net, struct xt_value *in,
                                   const enum xt_axis from[XT_AXES], const char *name);
 /* The elements in the same order, h, w, c. */

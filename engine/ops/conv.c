@@ -853,7 +853,7 @@ static void reference_quantise(struct xt_reference_op *reference, struct referen
         reference->in[0][i] -= offset;
 }
 
-static struct xt_reference_conv reference_of(const struct xt_conv_op *conv)
+struct xt_reference_conv xt_conv_reference(const struct xt_conv_op *conv)
 {
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
@@ -883,7 +883,7 @@ static enum xt_status reference_forward(struct xt_reference_op *reference)
     if (!work || (has_bias(conv) && !bias))
         return reference->err->status;
     reference->work = work;
-    work->conv = reference_of(conv);
+    work->conv = xt_conv_reference(conv);
     work->bias = bias;
     for (size_t o = 0; o < channels && conv->bias >= 0; o++)
         bias[o] = reference->param[BIAS][o];
@@ -1254,15 +1254,14 @@ static bool check(struct xt_graph *graph, const struct xt_tensor *in,
     return true;
 }
 
-struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
-                                const struct xt_conv_spec *spec)
+bool xt_conv_set(struct xt_conv_op *conv, struct xt_graph *graph, const struct xt_conv_spec *spec,
+                 int size[2])
 {
-    struct xt_conv_op *conv = xt_graph_add_op(graph, &xt_kind_conv, spec->name);
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
     int groups = spec->groups ? spec->groups : 1;
-    if (!conv || !xt_op_read(&conv->op, graph, in) || !check(graph, in, spec, groups))
-        return NULL;
+    if (!check(graph, in, spec, groups))
+        return false;
     conv->groups = groups;
-    conv->relu = spec->relu;
     conv->kernel[0] = spec->kernel_h;
     conv->kernel[1] = spec->kernel_w;
     conv->strides[0] = spec->stride_h ? spec->stride_h : 1;
@@ -1273,19 +1272,30 @@ struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
     conv->pads[1] = spec->pad_w;
     conv->pads_after[0] = spec->pad_h + spec->more_h;
     conv->pads_after[1] = spec->pad_w + spec->more_w;
+    size[0] = out_size(conv, in->h, 0);
+    size[1] = out_size(conv, in->w, 1);
+    return (size[0] > 0 && size[1] > 0) ||
+           xt_graph_refuse(graph, XT_ERR_USAGE,
+                           "%s: an input of %dx%d is too small for this network", spec->name, in->h,
+                           in->w);
+}
+
+struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
+                                const struct xt_conv_spec *spec)
+{
+    struct xt_conv_op *conv = xt_graph_add_op(graph, &xt_kind_conv, spec->name);
+    int size[2];
+    if (!conv || !xt_op_read(&conv->op, graph, in) || !xt_conv_set(conv, graph, spec, size))
+        return NULL;
+    conv->relu = spec->relu;
     if (spec->params)
         take_params(graph, conv, spec->params);
     else
         add_params(graph, conv, spec);
     choose_order(graph, conv);
-    int h = out_size(conv, in->h, 0);
-    int w = out_size(conv, in->w, 1);
-    if (h < 1 || w < 1)
-        return xt_graph_refuse(graph, XT_ERR_USAGE,
-                               "%s: an input of %dx%d is too small for this network", spec->name,
-                               in->h, in->w);
-    struct xt_tensor *out = xt_op_write(&conv->op, graph, spec->name, in->n, h, w, spec->channels,
-                                        spec->why_f32 ? XT_F32 : graph->options.dtype);
+    struct xt_tensor *out =
+        xt_op_write(&conv->op, graph, spec->name, in->n, size[0], size[1], spec->channels,
+                    spec->why_f32 ? XT_F32 : graph->options.dtype);
     if (!out)
         return NULL;
     out->above_0 = spec->relu;
@@ -1295,7 +1305,7 @@ struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
     choose_format(graph, conv);
     if (!spec->why_f32 && reads_int8(conv))
         write_int8(graph, conv);
-    conv->op.flops = 2.0 * in->n * h * w * spec->channels * (double)row_of(conv);
+    conv->op.flops = 2.0 * (double)xt_tensor_count(out) * (double)row_of(conv);
     conv->op.backward_flops = conv->op.frozen ? 0 : (in->wants_grad ? 2 : 1) * conv->op.flops;
     return out;
 }

@@ -125,6 +125,9 @@ struct xt_operand xt_operand_channels_last(const struct xt_tensor *t,
                                            const struct xt_buffer *buffer);
 struct xt_operand xt_op_room(struct xt_op *op, struct xt_graph *graph, enum xt_phase phase,
                              dnnl_data_type_t dtype, const int64_t *dims);
+/* A row of that many ones. */
+struct xt_operand xt_op_ones(struct xt_op *op, struct xt_graph *graph, size_t count,
+                             dnnl_data_type_t dtype);
 /* `to` is the sum of `from` over the axes of length 1 in `to`. */
 void xt_op_sum(struct xt_op *op, struct xt_graph *graph, enum xt_phase phase,
                const struct xt_operand *from, const struct xt_operand *to);
@@ -182,7 +185,7 @@ extern const struct xt_op_kind xt_kind_input, xt_kind_conv, xt_kind_norm, xt_kin
     xt_kind_constant, xt_kind_concat,
     xt_kind_fan_out, xt_kind_window_pool, xt_kind_add, xt_kind_mul, xt_kind_matmul, xt_kind_softmax,
     xt_kind_layer_norm, xt_kind_drop_path, xt_kind_drop_channels, xt_kind_axis_map,
-    xt_kind_conv_transpose;
+    xt_kind_conv_transpose, xt_kind_channel_mean, xt_kind_conv_by;
 
 struct xt_input_op {
     struct xt_op op;
@@ -206,10 +209,11 @@ struct xt_fold {
     const struct xt_activation *activation; /* instead of ReLU; NULL: none */
 };
 
+/* Also by computed weights (conv_by.c), its second input: it has the bias and the sizes alone. */
 enum { XT_WEIGHT_COPIES_MAX = 4 };
 struct xt_conv_op {
     struct xt_op op;
-    int weight; /* index in params */
+    int weight; /* index in params; -1: computed */
     int bias;   /* -1: none */
     int groups;
     bool relu;
@@ -248,6 +252,11 @@ struct xt_conv_op {
 /* O, I, H, W; with groups oneDNN wants G, O / G, I / G, H, W, which is the same memory. Returns the
  * number of dimensions. */
 int xt_conv_weight_dims(const struct xt_conv_op *conv, dnnl_dims_t dims);
+/* Its sizes, of the input that it reads already, and the output's height and width; refuses those
+ * that no kernel has. */
+bool xt_conv_set(struct xt_conv_op *conv, struct xt_graph *graph, const struct xt_conv_spec *spec,
+                 int size[2]);
+struct xt_reference_conv xt_conv_reference(const struct xt_conv_op *conv);
 /* Symmetric padding and no dilation: assumed by a back end's own loops. */
 bool xt_conv_is_even(const struct xt_conv_op *conv);
 /* ops/conv.c: whether a norm can be folded: `out` is the unread output of a convolution without

@@ -72,8 +72,8 @@ struct xt_tensor *xt_graph_parameter(struct xt_graph *graph, const struct xt_par
         xt_op_take_param(op, graph, *spec->declared);
     else if (xt_op_param(op, graph, &param) < 0)
         return NULL;
-    struct xt_tensor *out =
-        xt_op_write(op, graph, spec->name, 1, spec->h, spec->w, spec->c, graph->options.dtype);
+    struct xt_tensor *out = xt_op_write(op, graph, spec->name, 1, spec->h, spec->w, spec->c,
+                                        spec->f32 ? XT_F32 : graph->options.dtype);
     if (out)
         out->one_reader = true;
     return out;

@@ -11,8 +11,8 @@ struct xt_operand xt_operand_channels_last(const struct xt_tensor *t,
 }
 
 /* 0 + 1, before the first pass. */
-static struct xt_operand add_ones(struct xt_op *op, struct xt_graph *graph, size_t count,
-                                  dnnl_data_type_t dtype)
+struct xt_operand xt_op_ones(struct xt_op *op, struct xt_graph *graph, size_t count,
+                             dnnl_data_type_t dtype)
 {
     struct xt_buffer *buffer = xt_graph_permanent(graph, op->name, "ones", count * sizeof(float));
     struct xt_operand ones = xt_operand_matrix(xt_in_buffer(buffer), dtype, 1, count);
@@ -48,7 +48,7 @@ static void add_product(struct xt_op *op, struct xt_graph *graph, enum xt_phase 
                         const struct run *run, const struct xt_operand *from,
                         const struct xt_operand *to)
 {
-    struct xt_operand ones = add_ones(op, graph, (size_t)run->count, from->dtype);
+    struct xt_operand ones = xt_op_ones(op, graph, (size_t)run->count, from->dtype);
     if (run->inner == 1) {
         struct xt_operand rows =
             xt_operand_matrix(from->place, from->dtype, (size_t)run->outer, (size_t)run->count);
@@ -114,7 +114,7 @@ void xt_op_expand(struct xt_op *op, struct xt_graph *graph, enum xt_phase phase,
 {
     size_t n = (size_t)to->dims[0];
     size_t each = (size_t)product(to->dims) / n;
-    struct xt_operand ones = xt_operand_transposed(add_ones(op, graph, n, from->dtype));
+    struct xt_operand ones = xt_operand_transposed(xt_op_ones(op, graph, n, from->dtype));
     struct xt_operand row = xt_operand_matrix(from->place, from->dtype, 1, each);
     struct xt_operand rows = xt_operand_matrix(to->place, to->dtype, n, each);
     xt_program_matmul(&op->program, phase, &ones, &row, &rows, NULL);

@@ -229,6 +229,7 @@ static float param_value(const struct xt_param *param, uint64_t key, size_t file
     float u = (float)(xt_rng_mix(key ^ file_element) >> 40) * 0x1p-23f - 1;
     switch (param->role) {
     case XT_PARAM_WEIGHT:
+    case XT_PARAM_RAW:
         return u * 3 / sqrtf((float)(param->dims[1] * param->dims[2] * param->dims[3]));
     case XT_PARAM_BN_SCALE:
     case XT_PARAM_BN_VAR:
@@ -680,7 +681,7 @@ static enum xt_status take_grads(struct walk *walk, struct xt_err *err)
 static const char *const param_names[] = {
     [XT_PARAM_WEIGHT] = "gradient of the weights",  [XT_PARAM_BIAS] = "gradient of the bias",
     [XT_PARAM_BN_SCALE] = "gradient of the scale",  [XT_PARAM_BN_SHIFT] = "gradient of the shift",
-    [XT_PARAM_OTHER] = "gradient of the parameter",
+    [XT_PARAM_OTHER] = "gradient of the parameter", [XT_PARAM_RAW] = "gradient of the weights",
 };
 
 static enum xt_status check_param_grads(struct walk *walk, struct xt_err *err)

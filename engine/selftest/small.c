@@ -470,6 +470,28 @@ static struct xt_tensor *add_transposed(struct xt_graph *graph, struct xt_tensor
                                       .stride_w = 3});
 }
 
+/* A grouped and dilated convolution, padded unevenly, by weights less their means. */
+static struct xt_tensor *add_computed_weights(struct xt_graph *graph, struct xt_tensor *x)
+{
+    const struct xt_parameter_spec raw = {
+        .name = "raw", .h = 1, .w = 6, .c = 18, .ndims = 4, .dims = {6, 3, 3, 2}, .f32 = true};
+    const struct xt_activation minus = {.kind = XT_ACT_LINEAR, .alpha = -1};
+    const struct xt_conv_spec spec = {.name = "computed",
+                                      .channels = 6,
+                                      .kernel_h = 3,
+                                      .kernel_w = 2,
+                                      .dilation_h = 2,
+                                      .pad_h = 2,
+                                      .more_w = 1,
+                                      .groups = 2,
+                                      .bias = true};
+    struct xt_tensor *weights =
+        xt_graph_fan_out(graph, xt_graph_parameter(graph, &raw), "raw.fan_out");
+    struct xt_tensor *mean = xt_graph_channel_mean(graph, weights, "raw.mean");
+    mean = xt_graph_eltwise(graph, mean, &minus, "raw.minus");
+    return xt_graph_conv_by(graph, x, xt_graph_add(graph, weights, mean, "raw.centred"), &spec);
+}
+
 /* As in ResNet, with a residual read by two; then groups, and LPRNet's end. */
 static struct xt_tensor *describe(struct xt_graph *graph, const void *over_batch)
 {
@@ -500,6 +522,7 @@ static struct xt_tensor *describe(struct xt_graph *graph, const void *over_batch
     x = add_constants(graph, add_parameters(graph, x));
     x = add_gates(graph, add_attention(graph, x));
     x = add_transposed(graph, add_axis_maps(graph, add_pools(graph, x)));
+    x = add_computed_weights(graph, x);
     x = conv(graph, x,
              (struct xt_conv_spec){
                  .name = "tail", .channels = 20, .kernel_h = 3, .kernel_w = 3, .bias = true});

@@ -119,6 +119,7 @@ static void parts_and_order(void **state)
     expect(xt_net_matmul(net, all, all, &(struct xt_net_matmul){.transpose = true}), 1, 25, 25);
     expect(xt_net_mul(net, in, xt_net_global_avg_pool(net, in, NULL), NULL), 4, 6, 8);
     expect(xt_net_linear(net, all, &(struct xt_net_linear){.name = "fc", .channels = 5}), 1, 25, 5);
+    expect(xt_net_channel_mean(net, all, NULL), 1, 25, 1);
     struct xt_err err = {0};
     assert_int_equal(xt_net_finish(net, all, &err), XT_OK);
     xt_net_destroy(net);

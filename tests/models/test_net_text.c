@@ -55,6 +55,35 @@ static void assert_round_trip(const struct xt_net *net)
     xt_str_clear(&second);
 }
 
+/* Weights less their mean, of half of the channels. */
+static void test_computed_weights_are_the_same_after_text(void **state)
+{
+    const struct xt_net_parameter raw = {
+        .name = "conv.weight", .h = 1, .w = 4, .c = 6, .ndims = 4, .dims = {4, 1, 3, 2}};
+    const struct xt_net_conv conv = {.name = "conv",
+                                     .bias_name = "conv.shift",
+                                     .channels = 4,
+                                     .kernel = {3, 2},
+                                     .stride = {2, 1},
+                                     .dilation = {1, 2},
+                                     .pad = {1, 0, 1, 2},
+                                     .groups = 2,
+                                     .bias = true};
+    const struct xt_activation minus = {XT_ACT_LINEAR, -1, 0};
+    struct xt_err err = {0};
+    struct xt_net *net = xt_net_create(&err);
+    struct xt_value *x = xt_net_input(net, 8, 8, 2);
+    struct xt_value *weight = xt_net_parameter(net, &raw);
+    struct xt_value *mean = xt_net_channel_mean(net, weight, NULL);
+    weight = xt_net_add(net, weight, xt_net_activation(net, mean, minus, NULL), NULL);
+    (void)state;
+    assert_int_equal(xt_net_finish(net, xt_net_conv_by(net, x, weight, &conv), &err), XT_OK);
+    assert_int_equal(net->params[0].role, XT_PARAM_RAW);
+    assert_true(xt_net_find_param(net, "conv.shift") >= 0);
+    assert_round_trip(net);
+    xt_net_destroy(net);
+}
+
 static void test_a_network_is_the_same_after_text(void **state)
 {
     struct xt_err err = {0};
@@ -236,6 +265,7 @@ int main(void)
         cmocka_unit_test(test_a_transposed_convolution_is_the_same_after_text),
         cmocka_unit_test(test_a_scaled_image_can_be_of_another_size),
         cmocka_unit_test(test_maps_that_cannot_be_are_refused),
+        cmocka_unit_test(test_computed_weights_are_the_same_after_text),
         cmocka_unit_test(test_networks_of_pytorch_are_the_same_after_text),
         cmocka_unit_test(test_image_size_and_classes_can_be_others),
         cmocka_unit_test(test_what_is_no_description_is_refused),

@@ -215,7 +215,7 @@ static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *
             trainer->ranges[trainer->range_count++] = (struct xt_optim_range){
                 .offset = param->offset,
                 .count = param->floats,
-                .decay = s->recipe.decay_all || param->role == XT_PARAM_WEIGHT,
+                .decay = s->recipe.decay_all || xt_param_is_weight(param),
                 .lr_factor = rate_of(trainer, param),
             };
     }

@@ -15,7 +15,7 @@ static bool multiplies(const struct xt_graph *graph, const struct xt_op *op)
     for (int i = 0; i < op->param_count; i++)
         if (graph->options.params->items[op->params[i]].role == XT_PARAM_WEIGHT)
             return true;
-    return false;
+    return op->kind == &xt_kind_conv_by;
 }
 
 static void see_kernel(struct xt_slow_facts *facts, const struct xt_graph *graph,

@@ -56,6 +56,14 @@ static const char *mean(struct xt_exporter *exporter, const struct xt_op *op, co
                                                  .attributes = {{"axes", channels, 1, 0, NULL}}});
 }
 
+void xt_export_channel_mean(struct xt_exporter *exporter, const struct xt_op *op)
+{
+    const struct xt_tensor *out = xt_op_out(op, 0);
+    enum xt_dtype dtype = xt_export_dtype(out);
+    const char *x = xt_export_in(exporter, xt_op_in(op, 0), dtype);
+    xt_export_out(exporter, out, mean(exporter, op, x), dtype);
+}
+
 static const char *param(struct xt_exporter *exporter, const struct xt_op *op, int which)
 {
     struct xt_params *params = exporter->graph->options.params;

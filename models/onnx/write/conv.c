@@ -122,6 +122,54 @@ static void name_numbers(struct xt_exporter *exporter, const struct xt_op *op,
                                              dtype, 1, n->dims, n->bias);
 }
 
+/* What a node's attributes point to. */
+struct sizes {
+    int64_t pads[4], dilations[2];
+};
+
+/* Without its weights and bias. */
+static struct xt_onnx_node node_of(struct xt_exporter *exporter, const struct xt_conv_op *conv,
+                                   enum xt_dtype dtype, struct sizes *sizes)
+{
+    for (int i = 0; i < 2; i++) {
+        sizes->pads[i] = conv->pads[i];
+        sizes->pads[2 + i] = conv->pads_after[i];
+        sizes->dilations[i] = conv->dilates[i] + 1;
+    }
+    return (struct xt_onnx_node){
+        .type = "Conv",
+        .inputs = {xt_export_in(exporter, xt_op_in(&conv->op, 0), dtype)},
+        .attributes = {{"kernel_shape", conv->kernel, 2, 0, NULL},
+                       {"strides", conv->strides, 2, 0, NULL},
+                       {"pads", sizes->pads, 4, 0, NULL},
+                       {"dilations", sizes->dilations, 2, 0, NULL},
+                       {"group", NULL, 0, conv->groups, NULL}},
+    };
+}
+
+/* The model computes the weights as the network does, of the parameters. */
+void xt_export_conv_by(struct xt_exporter *exporter, const struct xt_op *op)
+{
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
+    const struct xt_tensor *out = xt_op_out(op, 0);
+    struct xt_params *params = exporter->graph->options.params;
+    enum xt_dtype dtype = xt_export_dtype(out);
+    struct sizes sizes;
+    struct xt_onnx_node node = node_of(exporter, conv, dtype, &sizes);
+    const int64_t dims[] = {out->c, xt_op_in(op, 0)->c / conv->groups, conv->kernel[0],
+                            conv->kernel[1]};
+    const char *weights = xt_export_in(exporter, xt_op_in(op, 1), dtype);
+    weights = xt_export_channels_last(exporter, op, weights);
+    node.inputs[1] = xt_export_reshaped(exporter, op, weights, dims, 4);
+    if (conv->bias >= 0) {
+        const struct xt_param *bias = &params->items[conv->bias];
+        const int64_t channels = out->c;
+        node.inputs[2] = xt_export_constant(exporter, bias->name, dtype, 1, &channels,
+                                            xt_params_value(params, bias));
+    }
+    xt_export_out(exporter, out, xt_export_node(exporter, op, &node), dtype);
+}
+
 void xt_export_conv(struct xt_exporter *exporter, const struct xt_op *op)
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
@@ -130,17 +178,8 @@ void xt_export_conv(struct xt_exporter *exporter, const struct xt_op *op)
     enum xt_dtype dtype = xt_export_dtype(out);
     struct numbers numbers;
     struct xt_err err;
-    const int64_t pads[] = {conv->pads[0], conv->pads[1], conv->pads_after[0], conv->pads_after[1]};
-    const int64_t dilations[] = {conv->dilates[0] + 1, conv->dilates[1] + 1};
-    struct xt_onnx_node node = {
-        .type = "Conv",
-        .inputs = {xt_export_in(exporter, xt_op_in(op, 0), dtype)},
-        .attributes = {{"kernel_shape", conv->kernel, 2, 0, NULL},
-                       {"strides", conv->strides, 2, 0, NULL},
-                       {"pads", pads, 4, 0, NULL},
-                       {"dilations", dilations, 2, 0, NULL},
-                       {"group", NULL, 0, conv->groups, NULL}},
-    };
+    struct sizes sizes;
+    struct xt_onnx_node node = node_of(exporter, conv, dtype, &sizes);
     if (make_numbers(exporter, conv, &numbers, &err))
         xt_onnx_refuse(exporter->onnx, err.status, "%s", err.text);
     else

@@ -13,6 +13,7 @@ static const struct {
     {&xt_kind_input, xt_export_input},
     {&xt_kind_conv, xt_export_conv},
     {&xt_kind_conv_transpose, xt_export_conv_transpose},
+    {&xt_kind_conv_by, xt_export_conv_by},
     {&xt_kind_norm, xt_export_norm},
     {&xt_kind_pool, xt_export_pool_op},
     {&xt_kind_eltwise, xt_export_eltwise},
@@ -32,6 +33,7 @@ static const struct {
     {&xt_kind_mul, xt_export_binary},
     {&xt_kind_matmul, xt_export_matmul},
     {&xt_kind_softmax, xt_export_softmax},
+    {&xt_kind_channel_mean, xt_export_channel_mean},
     {&xt_kind_layer_norm, xt_export_layer_norm},
 };
 

@@ -80,6 +80,7 @@ const char *xt_export_activation(struct xt_exporter *exporter, const struct xt_o
 void xt_export_input(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_conv(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_conv_transpose(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_conv_by(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_norm(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_pool_op(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_eltwise(struct xt_exporter *exporter, const struct xt_op *op);
@@ -96,6 +97,7 @@ void xt_export_window_pool(struct xt_exporter *exporter, const struct xt_op *op)
 void xt_export_binary(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_matmul(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_softmax(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_channel_mean(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_layer_norm(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_dropout(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_context(struct xt_exporter *exporter, const struct xt_op *op);

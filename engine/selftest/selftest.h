@@ -18,7 +18,7 @@
 #include "base/err.h"
 #include "engine/graph.h"
 
-enum { XT_SELFTEST_ROWS_MAX = 192 };
+enum { XT_SELFTEST_ROWS_MAX = 256 };
 
 enum xt_selftest_pass { XT_SELFTEST_FORWARD, XT_SELFTEST_BACKWARD, XT_SELFTEST_INFERENCE };
 const char *xt_selftest_pass_name(enum xt_selftest_pass pass);

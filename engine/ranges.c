@@ -173,11 +173,24 @@ static float best_limit(const struct histogram *h)
     return (float)fmin(best, FLT_MAX);
 }
 
+static bool has_ranges(const struct xt_graph *graph)
+{
+    for (int i = 0; i < graph->tensor_count; i++)
+        if (graph->tensors[i]->ranged)
+            return true;
+    return false;
+}
+
 enum xt_status xt_recording_ranges(const struct xt_recording *recording,
                                    const struct xt_graph *graph, struct xt_ranges *out,
                                    struct xt_err *err)
 {
     *out = (struct xt_ranges){.tensors = recording->tensors};
+    if (!has_ranges(graph))
+        return xt_err_set(
+            err, XT_ERR_USAGE,
+            "int8: no layer of this network runs in it: its weights are computed from "
+            "other parameters; --amp f32 and bf16 run it");
     if (!recording->tensors)
         return xt_err_set(err, XT_ERR_DATA, "int8: no images to find ranges with");
     for (int i = 0; i < recording->tensors; i++) {

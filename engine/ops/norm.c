@@ -884,7 +884,9 @@ struct xt_norm_outputs xt_graph_norm(struct xt_graph *graph, struct xt_tensor *i
         return none;
     if (graph->options.fuse && xt_conv_can_absorb(graph, in, spec->residual))
         return fuse(graph, in, spec, &params);
-    if (graph->options.int8) {
+    bool of_int8 =
+        xt_dtype_is_int8(in->dtype) || (spec->residual && xt_dtype_is_int8(spec->residual->dtype));
+    if (of_int8) {
         xt_graph_refuse(
             graph, XT_ERR_RUN,
             "%s: int8 needs a convolution before each batch norm, into which it can be folded",

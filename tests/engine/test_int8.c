@@ -304,6 +304,24 @@ static void a_channel_of_zeros_stays_finite(void **state)
     net_clear(&net);
 }
 
+/* A convolution by computed weights stays in float32, and is all that there is. */
+static void int8_without_a_layer_for_it_is_refused(void **state)
+{
+    (void)state;
+    struct net net = {.fuse = true};
+    struct xt_ranges ranges;
+    struct xt_recording *recording = NULL;
+    net_open(&net, XT_F32, false);
+    const struct xt_parameter_spec weights = {.name = "raw", .h = 1, .w = 4, .c = 3};
+    xt_graph_conv_by(net.graph, net_input(&net, 5, 6), xt_graph_parameter(net.graph, &weights),
+                     &SPEC(.name = "conv", .channels = 4, .kernel_h = 1, .kernel_w = 1));
+    net_ok(&net, xt_recording_create(&recording, &net.err));
+    assert_int_equal(xt_recording_ranges(recording, net.graph, &ranges, &net.err), XT_ERR_USAGE);
+    assert_non_null(strstr(net.err.text, "no layer of this network runs in it"));
+    xt_recording_destroy(recording);
+    net_clear(&net);
+}
+
 static void a_range_that_is_no_number_is_refused(void **state)
 {
     (void)state;
@@ -471,6 +489,7 @@ int main(void)
         cmocka_unit_test(pools_and_float32_taps),
         cmocka_unit_test(an_outlier_does_not_take_the_others_steps),
         cmocka_unit_test(a_channel_of_zeros_stays_finite),
+        cmocka_unit_test(int8_without_a_layer_for_it_is_refused),
         cmocka_unit_test(a_range_that_is_no_number_is_refused),
         cmocka_unit_test(ranges_of_any_size_are_finite),
         cmocka_unit_test(weights_below_all_steps_are_zeros),

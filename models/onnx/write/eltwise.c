@@ -1,4 +1,5 @@
 /* Element-wise functions; those that ONNX has only in later opsets are composed of several ops. */
+#include <float.h>
 #include <math.h>
 
 #include "models/onnx/write/exporter.h"
@@ -28,7 +29,9 @@ static const char *with(const struct writing *w, const char *type, const char *x
 
 static const char *clip(const struct writing *w, const char *x, float least, float most)
 {
-    return with(w, "Min", with(w, "Max", x, (double)least), (double)most);
+    if (least > -FLT_MAX)
+        x = with(w, "Max", x, (double)least);
+    return most < FLT_MAX ? with(w, "Min", x, (double)most) : x;
 }
 
 static const char *with_alpha(const struct writing *w, const char *type, const char *x, float alpha)

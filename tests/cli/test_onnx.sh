@@ -5,6 +5,7 @@ zoo=${XTRAIN_SHARED:-../shared}/zoo
 [ -d "$zoo" ] || { echo 'skipped: no shared data'; exit 77; }
 zoo=$(cd "$zoo" && pwd)
 parts=$PWD/tests/models/fixtures/parts/parts.onnx
+weights=$PWD/tests/models/fixtures/parts/weights
 picture=$PWD/tests/fuzz/corpus/image/ycc_444.jpg
 cd "$tree"
 cp "$zoo/resnet18.onnx" net.onnx
@@ -77,6 +78,35 @@ cp "$parts" sides.onnx
 expect 0 'within their bounds' "$xtrain" selftest --model sides.onnx --threads 1 --batch 2
 expect 0 'step 2/2' "$xtrain" --model sides.onnx --data 'synth:shapes?count=16&seed=1' --batch 8 --steps 2 --threads 1 --out sides
 expect 0 'float32 [batch, 3, 14, 22]' "$xtrain" export sides/last.safetensors sides.out.onnx --threads 1
+
+# Weights that are computed from other parameters: those are what is trained, saved under PyTorch's names, resumed bit for
+# bit and exported; they run beside int8.
+cp $weights.onnx weights.onnx
+expect 0 'within their bounds' "$xtrain" selftest --model weights.onnx --threads 1 --batch 2
+run=(--model weights.onnx "${data[@]:0:2}" --val 'synth:shapes?count=8&seed=2' --batch 8 --threads 1 --steps 6
+  --save-every 2 --ema 0.9 --quiet)
+"$xtrain" "${run[@]}" --out computed >said 2>&1 || fail 'the undisturbed run failed' "$(cat said)"
+"$xtrain" "${run[@]}" --recompute --out computed.again >said 2>&1 || fail '--recompute failed' "$(cat said)"
+same_run computed computed.again 'with --recompute'
+kill_until_done computed.killed "${run[@]}"
+same_run computed computed.killed "killed $kills times"
+expect 0 'step 1/1' "$xtrain" --model weights.onnx --data 'synth:shapes?count=16&seed=1' --batch 8 --steps 1 --threads 1 \
+  --random-init --freeze-until whole
+expect 0 'int8' "$xtrain" eval --init computed/last.safetensors --data 'synth:shapes?count=16&seed=2' --threads 1 \
+  --compare f32,int8 --calibrate 'synth:shapes?count=8&seed=1'
+expect 0 'float32 [batch, 3, 14, 22]' "$xtrain" export computed/last.safetensors weights.out.onnx --threads 1
+expect 2 'its last layer cannot be replaced' "$xtrain" --model weights.onnx --classes 12 "${data[@]:0:2}" --batch 8 --steps 1
+if command -v python3 >/dev/null; then
+  python3 - $weights.safetensors computed/last.safetensors <<'NAMES' || fail 'other parameters are saved than PyTorch has'
+import json, struct, sys
+def names(path):
+    with open(path, "rb") as file:
+        return json.loads(file.read(struct.unpack("<Q", file.read(8))[0])).keys() - {"__metadata__"}
+want = {name.removeprefix("grad_norm.") for name in names(sys.argv[1]) if name.startswith("grad_norm.")}
+have = {name for name in names(sys.argv[2]) if not name.startswith("norm.") or name in want}
+sys.exit(", ".join(sorted(want ^ have)) or 0)
+NAMES
+fi
 
 # Other classes than the file's get a new last layer.
 expect 0 'its last layer fc has 10 classes' "$xtrain" --model away.onnx --classes 12 "${data[@]:0:2}" --threads 1 \

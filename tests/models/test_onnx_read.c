@@ -164,6 +164,37 @@ static const char *write_shared(const char *folder, bool chained, bool alike)
     return path;
 }
 
+/* A convolution by what `op` makes of "conv.weight" or (`of_images`) of the images; `again`: and by
+ * that parameter itself. */
+static const char *write_computed(const char *folder, const char *op, bool of_images, bool again)
+{
+    struct xt_onnx *onnx = NULL;
+    struct xt_err err;
+    float *data = NULL;
+    size_t bytes = 0;
+    const char *path = support_path(folder, "computed.onnx");
+    assert_int_equal(xt_onnx_create(&onnx, "net", &err), XT_OK);
+    xt_onnx_input(onnx, "x", &(struct xt_onnx_shape){XT_F32, 4, {0, 3, 8, 8}});
+    const char *raw = xt_onnx_constant(onnx, "conv.weight",
+                                       &(struct xt_onnx_shape){XT_F32, 4, {6, 3, 1, 1}}, &data);
+    for (int i = 0; i < 18; i++)
+        data[i] = (float)i;
+    const char *weight =
+        xt_onnx_add(onnx, "op", &(struct xt_onnx_node){op, {of_images ? "x" : raw}, {{0}}});
+    const char *y = xt_onnx_add(onnx, "conv", &(struct xt_onnx_node){"Conv", {"x", weight}, {{0}}});
+    const char *own =
+        again ? xt_onnx_add(onnx, "own", &(struct xt_onnx_node){"Conv", {"x", raw}, {{0}}}) : y;
+    y = xt_onnx_add(onnx, "sum", &(struct xt_onnx_node){"Add", {y, own}, {{0}}});
+    y = xt_onnx_add(onnx, "mean", &(struct xt_onnx_node){"GlobalAveragePool", {y}, {{0}}});
+    xt_onnx_add_last(onnx, "y", &(struct xt_onnx_node){"Flatten", {y}, {{0}}});
+    xt_onnx_output(onnx, "y", &(struct xt_onnx_shape){XT_F32, 2, {0, 6}});
+    xt_onnx_meta(onnx, "mean", "127.5");
+    if (xt_onnx_save(onnx, path, &bytes, &err))
+        fail_msg("%s", err.text);
+    xt_onnx_destroy(onnx);
+    return path;
+}
+
 static Onnx__ModelProto *load(const char *path)
 {
     size_t size = 0;
@@ -288,6 +319,75 @@ static void test_weights_that_an_exporter_computed_from_lost_parameters_are_refu
     rename_weight(model, "div");
     assert_refused(model, "(Conv) reads div, which the exporter may have computed from a parameter "
                           "that is not in the file any more, such as conv.weight");
+    onnx__model_proto__free_unpacked(model, NULL);
+}
+
+static void test_what_a_weight_is_computed_of_is_the_parameter(void **state)
+{
+    struct xt_onnx_net read;
+    struct xt_err err;
+    if (xt_onnx_read(&read, write_computed(*state, "Sigmoid", false, false), &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(count_nodes(read.net, XT_NODE_CONV_BY), 1);
+    assert_int_equal(read.net->param_count, 1);
+    assert_int_equal(read.net->params[0].role, XT_PARAM_RAW);
+    const struct xt_file_tensor *weight = xt_weight_file_find(&read.weights, "conv.weight");
+    assert_non_null(weight);
+    assert_int_equal(weight->ndims, 4);
+    assert_float_equal(((const float *)weight->data)[17], 17, 0);
+    xt_onnx_net_clear(&read);
+}
+
+/* A Sequential's parameters begin with a digit, as names do that an exporter makes up. */
+static void test_a_parameter_of_a_sequential_is_no_constant(void **state)
+{
+    struct xt_onnx_net read;
+    struct xt_err err = {0};
+    Onnx__ModelProto *model = load(write_computed(*state, "Neg", false, false));
+    replace(&model->graph->initializer[0]->name, "0.weight");
+    replace(&model->graph->node[0]->input[0], "0.weight");
+    if (read_model(&read, model, &err))
+        fail_msg("%s", err.text);
+    assert_string_equal(read.net->params[0].name, "0.weight");
+    xt_onnx_net_clear(&read);
+    onnx__model_proto__free_unpacked(model, NULL);
+}
+
+/* In either order. */
+static void test_a_weight_may_be_a_value_too(void **state)
+{
+    Onnx__ModelProto *model = load(write_computed(*state, "Sigmoid", false, true));
+    Onnx__NodeProto **nodes = model->graph->node;
+    for (int first = 0; first < 2; first++) {
+        struct xt_onnx_net read;
+        struct xt_err err = {0};
+        if (read_model(&read, model, &err))
+            fail_msg("%s", err.text);
+        assert_int_equal(count_nodes(read.net, XT_NODE_CONV_BY), 2);
+        assert_int_equal(read.net->param_count, 1);
+        assert_int_equal(read.weights.count, 1);
+        xt_onnx_net_clear(&read);
+        Onnx__NodeProto *own = nodes[2]; /* behind "op" and "conv" */
+        memmove(nodes + 1, nodes, 2 * sizeof *nodes);
+        nodes[0] = own;
+    }
+    onnx__model_proto__free_unpacked(model, NULL);
+}
+
+/* None of them may train something else than the file says. */
+static void test_computed_weights_that_cannot_be_trained_are_refused(void **state)
+{
+    struct xt_onnx_net read;
+    struct xt_err err;
+    xt_onnx_read(&read, write_computed(*state, "Sigmoid", true, false), &err);
+    support_assert_error(&err, XT_ERR_DATA, "has weights that are computed from the images");
+    xt_onnx_read(&read, write_computed(*state, "Det", false, false), &err);
+    support_assert_error(&err, XT_ERR_DATA,
+                         "(Det) computes a weight from others by an operator that is not there");
+    Onnx__ModelProto *model = load(write_computed(*state, "Sigmoid", false, true));
+    rename_weight(model, "conv.parametrizations.weight.0._u");
+    replace(&model->graph->node[0]->input[0], "conv.parametrizations.weight.0._u");
+    assert_refused(model, "is of spectral normalisation");
     onnx__model_proto__free_unpacked(model, NULL);
 }
 
@@ -497,6 +597,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             test_equal_numbers_of_layers_that_may_be_different_are_refused, support_make_folder,
             support_remove_folder),
+        cmocka_unit_test_setup_teardown(test_what_a_weight_is_computed_of_is_the_parameter,
+                                        support_make_folder, support_remove_folder),
+        cmocka_unit_test_setup_teardown(test_a_parameter_of_a_sequential_is_no_constant,
+                                        support_make_folder, support_remove_folder),
+        cmocka_unit_test_setup_teardown(test_a_weight_may_be_a_value_too, support_make_folder,
+                                        support_remove_folder),
+        cmocka_unit_test_setup_teardown(test_computed_weights_that_cannot_be_trained_are_refused,
+                                        support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(
             test_an_operator_that_is_not_there_is_refused_with_its_node_and_a_near_one,
             support_make_folder, support_remove_folder),

@@ -14,6 +14,7 @@ esac
 
 "$zoo" tests/models/fixtures/parts
 "$zoo" --programs tests/models/fixtures/parts
+"$zoo" --amp bf16 tests/models/fixtures/parts
 if [ ! -d "$networks" ]; then
   echo 'skipped but for some small networks: no shared data'
   exit 77

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# A network from an ONNX file, of the less common layers, against what PyTorch computes with it in float64: answers, losses
-# of five steps, gradients, statistics. Run through double.sh.
+# Networks from ONNX files, of the less common layers, of values that no layer has and of computed weights, against what
+# PyTorch computes with them in float64: answers, losses of five steps, gradients, statistics. Run through double.sh.
 . tests/xpu/common.sh
 needs_double
 
-"$build/tests/zoo" --device xpu tests/models/fixtures/parts >"$work/said" 2>&1 || fail 'a network of the less common layers'
+"$build/tests/zoo" --device xpu tests/models/fixtures/parts >"$work/said" 2>&1 || fail 'the small networks' "$(grep WRONG "$work/said")"
 tail -n 1 "$work/said"
+cp tests/models/fixtures/parts/weights.{onnx,safetensors} "$work"
+"$build/tests/zoo" --device xpu --amp bf16 "$work" >"$work/said" 2>&1 || fail 'computed weights in bf16'

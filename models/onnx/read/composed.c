@@ -81,14 +81,17 @@ bool xt_read_extreme(struct xt_reader *reader, struct xt_read_node *node)
 
 /* ---- norms of a sample's groups of channels ---- */
 
-/* Each group of the first axis behind the batch is normalised separately: a layer norm of rows. */
+/* Each group of the first axis behind the batch is normalised separately: a layer norm of rows.
+ * Weights have no batch, what stands in its place belongs to the row. */
 static struct xt_read_view *norm_rows(struct xt_reader *reader, const struct xt_read_node *node,
                                       struct xt_read_view *view)
 {
     const struct xt_net_norm spec = {.eps = xt_read_float(node, "epsilon", 1e-5), .unscaled = true};
     int homes[XT_READ_DIMS_MAX] = {0};
     for (int i = 0; i < view->ndims; i++)
-        homes[i] = i == 0 ? XT_READ_N : i == 1 ? XT_AXIS_W : XT_AXIS_C;
+        homes[i] = i == 0 && !view->value->of_parameter ? XT_READ_N
+                   : i == 1                             ? XT_AXIS_W
+                                                        : XT_AXIS_C;
     struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
     value = value ? xt_net_layer_norm(reader->net, value, &spec) : NULL;
     reader->norms++;
@@ -102,16 +105,15 @@ bool xt_read_is_neutral(struct xt_reader *reader, struct xt_read_node *node, int
     return !value || (xt_read_number(reader, value, &number) && number == neutral);
 }
 
-/* The vector of input i as [1][channels][1]... */
-static struct xt_read_view *vector_of(struct xt_reader *reader, struct xt_read_node *node, int i,
-                                      int ndims)
+struct xt_read_view *xt_read_vector(struct xt_reader *reader, struct xt_read_node *node, int i,
+                                    int axis, int ndims)
 {
     struct xt_read_view *vector = xt_read_data(reader, node, i);
     struct xt_read_view *out = vector ? xt_read_copy(reader, vector) : NULL;
     if (out && out->ndims != 1)
         return xt_reader_refuse(reader, node, "has a scale or shift that is no vector");
-    for (int axis = 0; out && axis < ndims; axis++)
-        out->axes[axis] = axis == 1 ? vector->axes[0] : (struct xt_read_axis){0};
+    for (int k = 0; out && k < ndims; k++)
+        out->axes[k] = k == axis ? vector->axes[0] : (struct xt_read_axis){0};
     if (out)
         out->ndims = ndims;
     return out;
@@ -123,7 +125,7 @@ static bool give_scaled(struct xt_reader *reader, struct xt_read_node *node,
     for (int i = 1; i <= 2 && view; i++) {
         if (xt_read_is_neutral(reader, node, i, i == 1))
             continue;
-        struct xt_read_view *vector = vector_of(reader, node, i, view->ndims);
+        struct xt_read_view *vector = xt_read_vector(reader, node, i, 1, view->ndims);
         view = vector ? xt_read_combine(reader, node, view, vector, i == 1) : NULL;
     }
     return xt_read_give(node, view);
@@ -136,6 +138,12 @@ static struct xt_read_view *image_of(struct xt_reader *reader, struct xt_read_no
         return view;
     xt_reader_refuse(reader, node, "reads something else than [n][channels] and more axes");
     return NULL;
+}
+
+bool xt_read_weight_norm(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_view *view = xt_read_data(reader, node, 0);
+    return view && give_scaled(reader, node, norm_rows(reader, node, view));
 }
 
 bool xt_read_instance_norm(struct xt_reader *reader, struct xt_read_node *node)

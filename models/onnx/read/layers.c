@@ -68,14 +68,15 @@ static const char *name_so_far(const struct xt_reader *reader,
     return NULL;
 }
 
+/* `weight` NULL: it is computed. */
 static bool name_layer(struct xt_reader *reader, const struct xt_read_node *node,
                        const struct xt_read_constant *weight, const struct xt_read_constant *bias,
                        struct names *out)
 {
-    const char *own = weight->name;
+    const char *own = weight ? weight->name : "";
     const char *second = bias ? bias->name : NULL;
     bool lost = !*own || xt_read_is_made_up(reader, own);
-    const char *known = lost ? name_so_far(reader, weight) : NULL;
+    const char *known = lost && weight ? name_so_far(reader, weight) : NULL;
     if (known) {
         own = known;
         lost = false;
@@ -174,8 +175,9 @@ static bool optional_bias(struct xt_reader *reader, struct xt_read_node *node, i
     double none = 1;
     struct xt_read_value *value = xt_read_input(node, i);
     struct xt_read_constant *computed = value ? xt_read_constant_of(reader, value) : NULL;
-    /* Exporters write a bias of zeros, computed by the weight's shape, where there is none. */
-    if (!value ||
+    /* Exporters write a bias of zeros, computed by the weight's shape, where there is none; one
+     * that is computed of parameters is added behind the layer. */
+    if (!value || value->view ||
         (computed && !computed->tensor && xt_read_number(reader, value, &none) && none == 0))
         return true;
     *out = weight_of(reader, node, i, 1);
@@ -184,13 +186,67 @@ static bool optional_bias(struct xt_reader *reader, struct xt_read_node *node, i
                                      (long long)(*out)->dims[0], (long long)channels));
 }
 
+/* Gives what a layer computes, with a computed bias, a vector that lies along the axis. */
+static bool give_layer(struct xt_reader *reader, struct xt_read_node *node,
+                       struct xt_read_view *view, int axis)
+{
+    const struct xt_read_value *bias = xt_read_input(node, 2);
+    if (!view || !bias || !bias->view)
+        return xt_read_give(node, view);
+    struct xt_read_view *vector = xt_read_vector(reader, node, 2, axis, view->ndims);
+    return xt_read_give(node, vector ? xt_read_combine(reader, node, view, vector, false) : NULL);
+}
+
 /* ---- convolution ---- */
 
+/* The weight of a layer, a tensor of the file or computed, and its shape. */
+struct weight {
+    struct xt_read_constant *constant;
+    struct xt_read_view *computed; /* one of both is NULL */
+    int64_t dims[XT_READ_DIMS_MAX];
+};
+
+/* Whether more than layers read it, so that it is a value too. */
+static bool is_value_too(const struct xt_reader *reader, const struct xt_read_value *value)
+{
+    static const char *const layers[] = {"Conv", "Gemm", "MatMul", "(linear)"};
+    for (size_t i = 0; value->readers > 1 && i < reader->node_count; i++) {
+        const struct xt_read_node *node = &reader->nodes[i];
+        bool reads = false;
+        for (int k = 0; node->live && k < node->input_count; k++)
+            reads = reads || node->inputs[k] == value;
+        for (size_t k = 0; k < sizeof layers / sizeof *layers; k++)
+            reads = reads && !xt_read_is(node, layers[k]);
+        if (reads && !xt_read_is(node, "Shape"))
+            return true;
+    }
+    return false;
+}
+
+static bool find_weight(struct xt_reader *reader, struct xt_read_node *node, int ndims,
+                        struct weight *out)
+{
+    struct xt_read_value *value = xt_read_input(node, 1);
+    const struct xt_read_constant *known = value ? xt_read_constant_of(reader, value) : NULL;
+    bool is_value = known && ((value->initializer && is_value_too(reader, value)) ||
+                              xt_read_is_numbers(reader, known));
+    if (is_value && !xt_read_view_of(reader, node, value))
+        return false;
+    *out = (struct weight){.computed = xt_read_computed_weight(reader, node, 1, ndims)};
+    if (!out->computed && !xt_reader_fails(reader))
+        out->constant = weight_of(reader, node, 1, ndims);
+    for (int i = 0; out->constant && i < ndims; i++)
+        out->dims[i] = out->constant->dims[i];
+    for (int i = 0; out->computed && i < ndims; i++)
+        out->dims[i] = xt_read_dim(out->computed, i);
+    return !xt_reader_fails(reader);
+}
+
 static bool read_kernel(struct xt_reader *reader, const struct xt_read_node *node,
-                        const struct xt_read_view *view, const struct xt_read_constant *weight,
+                        const struct xt_read_view *view, const struct weight *weight,
                         struct xt_net_conv *spec)
 {
-    bool line = weight->ndims == 3; /* [n][c][w] */
+    bool line = view->ndims == 3; /* [n][c][w] */
     int sides[2] = {1, 1};
     int own[2];
     int *kernel = spec->kernel + line;
@@ -214,11 +270,23 @@ static bool read_kernel(struct xt_reader *reader, const struct xt_read_node *nod
     return xt_read_pads(reader, node, sides, spec->kernel, spec->stride, spec->dilation, spec->pad);
 }
 
+/* The weight's axis `channels` counts the output channels. */
+static struct xt_value *convolve(struct xt_reader *reader, struct xt_read_node *node,
+                                 struct xt_value *in, const struct weight *weight, int channels,
+                                 const struct xt_net_conv *spec)
+{
+    if (!in || !weight->computed)
+        return in ? xt_net_conv(reader->net, in, spec) : NULL;
+    struct xt_value *rows = xt_read_weight_rows(reader, node, weight->computed, channels);
+    return rows ? xt_net_conv_by(reader->net, in, rows, spec) : NULL;
+}
+
 bool xt_read_conv(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_view *view = xt_read_data(reader, node, 0);
     int homes[XT_READ_DIMS_MAX] = {0};
     struct xt_read_constant *bias = NULL;
+    struct weight weight;
     struct names names;
     struct xt_net_conv spec = {0};
     if (!view)
@@ -228,31 +296,31 @@ bool xt_read_conv(struct xt_reader *reader, struct xt_read_node *node)
             reader, node,
             "is a convolution of %d dimensions; only images are supported, [n][c][h][w]",
             view->ndims - 2);
-    struct xt_read_constant *weight = weight_of(reader, node, 1, view->ndims);
-    if (!weight || !xt_read_check_origin(reader, node, weight) ||
-        !optional_bias(reader, node, 2, weight->dims[0], &bias) ||
-        !name_layer(reader, node, weight, bias, &names) ||
-        !read_kernel(reader, node, view, weight, &spec))
+    if (!find_weight(reader, node, view->ndims, &weight) ||
+        (weight.constant && !xt_read_check_origin(reader, node, weight.constant)) ||
+        !optional_bias(reader, node, 2, weight.dims[0], &bias) ||
+        !name_layer(reader, node, weight.constant, bias, &names) ||
+        !read_kernel(reader, node, view, &weight, &spec))
         return false;
     int64_t groups = xt_read_int(node, "group", 1);
-    if (groups < 1 || groups > weight->dims[0] || weight->dims[1] * groups != xt_read_dim(view, 1))
+    if (groups < 1 || groups > weight.dims[0] || weight.dims[1] * groups != xt_read_dim(view, 1))
         return xt_reader_refuse(
             reader, node, "has a weight for %lld channels in %lld groups, and reads %lld",
-            (long long)weight->dims[1], (long long)groups, (long long)xt_read_dim(view, 1));
+            (long long)weight.dims[1], (long long)groups, (long long)xt_read_dim(view, 1));
     for (int i = 0; i < 4; i++)
         spec.pad[i] += (int)view->pad[i];
     memset(view->pad, 0, sizeof view->pad);
     spec.name = names.layer;
     spec.weight = names.weight;
     spec.bias_name = names.bias;
-    spec.channels = (int)weight->dims[0];
+    spec.channels = (int)weight.dims[0];
     spec.groups = (int)groups;
     spec.bias = bias != NULL;
     struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
-    value = value ? xt_net_conv(reader->net, value, &spec) : NULL;
-    return begin_as(reader, value, XT_NODE_WEIGHT, weight, false) &&
+    value = convolve(reader, node, value, &weight, 0, &spec);
+    return begin_as(reader, value, XT_NODE_WEIGHT, weight.constant, false) &&
            begin_as(reader, value, XT_NODE_BIAS, bias, false) &&
-           xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
+           give_layer(reader, node, xt_read_after(reader, node, view, NULL, homes, value), 1);
 }
 
 /* Rows and columns behind the output. */
@@ -293,28 +361,31 @@ bool xt_read_conv_transpose(struct xt_reader *reader, struct xt_read_node *node)
         return xt_reader_refuse(reader, node,
                                 "is padded by its output_shape or auto_pad; pads and "
                                 "output_padding are supported");
-    struct xt_read_constant *weight = weight_of(reader, node, 1, view->ndims);
+    struct weight weight = {.constant = weight_of(reader, node, 1, view->ndims)};
     int64_t groups = xt_read_int(node, "group", 1);
-    if (!weight || groups < 1 || groups > weight->dims[0] || weight->dims[1] > INT32_MAX / groups ||
-        weight->dims[0] != xt_read_dim(view, 1))
+    if (!weight.constant || !xt_read_check_origin(reader, node, weight.constant))
+        return false;
+    memcpy(weight.dims, weight.constant->dims, sizeof weight.dims);
+    if (groups < 1 || groups > weight.dims[0] || weight.dims[1] > INT32_MAX / groups ||
+        weight.dims[0] != xt_read_dim(view, 1))
         return xt_reader_refuse(reader, node,
                                 "has a weight for other channels than the %lld that "
                                 "it reads in %lld groups",
                                 (long long)xt_read_dim(view, 1), (long long)groups);
-    if (!optional_bias(reader, node, 2, weight->dims[1] * groups, &bias) ||
-        !name_layer(reader, node, weight, bias, &names) ||
-        !read_kernel(reader, node, view, weight, &spec) ||
+    if (!optional_bias(reader, node, 2, weight.dims[1] * groups, &bias) ||
+        !name_layer(reader, node, weight.constant, bias, &names) ||
+        !read_kernel(reader, node, view, &weight, &spec) ||
         !read_output_pad(reader, node, 2 - line, spec.output_pad + line))
         return false;
     spec.name = names.layer;
     spec.weight = names.weight;
     spec.bias_name = names.bias;
-    spec.channels = (int)(weight->dims[1] * groups);
+    spec.channels = (int)(weight.dims[1] * groups);
     spec.groups = (int)groups;
     spec.bias = bias != NULL;
     struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
     value = value ? xt_net_conv_transpose(reader->net, value, &spec) : NULL;
-    return begin_as(reader, value, XT_NODE_WEIGHT, weight, false) &&
+    return begin_as(reader, value, XT_NODE_WEIGHT, weight.constant, false) &&
            begin_as(reader, value, XT_NODE_BIAS, bias, false) &&
            xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
 }
@@ -330,42 +401,58 @@ static bool check_gemm(struct xt_reader *reader, const struct xt_read_node *node
                                      "layer has none");
 }
 
+/* By computed weights: a 1x1 convolution. */
+static struct xt_value *multiply(struct xt_reader *reader, struct xt_read_node *node,
+                                 struct xt_value *in, const struct weight *weight, bool out_first,
+                                 const struct xt_net_linear *spec)
+{
+    const struct xt_net_conv conv = {.name = spec->name,
+                                     .bias_name = spec->bias_name,
+                                     .channels = spec->channels,
+                                     .kernel = {1, 1},
+                                     .bias = spec->bias};
+    if (!in || weight->computed)
+        return convolve(reader, node, in, weight, !out_first, &conv);
+    return xt_net_linear(reader->net, in, spec);
+}
+
 /* Gemm, MatMul by a weight, and (linear): one with a bias that is added. */
 bool xt_read_linear(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_view *view = xt_read_data(reader, node, 0);
-    struct xt_read_constant *weight = view ? weight_of(reader, node, 1, 2) : NULL;
     struct xt_read_constant *bias = NULL;
+    struct weight weight;
     struct names names;
     int homes[XT_READ_DIMS_MAX] = {0};
-    if (!weight || (xt_read_is(node, "Gemm") && !check_gemm(reader, node)))
+    if (!view || !find_weight(reader, node, 2, &weight) ||
+        (xt_read_is(node, "Gemm") && !check_gemm(reader, node)))
         return false;
     bool out_first = xt_read_is(node, "Gemm") && xt_read_int(node, "transB", 0);
-    int64_t channels = weight->dims[out_first ? 0 : 1];
-    if (view->ndims < 2 || xt_read_dim(view, view->ndims - 1) != weight->dims[out_first ? 1 : 0])
+    int64_t channels = weight.dims[out_first ? 0 : 1];
+    if (view->ndims < 2 || xt_read_dim(view, view->ndims - 1) != weight.dims[out_first ? 1 : 0])
         return xt_reader_refuse(reader, node, "has a weight for %lld numbers, and reads %lld",
-                                (long long)weight->dims[out_first ? 1 : 0],
+                                (long long)weight.dims[out_first ? 1 : 0],
                                 (long long)xt_read_dim(view, view->ndims - 1));
     if (!optional_bias(reader, node, 2, channels, &bias) ||
-        !name_layer(reader, node, weight, bias, &names))
+        !name_layer(reader, node, weight.constant, bias, &names))
         return false;
     /* PyTorch's weight is [out][in], unless the network itself multiplies by [in][out]; an exporter
      * that swaps the axes gives the tensor a name of its own. */
-    bool lost = xt_read_is_made_up(reader, weight->name);
-    bool in_first = out_first == weight->transposed && !lost;
+    bool lost = weight.constant && xt_read_is_made_up(reader, weight.constant->name);
+    bool swapped = weight.constant && out_first == weight.constant->transposed;
     const struct xt_net_linear spec = {.name = names.layer,
                                        .weight = names.weight,
                                        .bias_name = names.bias,
                                        .channels = (int)channels,
                                        .bias = bias != NULL,
-                                       .in_first = in_first};
+                                       .in_first = swapped && !lost};
     xt_read_channel_homes(view, view->ndims - 1, homes);
     struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
-    value = value ? xt_net_linear(reader->net, value, &spec) : NULL;
-    return begin_as(reader, value, XT_NODE_WEIGHT, weight,
-                    out_first == weight->transposed && lost) &&
+    value = multiply(reader, node, value, &weight, out_first, &spec);
+    return begin_as(reader, value, XT_NODE_WEIGHT, weight.constant, swapped && lost) &&
            begin_as(reader, value, XT_NODE_BIAS, bias, false) &&
-           xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
+           give_layer(reader, node, xt_read_after(reader, node, view, NULL, homes, value),
+                      view->ndims - 1);
 }
 
 /* ---- norms ---- */
@@ -538,40 +625,60 @@ static struct xt_value *parameter_of(struct xt_reader *reader, const struct xt_r
     return begin_as(reader, made, XT_NODE_WEIGHT, constant, false) ? made : NULL;
 }
 
+/* The axes of more than 1 lie in C, W and H, the last first; of four the first lies in W, the
+ * others, as a weight's row, in C. False: there are no elements, or five such axes. */
+static bool value_sides(const struct xt_read_constant *constant, int sides[XT_AXES])
+{
+    int axes = 0;
+    for (int i = 0; i < constant->ndims; i++)
+        axes += constant->dims[i] != 1;
+    int home = XT_AXES;
+    for (int i = constant->ndims - 1; i >= 0 && axes <= 4; i--) {
+        if (constant->dims[i] < 1 || constant->dims[i] > INT32_MAX)
+            return false;
+        if (constant->dims[i] == 1)
+            continue;
+        home = axes < 4 ? home - 1 : i ? XT_AXIS_C : XT_AXIS_W;
+        sides[home] *= (int)constant->dims[i];
+    }
+    return axes <= 4;
+}
+
 struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt_read_node *node,
                                        struct xt_read_value *value)
 {
     struct xt_read_constant *constant = xt_read_constant_of(reader, value);
-    int homes[XT_READ_DIMS_MAX] = {0};
+    static const int whole[] = {XT_AXIS_H, XT_AXIS_W, XT_AXIS_C};
     int sides[XT_AXES] = {1, 1, 1};
     const struct xt_quoted name = xt_str_quote(value->name, strlen(value->name));
     if (constant && !xt_read_check_origin(reader, node, constant))
         return NULL;
-    if (constant && xt_read_is_numbers(reader, constant)) {
-        if (!homes_of(constant->ndims, constant->dims, homes, sides))
-            return xt_reader_refuse(reader, node, "reads %s, constants of more than three axes",
-                                    name.text);
-        struct xt_value *made = numbers_of(reader, node, value, constant, sides);
-        value->view = xt_read_view(reader, made, constant->ndims, homes);
-        return value->view;
-    }
-    if (!constant || !constant->tensor || constant->transposed || !constant->is_float ||
-        constant->ndims > 4 || !fits(constant->name))
-        return xt_reader_refuse(
-            reader, node,
-            "reads %s, which is neither a parameter nor a constant: values computed from weights "
-            "are not supported",
-            name.text);
-    if (!is_one_parameter(reader, node, value, constant))
+    bool is_numbers = constant && xt_read_is_numbers(reader, constant);
+    if (!is_numbers && (!constant || !constant->tensor || !constant->is_float ||
+                        constant->ndims > 4 || !fits(constant->name)))
+        return xt_reader_refuse(reader, node, "reads %s, which is neither a parameter nor a constant",
+                                name.text);
+    if (!is_numbers && !is_one_parameter(reader, node, value, constant))
         return NULL;
-    if (!homes_of(constant->ndims, constant->dims, homes, sides))
-        return xt_reader_refuse(reader, node,
-                                "reads a parameter of more than three dimensions: weights that "
-                                "are computed from others, as by weight normalisation or "
-                                "standardisation, cannot be trained here");
-    value->view = xt_read_view(reader, parameter_of(reader, node, constant, sides), constant->ndims,
-                               homes);
-    return value->view;
+    struct xt_read_constant lies = *constant; /* in the file's order */
+    if (constant->transposed && !is_numbers) {
+        lies.dims[0] = constant->dims[1];
+        lies.dims[1] = constant->dims[0];
+    }
+    if (!value_sides(&lies, sides))
+        return xt_reader_refuse(reader, node, "reads %s, which has no elements, or too many axes",
+                                name.text);
+    struct xt_value *made = is_numbers ? numbers_of(reader, node, value, constant, sides)
+                                       : parameter_of(reader, node, constant, sides);
+    struct xt_read_view *view = xt_read_view(reader, made, XT_AXES, whole);
+    view = view ? xt_read_reshape(reader, node, view, lies.ndims, lies.dims) : NULL;
+    if (view && constant->transposed && !is_numbers) {
+        struct xt_read_axis first = view->axes[0];
+        view->axes[0] = view->axes[1];
+        view->axes[1] = first;
+    }
+    value->view = view;
+    return view;
 }
 
 /* One number for each sample, by the shape: what is of no samples is a constant already. */

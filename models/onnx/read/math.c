@@ -180,6 +180,23 @@ static bool broadcasts_a_part(const struct xt_read_view *base, const struct xt_r
     return false;
 }
 
+/* Of two parameters: runs of axes along which `second` is broadcast, or is not. */
+static void run_homes(const struct xt_read_view *base, const struct xt_read_view *second,
+                      int homes[])
+{
+    int home = XT_AXIS_H;
+    int last = -1;
+    for (int i = 0; i < base->ndims; i++) {
+        homes[i] = XT_READ_NONE;
+        if (xt_read_dim(base, i) == 1)
+            continue;
+        int broadcast = xt_read_dim(second, i) == 1;
+        home += last >= 0 && broadcast != last && home < XT_AXIS_C;
+        last = broadcast;
+        homes[i] = home;
+    }
+}
+
 /* Homes for both: those of the one with more axes of more than 1, then those of the other. */
 static void common_homes(const struct xt_read_view *a, const struct xt_read_view *b, int homes[])
 {
@@ -187,10 +204,13 @@ static void common_homes(const struct xt_read_view *a, const struct xt_read_view
     int axes = 0;
     for (int i = 0; i < a->ndims; i++)
         axes += (xt_read_dim(a, i) != 1) - (xt_read_dim(b, i) != 1);
-    const struct xt_read_view *base = axes >= 0 && !a->value->of_parameter ? a : b;
+    bool a_first = !a->value->of_parameter || b->value->of_parameter;
+    const struct xt_read_view *base = axes >= 0 && a_first ? a : b;
     const struct xt_read_view *second = base == a ? b : a;
     bool apart = xt_read_homes(base, homes) && !broadcasts_a_part(base, second, homes);
-    if (!apart && !xt_read_image_homes(base, homes))
+    if (!apart && base->value->of_parameter)
+        run_homes(base, second, homes);
+    else if (!apart && !xt_read_image_homes(base, homes))
         xt_read_channel_homes(base, base->ndims - 1, homes);
     if (!xt_read_homes(second, other))
         return;
@@ -312,8 +332,6 @@ bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node)
         return false;
     if (is_normalisation(reader, a, b))
         return refuse_normalisation(reader, node);
-    if (divides && b->value->of->kind == XT_NODE_PARAMETER)
-        return xt_reader_refuse(reader, node, "divides by a parameter");
     if (divides)
         b = xt_read_activate(reader, node, b, reciprocal);
     if (!b)
@@ -435,12 +453,15 @@ static struct xt_read_view *pool_groups(struct xt_reader *reader, const struct x
     return out;
 }
 
-/* Which axes go, and how many elements they are; false: refused. */
+/* Which axes go, and how many elements they are; false: refused. All of a parameter's may. */
 static bool axes_to_reduce(struct xt_reader *reader, const struct xt_read_node *node,
                            const struct xt_read_view *view, bool goes[], double *count)
 {
     int64_t axes[XT_READ_DIMS_MAX];
     int given = xt_read_ints(reader, node, "axes", 1, axes);
+    for (int i = 0; i < view->ndims && given == -1 && view->value->of_parameter; i++)
+        axes[i] = i;
+    given = given == -1 && view->value->of_parameter ? view->ndims : given;
     if (given < 1)
         return xt_reader_refuse(reader, node,
                                 "is over axes that are not known while it is read, or over all");
@@ -490,6 +511,8 @@ static struct xt_read_view *reduce(struct xt_reader *reader, const struct xt_rea
     bool any = false;
     if (!view)
         return NULL;
+    if (view->value->of_parameter && !is_max)
+        return xt_read_parameter_mean(reader, node, view, goes);
     bool known = (xt_read_homes(view, homes) && !reduces_a_part(view, goes, homes)) ||
                  xt_read_image_homes(view, homes);
     for (int i = 0; i < view->ndims; i++) {
@@ -645,10 +668,21 @@ static bool lies_transposed(const struct xt_read_view *view)
     return axis->count && axis->factors[axis->count - 1] == view->factor_count - 1;
 }
 
+/* Whether input i is a parameter, or computed from some. */
+static bool is_of_parameters(struct xt_reader *reader, const struct xt_read_node *node, int i)
+{
+    struct xt_read_value *value = xt_read_input(node, i);
+    if (value && value->view)
+        return value->view->value->of_parameter;
+    return value && xt_read_constant_of(reader, value);
+}
+
 bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node)
 {
-    struct xt_read_value *second = xt_read_input(node, 1);
-    if (second && !second->view && xt_read_constant_of(reader, second))
+    bool of_weights = is_of_parameters(reader, node, 0); /* which become another one */
+    const struct xt_read_value *second = xt_read_input(node, 1);
+    bool is_stack = second && second->view && second->view->ndims > 2;
+    if (!of_weights && !is_stack && is_of_parameters(reader, node, 1))
         return xt_read_linear(reader, node);
     struct xt_read_view *a = xt_read_data(reader, node, 0);
     struct xt_read_view *b = a ? xt_read_data(reader, node, 1) : NULL;
@@ -657,7 +691,7 @@ bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node)
     int second_homes[XT_READ_DIMS_MAX] = {0};
     if (!b)
         return false;
-    if (a->ndims != b->ndims || a->ndims < 3 ||
+    if (a->ndims != b->ndims || a->ndims < (of_weights ? 2 : 3) ||
         xt_read_dim(a, a->ndims - 1) != xt_read_dim(b, b->ndims - 2))
         return xt_reader_refuse(reader, node,
                                 "multiplies matrices whose shapes do not fit, or are "

@@ -20,6 +20,22 @@ bool xt_read_filled(struct xt_reader *reader, struct xt_read_node *node); /* Con
 struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt_read_node *node,
                                        struct xt_read_value *value);
 
+/* ---- weights.c: what is computed of parameters ---- */
+
+/* Refuses vectors that would be taken for parameters: those of spectral normalisation. */
+bool xt_read_check_weights(struct xt_reader *reader);
+/* An input that is such a value, of this node; NULL: it is none, or (refused) of the images. */
+struct xt_read_view *xt_read_computed_weight(struct xt_reader *reader, struct xt_read_node *node,
+                                             int i, int ndims);
+/* It laid out for xt_net_conv_by: that axis is the output channels, the others are a row in their
+ * order. */
+struct xt_value *xt_read_weight_rows(struct xt_reader *reader, struct xt_read_node *node,
+                                     struct xt_read_view *weight, int channels);
+/* The mean over these axes, which stay as axes of length 1. */
+struct xt_read_view *xt_read_parameter_mean(struct xt_reader *reader,
+                                            const struct xt_read_node *node,
+                                            const struct xt_read_view *view, const bool goes[]);
+
 /* ---- shapes.c: what only moves elements ---- */
 bool xt_read_transpose(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_reshape_op(struct xt_reader *reader, struct xt_read_node *node);
@@ -63,6 +79,8 @@ struct xt_read_view *xt_read_extreme_of(struct xt_reader *reader, const struct x
                                         struct xt_read_view *a, struct xt_read_view *b,
                                         bool is_max);
 bool xt_read_extreme(struct xt_reader *reader, struct xt_read_node *node); /* Max, Min */
+/* A batch norm of weights: each output channel's are normalised. */
+bool xt_read_weight_norm(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_instance_norm(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_group_norm(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_blocks(struct xt_reader *reader,
@@ -84,6 +102,9 @@ struct xt_read_view *xt_read_pick(struct xt_reader *reader, const struct xt_read
 struct xt_read_view *xt_read_padded(struct xt_reader *reader, const struct xt_read_node *node,
                                     struct xt_read_view *view);
 
+/* The vector of input i along that axis of `ndims`; NULL, refused: it is none. */
+struct xt_read_view *xt_read_vector(struct xt_reader *reader, struct xt_read_node *node, int i,
+                                    int axis, int ndims);
 /* Whether input i is this number, made by an exporter, or is not given. */
 bool xt_read_is_neutral(struct xt_reader *reader, struct xt_read_node *node, int i, double neutral);
 

@@ -374,6 +374,20 @@ static bool match_layer_norm(struct xt_reader *reader, struct xt_read_node *node
     return replace(reader, node, "(layer norm)", (struct xt_read_value *[]){x, weight, bias}, 3);
 }
 
+/* ---- weights ---- */
+
+/* A batch norm of weights, by their own mean and variance: the running ones, which exporters write
+ * as computed too, are not used. */
+static bool match_weight_norm(struct xt_reader *reader, struct xt_read_node *node)
+{
+    bool trains = xt_read_is(node, "BatchNormalization") && node->input_count == 5 &&
+                  (reader->opset < 14 ? node->output_count > 1 && node->outputs[1]
+                                      : xt_read_int(node, "training_mode", 0) != 0);
+    if (!trains || !node->inputs[0] || node->inputs[0]->of_images)
+        return false;
+    return replace(reader, node, "(weight norm)", node->inputs, 3);
+}
+
 /* ---- linear ---- */
 
 /* A weight, as it is or transposed. */
@@ -397,10 +411,26 @@ static bool match_linear(struct xt_reader *reader, struct xt_read_node *node)
                    (struct xt_read_value *[]){matmul->inputs[0], matmul->inputs[1], bias}, 3);
 }
 
+/* Nodes stand behind those that they read. */
+static void find_images(struct xt_reader *reader)
+{
+    reader->input->of_images = true;
+    for (size_t i = 0; i < reader->node_count; i++) {
+        const struct xt_read_node *node = &reader->nodes[i];
+        bool of_images = false;
+        for (int k = 0; k < node->input_count; k++)
+            of_images = of_images || (node->inputs[k] && node->inputs[k]->of_images);
+        for (int k = 0; k < node->output_count; k++)
+            if (node->outputs[k])
+                node->outputs[k]->of_images = of_images;
+    }
+}
+
 bool xt_reader_match(struct xt_reader *reader)
 {
     static bool (*const patterns[])(struct xt_reader * reader, struct xt_read_node * node) = {
-        match_activation, match_drop_whole, match_layer_norm, match_linear};
+        match_activation, match_drop_whole, match_layer_norm, match_weight_norm, match_linear};
+    find_images(reader);
     for (size_t i = 0; i < reader->node_count; i++)
         for (size_t k = 0; k < sizeof patterns / sizeof *patterns; k++)
             if (xt_reader_fails(reader) || patterns[k](reader, &reader->nodes[i]))

@@ -22,6 +22,7 @@ operators[] = {
     {"MatMul", xt_read_matmul},
     {"BatchNormalization", xt_read_batch_norm},
     {"(batch norm)", xt_read_batch_norm},
+    {"(weight norm)", xt_read_weight_norm},
     {"LayerNormalization", xt_read_layer_norm},
     {"(layer norm)", xt_read_layer_norm},
     {"(activation)", xt_read_activation},
@@ -159,10 +160,9 @@ static bool refuse_operator(struct xt_reader *reader, const struct xt_read_node 
     size_t count = 0;
     if (is_of_weights(reader, node))
         return xt_reader_refuse(reader, node,
-                                "computes a weight from others (weight normalisation, "
-                                "standardisation), which cannot be trained here; "
-                                "torch.nn.utils.parametrize.remove_parametrizations and "
-                                "remove_weight_norm store the result as the weight");
+                                "computes a weight from others by an operator that is not there; "
+                                "torch.nn.utils.parametrize.remove_parametrizations stores the "
+                                "result as the weight");
     const char *advice = advice_on(node->op);
     if (advice)
         return xt_reader_refuse(reader, node, "is an operator that is not there; %s", advice);
@@ -244,6 +244,8 @@ static bool walk(struct xt_reader *reader)
     struct xt_value *input = xt_net_input(reader->net, reader->height, reader->width, 3);
     reader->input->view = xt_read_view(reader, input, 4, image);
     mark_live(reader);
+    if (!xt_read_check_weights(reader))
+        return false;
     for (size_t i = 0; i < reader->node_count; i++) {
         struct xt_read_node *node = &reader->nodes[i];
         if (!node->live || xt_read_fold(reader, node))
@@ -416,8 +418,9 @@ static bool is_folded(const struct xt_reader *reader)
         const struct xt_read_value *weight =
             xt_read_is(node, "Conv") ? xt_read_input(node, 1) : NULL;
         const struct xt_read_value *bias = weight ? xt_read_input(node, 2) : NULL;
-        made = made || (weight && (xt_read_is_made_up(reader, weight->name) || !bias ||
-                                   xt_str_ends(bias->name, ".weight_bias")));
+        made = made || (weight && !weight->view &&
+                        (xt_read_is_made_up(reader, weight->name) || !bias ||
+                         xt_str_ends(bias->name, ".weight_bias")));
     }
     return made && !reader->norms;
 }

@@ -68,6 +68,7 @@ struct xt_read_value {
     struct xt_read_node *producer;
     int readers; /* nodes that read it */
     bool is_input;
+    bool of_images; /* computed from the input */
     const Onnx__TensorProto *initializer;
     struct xt_read_constant *constant; /* known so far: at most one of both */
     struct xt_read_view *view;

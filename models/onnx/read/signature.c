@@ -87,7 +87,8 @@ bool xt_read_is_made_up(const struct xt_reader *reader, const char *name)
     enum xt_read_origin origin = xt_read_origin_of(reader, name);
     return origin == XT_READ_UNKNOWN
                ? strstr(name, "::") || xt_str_starts(name, "val_") ||
-                     xt_str_starts(name, "_val_") || *name == '/' || (*name >= '0' && *name <= '9')
+                     xt_str_starts(name, "_val_") || *name == '/' ||
+                     (*name && name[strspn(name, "0123456789")] == 0)
                : origin == XT_READ_MADE;
 }
 

@@ -243,10 +243,10 @@ static double terms(const struct xt_reference_op *reference, enum xt_part part, 
     const struct xt_conv_transpose_op *conv = (const struct xt_conv_transpose_op *)reference->op;
     const struct xt_tensor *in = xt_op_in(reference->op, 0);
     const struct xt_tensor *out = xt_op_out(reference->op, 0);
-    const struct xt_tensor *summed = part == XT_PART_OUTPUT ? in : out;
+    int64_t channels = (part == XT_PART_OUTPUT ? in : out)->c / conv->groups;
     if (part == XT_PART_PARAM_GRAD)
         return which == WEIGHT ? (double)in->n * in->h * in->w : (double)out->n * out->h * out->w;
-    return (double)(summed->c / conv->groups * conv->kernel[0] * conv->kernel[1]);
+    return (double)(channels * conv->kernel[0] * conv->kernel[1]);
 }
 
 /* The product and its sum with the bias are rounded, and the bias itself. */
@@ -330,8 +330,8 @@ struct xt_tensor *xt_graph_conv_transpose(struct xt_graph *graph, struct xt_tens
     if (!out)
         return NULL;
     out->one_reader = true;
-    conv->op.flops = 2.0 * in->n * in->h * in->w * in->c *
-                     (double)(spec->channels / conv->groups * spec->kernel[0] * spec->kernel[1]);
+    int64_t each = spec->channels / conv->groups * conv->kernel[0] * conv->kernel[1];
+    conv->op.flops = 2.0 * in->n * in->h * in->w * in->c * (double)each;
     conv->op.backward_flops = conv->op.frozen ? 0 : (in->wants_grad ? 2 : 1) * conv->op.flops;
     return out;
 }

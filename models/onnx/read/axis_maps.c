@@ -244,9 +244,12 @@ static bool read_lengths(struct xt_reader *reader, struct xt_read_node *node,
             return true;
     }
     const Onnx__AttributeProto *scales = is_old ? xt_read_attribute(node, "scales") : NULL;
-    for (size_t i = 0; scales && i < scales->n_floats && scales->n_floats == wanted; i++)
-        maps[i] = (struct xt_axis_map){.scale = scales->floats[i]};
-    return scales && scales->n_floats == wanted;
+    bool known = scales && scales->n_floats == wanted;
+    for (size_t i = 0; known && i < wanted; i++) {
+        maps[i].scale = scales->floats[i];
+        known = scales->floats[i] > 0;
+    }
+    return known;
 }
 
 static int index_of(const char *word, const char *const words[], int count)

@@ -1,5 +1,6 @@
 /* What becomes maps of one axis at a time (engine/net/axis_map.h): images that are resized or
  * padded, axes that are reversed, elements picked by their indices. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -14,6 +15,13 @@ static bool is_alone(const struct xt_read_view *view, const int homes[], int axi
     for (int i = 0; i < view->ndims; i++)
         alone = alone && (i == axis || homes[i] != homes[axis]);
     return alone;
+}
+
+/* Where an axis of length 1 would lie in an image. */
+static int free_home(const struct xt_read_view *view, int axis)
+{
+    int image[XT_READ_DIMS_MAX] = {0};
+    return xt_read_image_homes(view, image) ? image[axis] : XT_READ_NONE;
 }
 
 static bool changes(const struct xt_axis_map *map, int in)
@@ -43,7 +51,10 @@ struct xt_read_view *xt_read_map(struct xt_reader *reader, const struct xt_read_
         return xt_reader_refuse(reader, node, "cannot be: an axis of %lld %s", (long long)dim, why);
     if (!changes(map, (int)dim))
         return in;
-    if (!xt_read_homes(in, homes) || !is_alone(in, homes, axis))
+    bool known = xt_read_homes(in, homes);
+    if (known && homes[axis] == XT_READ_NONE)
+        homes[axis] = free_home(in, axis);
+    if (!known || !is_alone(in, homes, axis))
         for (int i = 0; i < in->ndims; i++)
             homes[i] = i < axis ? XT_AXIS_H : i == axis ? XT_AXIS_W : XT_AXIS_C;
     const struct xt_value *value = xt_read_lay_out(reader, node, in, homes);
@@ -78,25 +89,29 @@ struct xt_read_view *xt_read_pick(struct xt_reader *reader, const struct xt_read
 
 /* ---- padding ---- */
 
-/* Whether the node takes an image's padding by zeros into its own. */
-static bool takes_padding(const struct xt_read_node *node)
+/* Whether the node takes an image's padding into its own. */
+static bool takes_padding(const struct xt_read_node *node, const struct xt_read_view *view)
 {
-    return xt_read_is(node, "Conv") || xt_read_is(node, "AveragePool");
+    return view->pads_least ? xt_read_is(node, "MaxPool")
+                            : xt_read_is(node, "Conv") || xt_read_is(node, "AveragePool");
 }
 
 struct xt_read_view *xt_read_padded(struct xt_reader *reader, const struct xt_read_node *node,
                                     struct xt_read_view *view)
 {
     struct xt_read_view *out = view;
-    if (takes_padding(node))
+    if (takes_padding(node, view))
         return view;
     for (int i = 1; i >= 0 && out; i--) {
-        const struct xt_axis_map map = {
-            .kind = XT_MAP_CONSTANT, .before = (int)out->pad[i], .behind = (int)out->pad[i + 2]};
+        const struct xt_axis_map map = {.kind = XT_MAP_CONSTANT,
+                                        .before = (int)out->pad[i],
+                                        .behind = (int)out->pad[i + 2],
+                                        .fill = out->pads_least ? -INFINITY : 0};
         struct xt_read_view *in = map.before || map.behind ? xt_read_copy(reader, out) : NULL;
         if (!in)
             continue;
         memset(in->pad, 0, sizeof in->pad);
+        in->pads_least = false;
         struct xt_read_view *padded = xt_read_map(reader, node, in, 2 + i, &map);
         if (padded && i)
             padded->pad[0] = out->pad[0], padded->pad[2] = out->pad[2];
@@ -162,7 +177,8 @@ static struct xt_read_view *crop(struct xt_reader *reader, const struct xt_read_
     return first || behind < 0 ? xt_read_take(reader, node, view, axis, first, 1, count) : view;
 }
 
-/* Zeros around an image wait for the convolution or average pool that reads them. */
+/* Zeros around an image wait for the convolution or average pool that reads them, and what is less
+ * than any number for a max pool. */
 bool xt_read_pad(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_view *view = xt_read_data(reader, node, 0);
@@ -172,14 +188,16 @@ bool xt_read_pad(struct xt_reader *reader, struct xt_read_node *node)
         return false;
     for (int axis = view->ndims - 1; axis >= 0 && view; axis--)
         view = crop(reader, node, view, axis, pads.before[axis], pads.behind[axis]);
-    bool waits = map.kind == XT_MAP_CONSTANT && map.fill == 0 && view && view->ndims == 4 &&
-                 !pads.before[0] && !pads.behind[0] && !pads.before[1] && !pads.behind[1];
+    bool waits = map.kind == XT_MAP_CONSTANT && (map.fill == 0 || map.fill <= -FLT_MAX) &&
+                 view && view->ndims == 4 && !pads.before[0] && !pads.behind[0] &&
+                 !pads.before[1] && !pads.behind[1];
     for (int axis = view ? view->ndims - 1 : -1; axis >= 0 && view; axis--) {
         map.before = pads.before[axis] > 0 ? (int)pads.before[axis] : 0;
         map.behind = pads.behind[axis] > 0 ? (int)pads.behind[axis] : 0;
         if (waits && axis >= 2) {
             view->pad[axis - 2] = map.before;
             view->pad[axis] = map.behind;
+            view->pads_least = map.fill < 0;
         } else if (map.before || map.behind) {
             view = xt_read_map(reader, node, view, axis, &map);
         }

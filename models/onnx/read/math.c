@@ -356,6 +356,25 @@ static struct xt_read_view *pool(struct xt_reader *reader, const struct xt_read_
     return xt_read_after(reader, node, view, NULL, homes, value);
 }
 
+/* What waits around the image becomes the window's: for a maximum beside its own; zeros, pixels
+ * like any other, which an average counts, instead of its own. */
+static void take_padding(struct xt_read_view *view, bool is_max, struct xt_net_pool *spec)
+{
+    bool waits = false;
+    bool own = false;
+    for (int k = 0; k < 4; k++) {
+        waits = waits || view->pad[k];
+        own = own || spec->pad[k];
+    }
+    if (!waits || (own && !is_max))
+        return;
+    spec->count_include_pad = true;
+    for (int k = 0; k < 4; k++)
+        spec->pad[k] += (int)view->pad[k];
+    memset(view->pad, 0, sizeof view->pad);
+    view->pads_least = false;
+}
+
 /* With its own window, or over the whole image. */
 bool xt_read_pool(struct xt_reader *reader, struct xt_read_node *node)
 {
@@ -390,14 +409,7 @@ bool xt_read_pool(struct xt_reader *reader, struct xt_read_node *node)
                                 "gives the indices of the largest, which are not read");
     spec.ceil_mode = xt_read_int(node, "ceil_mode", 0) != 0;
     spec.count_include_pad = xt_read_int(node, "count_include_pad", 0) != 0;
-    /* Zeros from a Pad are pixels like any other. */
-    for (int i = 0; i < 4 && !is_max && view->pad[i]; i++)
-        if (!spec.pad[0] && !spec.pad[1] && !spec.pad[2] && !spec.pad[3]) {
-            spec.count_include_pad = true;
-            for (int k = 0; k < 4; k++)
-                spec.pad[k] = (int)view->pad[k];
-            memset(view->pad, 0, sizeof view->pad);
-        }
+    take_padding(view, is_max, &spec);
     return xt_read_give(node, pool(reader, node, view, homes, &spec, is_max));
 }
 

@@ -59,6 +59,7 @@ struct xt_read_view {
     } axes[XT_READ_DIMS_MAX];
     double scale;   /* that the value is still to be multiplied by */
     int64_t pad[4]; /* zeros that are still to be put around it: top, left, bottom, right */
+    bool pads_least; /* not zeros, but what no maximum is: a max pool's padding */
 };
 
 struct xt_read_node;
@@ -204,9 +205,6 @@ struct xt_read_view *xt_read_after(struct xt_reader *reader, const struct xt_rea
                                    const struct xt_read_view *view,
                                    const struct xt_read_view *other, const int homes[],
                                    struct xt_value *value);
-/* Copies of a value beside each other along an axis. */
-struct xt_value *xt_read_copies(struct xt_reader *reader, const struct xt_read_node *node,
-                                struct xt_value *value, enum xt_axis axis, int64_t times);
 /* The view with an axis of length 1 repeated, which lies between others in its home. */
 struct xt_read_view *xt_read_spread(struct xt_reader *reader, const struct xt_read_node *node,
                                     struct xt_read_view *view, const int homes[], int axis,

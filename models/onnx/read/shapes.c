@@ -546,21 +546,6 @@ bool xt_read_concat(struct xt_reader *reader, struct xt_read_node *node)
 
 /* ---- repetition ---- */
 
-/* Copies of the view beside each other along an axis. */
-static struct xt_read_view *repeat(struct xt_reader *reader, const struct xt_read_node *node,
-                                   struct xt_read_view *view, int axis, int64_t times)
-{
-    int homes[XT_READ_DIMS_MAX] = {0};
-    if (times < 1 || xt_read_dim(view, axis) % XT_READ_BATCH == 0)
-        return xt_reader_refuse(reader, node, "repeats its input %lld times along axis %d",
-                                (long long)times, axis);
-    if (!concat_homes(reader, node, view, axis, homes))
-        return NULL;
-    struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
-    value = xt_read_copies(reader, node, value, (enum xt_axis)homes[axis], times);
-    return xt_read_after(reader, node, view, NULL, homes, value);
-}
-
 /* Repeats nothing where all readers broadcast. */
 bool xt_read_expand(struct xt_reader *reader, struct xt_read_node *node)
 {
@@ -579,11 +564,12 @@ bool xt_read_expand(struct xt_reader *reader, struct xt_read_node *node)
         if (dims[i] == 1 || dims[i] == -1 || dims[i] == own || (own == 1 && later) ||
             (own == 1 && dims[i] == XT_READ_BATCH && repeat_for_batch(view, i)))
             continue;
-        if (own != 1 || dims[i] % XT_READ_BATCH == 0)
+        if (own != 1 || dims[i] >= XT_READ_BATCH)
             return xt_reader_refuse(reader, node,
                                     "repeats axis %d, of %lld, to another length, or samples", i,
                                     (long long)own);
-        view = repeat(reader, node, view, i, dims[i]);
+        const struct xt_axis_map copies = {.kind = XT_MAP_EDGE, .behind = (int)dims[i] - 1};
+        view = xt_read_map(reader, node, view, i, &copies);
     }
     return view && xt_read_give(node, view);
 }
@@ -596,13 +582,22 @@ bool xt_read_tile(struct xt_reader *reader, struct xt_read_node *node)
     if (!view)
         return false;
     if (count != view->ndims)
-        return xt_reader_refuse(reader, node, "repeats its input as often as is not known here");
-    for (int i = 0; view && i < count; i++) {
-        bool for_batch = times[i] == XT_READ_BATCH && xt_read_dim(view, i) == 1;
-        if (times[i] != 1 && !(for_batch && repeat_for_batch(view, i)))
-            view = repeat(reader, node, view, i, times[i]);
+        return xt_reader_refuse(reader, node, "repeats an unknown number of times");
+    for (int axis = 0; axis < count && view; axis++) {
+        int64_t dim = xt_read_dim(view, axis);
+        if (times[axis] == 1 ||
+            (times[axis] == XT_READ_BATCH && dim == 1 && repeat_for_batch(view, axis)))
+            continue;
+        if (times[axis] < 1 || times[axis] > XT_READ_NUMBERS_MAX / dim)
+            return xt_reader_refuse(reader, node, "repeats an axis of %lld %lld times",
+                                    (long long)dim, (long long)times[axis]);
+        size_t length = (size_t)(dim * times[axis]);
+        double *at = xt_reader_take(reader, length, sizeof *at);
+        for (size_t i = 0; at && i < length; i++)
+            at[i] = (double)((int64_t)i % dim);
+        view = at ? xt_read_pick(reader, node, view, axis, at, length) : NULL;
     }
-    return view && xt_read_give(node, view);
+    return xt_read_give(node, view);
 }
 
 /* ---- padding ---- */

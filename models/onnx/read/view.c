@@ -468,27 +468,6 @@ bool xt_read_homes(const struct xt_read_view *view, int homes[])
 
 /* ---- repetition ---- */
 
-struct xt_value *xt_read_copies(struct xt_reader *reader, const struct xt_read_node *node,
-                                struct xt_value *value, enum xt_axis axis, int64_t times)
-{
-    enum { COPIES_MOST = 64 };
-    struct xt_value *copies[COPIES_MOST];
-    if (!value || times == 1)
-        return value;
-    if (side(value, (int)axis) == 1 && times <= INT32_MAX) {
-        const struct xt_net_axis_map map = {
-            .axis = axis, .map = {.kind = XT_MAP_EDGE, .behind = (int)times - 1}};
-        return xt_net_axis_map(reader->net, value, &map);
-    }
-    if (times > COPIES_MOST)
-        return xt_reader_refuse(reader, node,
-                                "repeats an axis of several elements %lld times: %d at most",
-                                (long long)times, COPIES_MOST);
-    for (int64_t i = 0; i < times; i++)
-        copies[i] = value;
-    return xt_net_concat(reader->net, copies, (int)times, axis, NULL);
-}
-
 static int axis_of(const struct xt_read_view *view, int factor)
 {
     for (int axis = 0; axis < view->ndims; axis++)
@@ -531,8 +510,10 @@ struct xt_read_view *xt_read_spread(struct xt_reader *reader, const struct xt_re
             *(i < place ? &outer : &inner) *= out->factors[i].size;
     int64_t sides[] = {value->h, value->w, value->c};
     sides[homes[axis]] *= times;
+    const struct xt_net_axis_map copies = {
+        .axis = XT_AXIS_W, .map = {.kind = XT_MAP_EDGE, .behind = (int)times - 1}};
     value = shaped(reader, value, outer, 1, inner);
-    value = xt_read_copies(reader, node, value, XT_AXIS_W, times);
+    value = value ? xt_net_axis_map(reader->net, value, &copies) : NULL;
     out->value = shaped(reader, value, sides[XT_AXIS_H], sides[XT_AXIS_W], sides[XT_AXIS_C]);
     memmove(out->factors + place + 1, out->factors + place,
             (size_t)(out->factor_count - place) * sizeof *out->factors);

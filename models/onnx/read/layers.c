@@ -638,7 +638,10 @@ static bool value_sides(const struct xt_read_constant *constant, int sides[XT_AX
             return false;
         if (constant->dims[i] == 1)
             continue;
-        home = axes < 4 ? home - 1 : i ? XT_AXIS_C : XT_AXIS_W;
+        if (axes == 4)
+            home = i ? XT_AXIS_C : XT_AXIS_W;
+        else if (home > XT_AXIS_H)
+            home--;
         sides[home] *= (int)constant->dims[i];
     }
     return axes <= 4;

@@ -4,22 +4,16 @@
 
 #include "engine/cpu/cpu.h"
 
-/* In bf16 oneDNN is faster with few input channels, and with more of them than of the output's. */
-static bool pays_in_bf16(int in_c, int out_c)
-{
-    enum { CHANNELS_LEAST = 64 };
-    return in_c >= CHANNELS_LEAST && out_c > in_c;
-}
-
 /* The loops for its types; NULL: none. */
 static xt_pointwise_infer_loop *loop_for(const struct xt_conv_op *conv,
                                          const struct xt_graph *graph)
 {
+    enum { BF16_LEAST = 8192 }; /* weights; with fewer oneDNN is faster */
     const struct xt_tensor *residual = conv->fold.residual;
     enum xt_dtype in = xt_op_in(&conv->op, 0)->dtype, out = xt_op_out(&conv->op, 0)->dtype;
+    int weights = xt_op_in(&conv->op, 0)->c * xt_op_out(&conv->op, 0)->c;
     if (in == XT_BF16)
-        return out == in && (!residual || residual->dtype == in) &&
-                       pays_in_bf16(xt_op_in(&conv->op, 0)->c, xt_op_out(&conv->op, 0)->c)
+        return weights >= BF16_LEAST && out == in && (!residual || residual->dtype == in)
                    ? graph->loops->pointwise_bf16
                    : NULL;
     bool fits = out == XT_S8 ? !residual && !conv->relu

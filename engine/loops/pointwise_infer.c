@@ -7,9 +7,6 @@
 #include "engine/loops/activation_value.h"
 #include "engine/loops/pixels.h"
 
-/* The builds for AVX-512 are for CPUs without VNNI too. */
-#define WITH_VNNI __attribute__((target("avx512vnni")))
-
 enum {
     LANES = 16,
     PAIR = XT_POINTWISE_INFER_OUT, /* channels of the output, in registers */
@@ -166,20 +163,20 @@ XT_INLINE void end_halves(const struct xt_pointwise_infer *job, uint16_t *out, i
 
 /* ---- products ---- */
 
-WITH_VNNI XT_INLINE __m512i add_products(__m512i sum, __m512i pixel, __m512i weights, bool int8)
+/* gcc 12 copies the sums of the builtins between registers. */
+XT_INLINE __m512i add_products(__m512i sum, __m512i pixel, __m512i weights, bool int8)
 {
-#ifdef __AVX512BF16__
-    if (!int8)
-        return (__m512i)_mm512_dpbf16_ps((__m512)sum, (__m512bh)pixel, (__m512bh)weights);
-#endif
-    (void)int8;
-    return _mm512_dpbusd_epi32(sum, pixel, weights);
+    if (int8)
+        __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(pixel), "v"(weights));
+    else
+        __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(pixel), "v"(weights));
+    return sum;
 }
 
 /* PAIR channels of `rows` pixels; meanwhile the weights of the next ones are fetched, and these
  * channels of the next chunk. */
-WITH_VNNI XT_INLINE void multiply(const struct xt_pointwise_infer *job, const void *const *in,
-                                  int channel, char *out, int rows, bool int8)
+XT_INLINE void multiply(const struct xt_pointwise_infer *job, const void *const *in, int channel,
+                        char *out, int rows, bool int8)
 {
     size_t number = int8 ? 1 : 2;
     size_t bytes = (size_t)job->in_c * number;
@@ -214,8 +211,8 @@ WITH_VNNI XT_INLINE void multiply(const struct xt_pointwise_infer *job, const vo
         end_halves(job, (uint16_t *)(void *)out, rows, sums);
 }
 
-WITH_VNNI XT_INLINE void multiply_some(const struct xt_pointwise_infer *job, const void *const *in,
-                                       int channel, char *out, int rows, bool int8)
+XT_INLINE void multiply_some(const struct xt_pointwise_infer *job, const void *const *in,
+                             int channel, char *out, int rows, bool int8)
 {
     switch (rows) {
     case 1:
@@ -251,7 +248,7 @@ static int rows_of(int left)
     return (left + tiles - 1) / tiles;
 }
 
-WITH_VNNI XT_INLINE void run(const struct xt_pointwise_infer *job, int first, int end, bool int8)
+XT_INLINE void run(const struct xt_pointwise_infer *job, int first, int end, bool int8)
 {
     size_t number = int8 ? 1 : 2;
     struct chunk chunk;
@@ -267,15 +264,13 @@ WITH_VNNI XT_INLINE void run(const struct xt_pointwise_infer *job, int first, in
     }
 }
 
-WITH_VNNI void XT_LOOPS_NAME(pointwise_int8)(const struct xt_pointwise_infer *job, int first,
-                                             int end)
+void XT_LOOPS_NAME(pointwise_int8)(const struct xt_pointwise_infer *job, int first, int end)
 {
     run(job, first, end, true);
 }
 
 #ifdef __AVX512BF16__
-WITH_VNNI void XT_LOOPS_NAME(pointwise_bf16)(const struct xt_pointwise_infer *job, int first,
-                                             int end)
+void XT_LOOPS_NAME(pointwise_bf16)(const struct xt_pointwise_infer *job, int first, int end)
 {
     run(job, first, end, false);
 }

@@ -106,8 +106,8 @@ size_t xt_norm_scratch(const struct xt_norm_sample *sample);
 
 struct xt_loops {
     const char *isa;
-    int lanes; /* float32 numbers of a vector; 0 in builds without AVX2 */
-    bool multiplies_bf16;
+    int lanes;            /* float32 numbers of a vector; 0 in builds without AVX2 */
+    bool multiplies_bf16; /* by an instruction */
     /* sums[c] and squares[c] of (z - pivot) over `pixels` pixels of c channels. scratch: 2 * c
      * floats. */
     void (*statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c, const float *pivot,

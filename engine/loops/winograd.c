@@ -247,9 +247,9 @@ XT_INLINE xt_vector add_products_of_pairs(xt_vector a, xt_vector b, xt_vector su
 #ifdef __AVX512BF16__
     return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
 #else
-    (void)a;
-    (void)b;
-    return sum;
+    const bits second = (bits){0} + 0xFFFF0000;
+    sum = xt_vector_add_product((xt_vector)((bits)a << 16), (xt_vector)((bits)b << 16), sum);
+    return xt_vector_add_product((xt_vector)((bits)a & second), (xt_vector)((bits)b & second), sum);
 #endif
 }
 

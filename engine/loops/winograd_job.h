@@ -10,9 +10,9 @@
  * depends only on its own tile, a weight's gradient also on the number of groups.
  *
  * Tensors are dense N, H, W, C of float32, with F(4x4, 3x3) and F(2x2, 3x3) also of bf16; the
- * arithmetic and the weights are float32. Only F(2x2, 3x3) of bf16, by stored weights and where the
- * loops multiply bf16, rounds transformed inputs and weights to it, and multiplies pairs of them.
- * Channels are multiples of 32, those of inputs in pairs of 64, pointers aligned to 64 bytes.
+ * arithmetic and the weights are float32. Only F(2x2, 3x3) of bf16, by stored weights alone, rounds
+ * transformed inputs and weights to bf16 and multiplies pairs of them: fast where an instruction
+ * does. Channels are multiples of 32, paired inputs' of 64, pointers aligned to 64 bytes.
  */
 #pragma once
 

@@ -596,7 +596,9 @@ static enum xt_status run(struct xt_graph *graph, struct xt_op *op, bool backwar
 {
     const struct xt_override *override = op->override;
     double start = graph->profile ? xt_thread_seconds() : 0;
-    enum xt_status status = backward ? xt_program_run(&op->program, XT_SET_ASIDE, err) : XT_OK;
+    enum xt_status status = XT_OK;
+    if (backward || !graph->computed)
+        status = xt_program_run(&op->program, backward ? XT_SET_ASIDE : XT_COMPUTED, err);
     if (!status && override && (backward ? override->backward : override->forward))
         status = (backward ? override->backward : override->forward)(op, graph, err);
     else if (!status)
@@ -654,16 +656,29 @@ static enum xt_status after_forward(struct xt_graph *graph, struct xt_err *err)
     return xt_program_run(&graph->statistics, XT_FORWARD, err);
 }
 
+/* All ops; in inference those that compute of parameters alone once for each version of them. */
+static enum xt_status run_forward(struct xt_graph *graph, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    uint64_t version = graph->options.params->version;
+    graph->computed = graph->computed && graph->computed_of == version;
+    for (int i = 0; i < graph->op_count && !status; i++)
+        if (!graph->computed || !graph->ops[i]->of_parameters)
+            status = run(graph, graph->ops[i], false, err);
+    graph->computed = !status && !graph->options.training;
+    graph->computed_of = version;
+    return status;
+}
+
 enum xt_status xt_graph_forward(struct xt_graph *graph, struct xt_err *err)
 {
     xt_device_use_threads(graph->options.device);
     enum xt_status status = check_pass(graph, err);
     if (!status)
         status = refresh(graph, err);
-    if (!status && graph->slices.workers)
-        status = xt_slices_run(graph, false, run, err);
-    for (int i = 0; i < graph->op_count && !status && !graph->slices.workers; i++)
-        status = run(graph, graph->ops[i], false, err);
+    if (!status)
+        status =
+            graph->slices.workers ? xt_slices_run(graph, false, run, err) : run_forward(graph, err);
     return status ? status : after_forward(graph, err);
 }
 
@@ -739,6 +754,7 @@ const char *xt_op_implementation(const struct xt_op *op, bool backward)
 enum xt_status xt_graph_run_op(struct xt_graph *graph, int index, bool backward, struct xt_err *err)
 {
     xt_device_use_threads(graph->options.device);
+    graph->computed = false;
     enum xt_status status = refresh(graph, err);
     if (!status && index < graph->op_count)
         status = run(graph, graph->ops[index], backward, err);

@@ -19,9 +19,11 @@
 #include "device/dropout.h"
 #include "engine/tensor.h"
 
-/* BEFORE runs when its source, e.g. weights, has changed. */
+/* BEFORE runs when its source, e.g. weights, has changed; COMPUTED before FORWARD, in inference
+ * only when the parameters have changed of which its source is computed. */
 enum xt_phase {
     XT_BEFORE,
+    XT_COMPUTED,
     XT_FORWARD,
     XT_BACKWARD,
     XT_SET_ASIDE, /* gradients that other ops wrote, before XT_BACKWARD */

@@ -44,11 +44,12 @@ struct xt_tensor {
     bool above_0; /* non-negative after a ReLU: int8 is unsigned */
     bool ranged;  /* int8 calibration records its range */
     bool wants_grad;
-    bool one_reader;  /* its op's backward accepts one gradient: a second reader is an error */
-    bool fanned_out;  /* its op's backward accepts any number */
-    bool overwritten; /* overwritten by an op's output: no op described later may read it */
-    bool shared;      /* other tensors share its memory: no op may overwrite it */
-    int readers;      /* ops that read it, each with a gradient of its own */
+    bool of_parameters; /* computed of parameters alone: the same until they change */
+    bool one_reader;    /* its op's backward accepts one gradient: a second reader is an error */
+    bool fanned_out;    /* its op's backward accepts any number */
+    bool overwritten;   /* overwritten by an op's output: no op described later may read it */
+    bool shared;        /* other tensors share its memory: no op may overwrite it */
+    int readers;        /* ops that read it, each with a gradient of its own */
     /* slices.h: the value is stored for one slice only; so is the gradient that a reader writes; it
      * overwrites the value, of which that reader is the last. */
     bool value_ring;

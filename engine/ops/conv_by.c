@@ -1,6 +1,6 @@
 /* Convolution whose weights are a tensor: computed from parameters, as weight standardisation and
  * weight normalisation do. oneDNN's primitives as in conv.c, on copies of the weights in the
- * kernels' formats, made in each pass; the weights' gradient is that of the tensor.
+ * kernels' formats, made whenever they are computed; the weights' gradient is that of the tensor.
  */
 #include <stdio.h>
 
@@ -50,18 +50,22 @@ static struct description begin(struct xt_op *op, struct xt_graph *graph)
     return m;
 }
 
-/* The weights in the format of a primitive that runs in this phase. */
+/* The weights in the format of a primitive, copied in this phase. */
 static struct xt_location add_copy(const struct description *m, enum xt_phase phase,
                                    const_dnnl_primitive_desc_t pd)
 {
     const struct xt_op *op = &m->conv->op;
+    struct xt_tensor *weights = xt_op_in(op, WEIGHTS);
     const_dnnl_memory_desc_t md = xt_layout_of(pd, dnnl_query_weights_md, 0);
     const_dnnl_memory_desc_t from = xt_program_layout(m->program, &m->tensor);
     if (xt_program_fails(m->program) || xt_dnnl.memory_desc_equal(md, from))
         return m->tensor.place;
+    size_t bytes = xt_layout_bytes(md);
     int time = phase == XT_BACKWARD ? xt_op_backward_time(m->graph, op) : xt_op_forward_time(op);
-    struct xt_location to = xt_in_buffer(
-        xt_graph_temporary(m->graph, xt_op_in(op, WEIGHTS), xt_layout_bytes(md), time));
+    struct xt_location to =
+        xt_in_buffer(m->graph->options.training
+                         ? xt_graph_temporary(m->graph, weights, bytes, time)
+                         : xt_graph_permanent(m->graph, op->name, XT_WORKING_WEIGHTS, bytes));
     xt_program_reorder_md(m->program, phase, from, m->tensor.place, md, to, what_copy);
     return to;
 }
@@ -79,7 +83,7 @@ static void add_forward(struct description *m)
                              m->weights, m->bias, m->out, c->strides, c->dilates, c->pads,
                              c->pads_after, m->attr),
                          what_forward);
-    struct xt_location weights = add_copy(m, XT_FORWARD, m->forward);
+    struct xt_location weights = add_copy(m, XT_COMPUTED, m->forward);
     struct xt_step *step = xt_program_add(p, XT_FORWARD, m->forward, what_forward);
     xt_step_is_lower_bound(step);
     xt_step_arg(step, DNNL_ARG_SRC, m->x.place);

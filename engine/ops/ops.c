@@ -66,6 +66,7 @@ bool xt_op_read(struct xt_op *op, struct xt_graph *graph, struct xt_tensor *tens
                                "tensor %s has more than %s: the op that writes it would lose the "
                                "gradient of another one",
                                tensor->name, xt_count((long long)most, "reader").text);
+    op->of_parameters = tensor->of_parameters && (op->input_count == 0 || op->of_parameters);
     op->inputs[op->input_count++] = (struct xt_op_input){tensor, tensor->readers++};
     return true;
 }
@@ -93,7 +94,8 @@ struct xt_tensor *xt_op_write(struct xt_op *op, struct xt_graph *graph, const ch
                                  .dtype = dtype,
                                  .scale = 1,
                                  .index = graph->tensor_count,
-                                 .wants_grad = !op->frozen};
+                                 .wants_grad = !op->frozen,
+                                 .of_parameters = op->of_parameters};
     snprintf(tensor->name, sizeof tensor->name, "%s", name);
     graph->tensors[graph->tensor_count++] = tensor;
     op->outputs[op->output_count++] = tensor;
@@ -336,6 +338,13 @@ void xt_graph_use_grad(struct xt_graph *graph, struct xt_tensor *tensor, int rea
     count_bytes(graph, time, xt_tensor_bytes(tensor));
 }
 
+/* In inference what is computed of parameters alone stays, for passes that do not compute it. */
+static void keep_value(const struct xt_graph *graph, const struct xt_tensor *tensor)
+{
+    xt_buffer_use(tensor->value, 0);
+    xt_buffer_use(tensor->value, 2 * graph->op_count + 1);
+}
+
 void xt_graph_use_inputs(struct xt_op *op, struct xt_graph *graph, uint64_t saved)
 {
     int backward = xt_op_backward_time(graph, op);
@@ -343,6 +352,8 @@ void xt_graph_use_inputs(struct xt_op *op, struct xt_graph *graph, uint64_t save
     for (int i = 0; i < op->input_count; i++) {
         const struct xt_op_input *in = &op->inputs[i];
         xt_graph_use_value(graph, in->tensor, xt_op_forward_time(op));
+        if (!graph->options.training && in->tensor->of_parameters && !op->of_parameters)
+            keep_value(graph, in->tensor);
         if (learns && saved >> i & 1)
             xt_graph_use_value(graph, in->tensor, backward);
         if (learns && in->tensor->wants_grad)

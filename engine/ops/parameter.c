@@ -56,9 +56,11 @@ struct xt_tensor *xt_graph_parameter(struct xt_graph *graph, const struct xt_par
                              .dims = {spec->h, spec->w, spec->c},
                              .init = spec->init};
     int64_t elements = 1;
+    if (!op)
+        return NULL;
     for (int i = 0; i < spec->ndims; i++)
         elements *= spec->dims[i];
-    if (op && spec->ndims && elements != (int64_t)spec->h * spec->w * spec->c)
+    if (spec->ndims && elements != (int64_t)spec->h * spec->w * spec->c)
         return xt_graph_refuse(graph, XT_ERR_RUN,
                                "parameter %s: %dx%dx%d elements, but %lld in a file", spec->name,
                                spec->h, spec->w, spec->c, (long long)elements);
@@ -72,6 +74,7 @@ struct xt_tensor *xt_graph_parameter(struct xt_graph *graph, const struct xt_par
         xt_op_take_param(op, graph, *spec->declared);
     else if (xt_op_param(op, graph, &param) < 0)
         return NULL;
+    op->of_parameters = true;
     struct xt_tensor *out = xt_op_write(op, graph, spec->name, 1, spec->h, spec->w, spec->c,
                                         spec->f32 ? XT_F32 : graph->options.dtype);
     if (out)

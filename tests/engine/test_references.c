@@ -25,7 +25,7 @@ struct bench {
 };
 
 /* What is before the op `learn_from` (NULL: nothing) is frozen. */
-static void open_small(struct bench *b, const char *learn_from)
+static void open_pass(struct bench *b, const char *learn_from, bool training)
 {
     *b = (struct bench){.rng = xt_rng_begin(3, 4)};
     if (xt_device_open(&b->device, "cpu", 1, &b->err))
@@ -33,14 +33,19 @@ static void open_small(struct bench *b, const char *learn_from)
     struct xt_graph_options options = {.device = &b->device,
                                        .params = &b->params,
                                        .batch = 3,
-                                       .training = true,
+                                       .training = training,
                                        .learn_from = learn_from};
     assert_int_equal(xt_graph_create(&b->graph, &options, &b->err), XT_OK);
     struct xt_tensor *logits = xt_selftest_small.describe(b->graph, NULL);
     if (xt_graph_build(b->graph, logits, &b->err))
         fail_msg("%s", b->err.text);
     b->graph->pass = (struct xt_graph_pass){
-        .pixels = b->pixels, .count = 3, .training = true, .dropout = 0.4, .seed = 1};
+        .pixels = b->pixels, .count = 3, .training = training, .dropout = 0.4, .seed = 1};
+}
+
+static void open_small(struct bench *b, const char *learn_from)
+{
+    open_pass(b, learn_from, true);
 }
 
 static void close_small(struct bench *b)
@@ -244,6 +249,58 @@ static void stochastic_depth_drops_its_share(void **state)
     close_small(&b);
 }
 
+static void count_parameters(void *context, const struct xt_op *op, bool backward)
+{
+    (void)backward;
+    *(int *)context += op->kind == &xt_kind_parameter;
+}
+
+/* The sum of a pass's logits; how many parameters' ops it ran. */
+static double infer(struct bench *b, int *ran)
+{
+    double sum = 0;
+    *ran = 0;
+    b->graph->watch = (struct xt_graph_watch){count_parameters, ran};
+    if (xt_graph_forward(b->graph, &b->err))
+        fail_msg("%s", b->err.text);
+    const float *logits = xt_graph_logits(b->graph);
+    for (size_t i = 0; i < xt_tensor_count(b->graph->logits); i++)
+        sum += (double)logits[i];
+    return sum;
+}
+
+static void inference_computes_weights_when_parameters_change(void **state)
+{
+    (void)state;
+    struct bench b;
+    int ran = 0;
+    open_pass(&b, NULL, false);
+    assert_int_equal(xt_params_initialise(&b.params, &b.device, 1, 0, &b.err), XT_OK);
+    for (size_t i = 0; i < b.params.value_floats; i++)
+        b.params.values[i] = xt_rng_uniform(&b.rng) - 0.5F;
+    for (size_t i = 0; i < sizeof b.pixels; i++)
+        b.pixels[i] = (uint8_t)(i * 37);
+    struct xt_param *raw = NULL;
+    for (int i = 0; i < b.params.count; i++)
+        raw = strcmp(b.params.items[i].name, "raw") == 0 ? &b.params.items[i] : raw;
+    assert_non_null(raw);
+    double first = infer(&b, &ran);
+    assert_true(ran > 0);
+    assert_float_equal(infer(&b, &ran), first, 0);
+    assert_int_equal(ran, 0);
+    float *values = xt_params_value(&b.params, raw);
+    values[0] += 1;
+    b.params.version++;
+    double second = infer(&b, &ran);
+    assert_true(ran > 0);
+    assert_true(second != first);
+    assert_float_equal(infer(&b, &ran), second, 0);
+    values[0] -= 1;
+    b.params.version++;
+    assert_float_equal(infer(&b, &ran), first, 1e-6);
+    close_small(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +308,7 @@ int main(void)
         cmocka_unit_test(the_part_that_learns_may_begin_at_any_op),
         cmocka_unit_test(what_a_slice_leaves_out_has_no_gradient_whatever_was_there),
         cmocka_unit_test(stochastic_depth_drops_its_share),
+        cmocka_unit_test(inference_computes_weights_when_parameters_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,7 +67,7 @@ struct xt_op {
                             run; -1: none */
     bool by_slices[2];   /* forward, backward: it runs slice by slice */
     bool frozen;         /* its parameters do not change and it has no backward pass */
-    bool of_parameters;  /* of those alone it computes; inference runs it when they have changed */
+    bool of_parameters;  /* of those and constants alone; inference runs it when they have changed */
     enum xt_dtype dtype; /* of its outputs */
     const char *why_f32; /* why it stays float32 in a bf16 graph; NULL: it does not */
     size_t out_bytes;    /* of the tensors that it writes */

@@ -60,7 +60,7 @@ struct xt_tensor *xt_graph_constant(struct xt_graph *graph, const struct xt_cons
     struct xt_constant_op *constant = xt_graph_add_op(graph, &xt_kind_constant, spec->name);
     if (!constant)
         return NULL;
-    constant->op.frozen = true;
+    constant->op.frozen = constant->op.of_parameters = true;
     struct xt_tensor *out = xt_op_write(&constant->op, graph, spec->name, 1, spec->h, spec->w,
                                         spec->c, graph->options.dtype);
     size_t count = out ? xt_tensor_count(out) : 0;

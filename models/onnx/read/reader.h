@@ -57,8 +57,8 @@ struct xt_read_view {
         int count; /* 0: of length 1 */
         int factors[XT_READ_FACTORS_MAX];
     } axes[XT_READ_DIMS_MAX];
-    double scale;   /* that the value is still to be multiplied by */
-    int64_t pad[4]; /* zeros that are still to be put around it: top, left, bottom, right */
+    double scale;    /* that the value is still to be multiplied by */
+    int64_t pad[4];  /* zeros that are still to be put around it: top, left, bottom, right */
     bool pads_least; /* not zeros, but what no maximum is: a max pool's padding */
 };
 

@@ -63,11 +63,11 @@ struct xt_op {
     struct xt_tensor *outputs[XT_OP_OUTPUTS_MAX]; /* NULL: output not requested */
     int params[XT_OP_PARAMS_MAX];                 /* indices in the graph's parameters */
     int recompute; /* the time before which its outputs are recomputed (recompute.c); 0: never */
-    int segment[2][2];   /* slices.h: forward and backward, in which its two parts (or one, twice)
-                            run; -1: none */
-    bool by_slices[2];   /* forward, backward: it runs slice by slice */
-    bool frozen;         /* its parameters do not change and it has no backward pass */
-    bool of_parameters;  /* of those and constants alone; inference runs it when they have changed */
+    int segment[2][2];  /* slices.h: forward and backward, in which its two parts (or one, twice)
+                           run; -1: none */
+    bool by_slices[2];  /* forward, backward: it runs slice by slice */
+    bool frozen;        /* its parameters do not change and it has no backward pass */
+    bool of_parameters; /* of those and constants alone; inference runs it when they have changed */
     enum xt_dtype dtype; /* of its outputs */
     const char *why_f32; /* why it stays float32 in a bf16 graph; NULL: it does not */
     size_t out_bytes;    /* of the tensors that it writes */

@@ -161,8 +161,8 @@ static void print_more(const struct xt_net *net, struct xt_str *out, const struc
         xt_str_printf(out, NULL, "\th=%d\tw=%d\tc=%d", node->output->h, node->output->w,
                       node->output->c);
     for (size_t i = 0; node->kind == XT_NODE_CONSTANT && i < node->as.constant.count; i++)
-        xt_str_printf(out, NULL, "%s%.9g", i ? "," : "\tnumbers=",
-                      (double)node->as.constant.numbers[i]);
+        xt_str_printf(out, NULL, "%s%.9g",
+                      i ? "," : "\tnumbers=", (double)node->as.constant.numbers[i]);
     if (node->kind == XT_NODE_AXIS_MAP)
         print_map(out, &node->as.axis_map.map);
     if (is_global(node))

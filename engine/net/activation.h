@@ -17,8 +17,8 @@ enum xt_activation_kind {
     XT_ACT_MISH,     /* x * tanh(softplus(x)) */
     XT_ACT_POWER,    /* x to the power of alpha */
     XT_ACT_EXP,
-    XT_ACT_LOG, /* natural; NaN below 0, as PyTorch's */
-    XT_ACT_LINEAR,   /* alpha * x + beta */
+    XT_ACT_LOG,    /* natural; NaN below 0, as PyTorch's */
+    XT_ACT_LINEAR, /* alpha * x + beta */
     XT_ACT_COUNT
 };
 

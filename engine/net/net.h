@@ -136,7 +136,7 @@ struct xt_net_constant {
     const char *name;
     int h, w, c;
     const float *numbers; /* [h][w][c]; a node owns its own */
-    size_t count;   /* of them; 1: all are equal */
+    size_t count;         /* of them; 1: all are equal */
 };
 
 struct xt_net_matmul {

@@ -181,10 +181,9 @@ float *xt_graph_loop_scratch(const struct xt_graph *graph);
 
 extern const struct xt_op_kind xt_kind_input, xt_kind_conv, xt_kind_norm, xt_kind_pool,
     xt_kind_eltwise, xt_kind_dropout, xt_kind_context, xt_kind_slice, xt_kind_shuffle,
-    xt_kind_transpose, xt_kind_reshape, xt_kind_cast, xt_kind_parameter,
-    xt_kind_constant, xt_kind_concat,
-    xt_kind_fan_out, xt_kind_window_pool, xt_kind_add, xt_kind_mul, xt_kind_matmul, xt_kind_softmax,
-    xt_kind_layer_norm, xt_kind_drop_path, xt_kind_drop_channels, xt_kind_axis_map,
+    xt_kind_transpose, xt_kind_reshape, xt_kind_cast, xt_kind_parameter, xt_kind_constant,
+    xt_kind_concat, xt_kind_fan_out, xt_kind_window_pool, xt_kind_add, xt_kind_mul, xt_kind_matmul,
+    xt_kind_softmax, xt_kind_layer_norm, xt_kind_drop_path, xt_kind_drop_channels, xt_kind_axis_map,
     xt_kind_conv_transpose, xt_kind_channel_mean, xt_kind_conv_by;
 
 struct xt_input_op {
@@ -378,7 +377,7 @@ struct xt_concat_op {
 
 struct xt_constant_op {
     struct xt_op op;
-    float *numbers; /* of the output; owned */
+    float *numbers;               /* of the output; owned */
     struct xt_device_memory host; /* pinned, the same */
 };
 

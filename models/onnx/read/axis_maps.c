@@ -188,9 +188,9 @@ bool xt_read_pad(struct xt_reader *reader, struct xt_read_node *node)
         return false;
     for (int axis = view->ndims - 1; axis >= 0 && view; axis--)
         view = crop(reader, node, view, axis, pads.before[axis], pads.behind[axis]);
-    bool waits = map.kind == XT_MAP_CONSTANT && (map.fill == 0 || map.fill <= -FLT_MAX) &&
-                 view && view->ndims == 4 && !pads.before[0] && !pads.behind[0] &&
-                 !pads.before[1] && !pads.behind[1];
+    bool waits = map.kind == XT_MAP_CONSTANT && (map.fill == 0 || map.fill <= -FLT_MAX) && view &&
+                 view->ndims == 4 && !pads.before[0] && !pads.behind[0] && !pads.before[1] &&
+                 !pads.behind[1];
     for (int axis = view ? view->ndims - 1 : -1; axis >= 0 && view; axis--) {
         map.before = pads.before[axis] > 0 ? (int)pads.before[axis] : 0;
         map.behind = pads.behind[axis] > 0 ? (int)pads.behind[axis] : 0;

@@ -67,8 +67,8 @@ static struct xt_read_view *by_labels(struct xt_reader *reader, const struct equ
     return out;
 }
 
-/* Where each label lies: what all have in the batch or h; in both factors, rows (w) of their own and
- * inner elements (c); in the product, rows of the first and (c) of the second. */
+/* Where each label lies: what all have in the batch or h; in both factors, rows (w) of their own
+ * and inner elements (c); in the product, rows of the first and (c) of the second. */
 static bool homes_of(const struct equation *equation, const struct xt_read_view *views[2],
                      int homes[3][LABELS_MAX])
 {

@@ -97,8 +97,9 @@ static bool next_field(struct wire *wire, uint64_t number, struct wire *out)
     return false;
 }
 
-/* Keeps that entry of the graph's metadata_props, which schemas have since ONNX 1.16: its numbers are
- * those of ModelProto.graph, GraphProto.metadata_props, StringStringEntryProto.key and .value. */
+/* Keeps that entry of the graph's metadata_props, which schemas have since ONNX 1.16: its numbers
+ * are those of ModelProto.graph, GraphProto.metadata_props, StringStringEntryProto.key and .value.
+ */
 static enum xt_status keep_signature(struct xt_onnx_file *file, struct wire model,
                                      struct xt_err *err)
 {

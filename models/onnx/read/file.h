@@ -18,10 +18,11 @@
 
 struct xt_onnx_file {
     Onnx__ModelProto *model;
-    char *folder; /* where tensors in files of their own may lie; NULL: nowhere */
-    char *signature; /* what PyTorch's newer exporter says of the tensors (signature.c); NULL: nothing */
-    size_t held;  /* bytes that unpacking took */
-    size_t most;  /* that it may take */
+    char *folder;    /* where tensors in files of their own may lie; NULL: nowhere */
+    char *signature; /* what PyTorch's newer exporter says of the tensors (signature.c); NULL:
+                        nothing */
+    size_t held;     /* bytes that unpacking took */
+    size_t most;     /* that it may take */
 };
 
 /* The caller closes it, also after a failure. */

@@ -136,7 +136,8 @@ bool xt_read_all_equal(struct xt_reader *reader, struct xt_read_constant *consta
 bool xt_read_number(struct xt_reader *reader, struct xt_read_value *value, double *out)
 {
     struct xt_read_constant *constant = xt_read_constant_of(reader, value);
-    return constant && !xt_read_is_learned(reader, constant) && xt_read_all_equal(reader, constant, out);
+    return constant && !xt_read_is_learned(reader, constant) &&
+           xt_read_all_equal(reader, constant, out);
 }
 
 bool xt_read_limits(struct xt_reader *reader, const struct xt_read_node *node, double *low,
@@ -729,7 +730,8 @@ bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node)
     if (count && in[0]->tensor && give(node, hand_on(reader, node, in[0])))
         return true;
     for (int i = 0; i < count; i++)
-        if ((xt_read_is_learned(reader, in[i]) && !changes_axes(node)) || !xt_read_numbers(reader, in[i]))
+        if ((xt_read_is_learned(reader, in[i]) && !changes_axes(node)) ||
+            !xt_read_numbers(reader, in[i]))
             return false;
     struct xt_read_constant *out = compute(&(struct fold){reader, node, in, count});
     for (int i = 0; out && i < count && !xt_read_is(node, "Identity"); i++)

@@ -659,8 +659,8 @@ struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt
     bool is_numbers = constant && xt_read_is_numbers(reader, constant);
     if (!is_numbers && (!constant || !constant->tensor || !constant->is_float ||
                         constant->ndims > 4 || !fits(constant->name)))
-        return xt_reader_refuse(reader, node, "reads %s, which is neither a parameter nor a constant",
-                                name.text);
+        return xt_reader_refuse(reader, node,
+                                "reads %s, which is neither a parameter nor a constant", name.text);
     if (!is_numbers && !is_one_parameter(reader, node, value, constant))
         return NULL;
     struct xt_read_constant lies = *constant; /* in the file's order */
@@ -710,6 +710,6 @@ bool xt_read_filled(struct xt_reader *reader, struct xt_read_node *node)
                                          .c = sides[XT_AXIS_C],
                                          .numbers = &number,
                                          .count = 1};
-    return xt_read_give(node, xt_read_view(reader, xt_net_constant(reader->net, &spec), count,
-                                           homes));
+    return xt_read_give(node,
+                        xt_read_view(reader, xt_net_constant(reader->net, &spec), count, homes));
 }

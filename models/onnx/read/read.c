@@ -101,8 +101,9 @@ static const char *advice_on(const char *op)
     static const char alike[] = "BatchNormalization, LayerNormalization, GroupNormalization and "
                                 "InstanceNormalization are supported";
     static const char chosen[] = "elements cannot be chosen by what the network computes";
-    static const char functions[] = "of the functions of one value there are Exp, Log, Sqrt, Abs, Pow, "
-                                    "Reciprocal, Tanh, Sigmoid and the usual activations";
+    static const char functions[] =
+        "of the functions of one value there are Exp, Log, Sqrt, Abs, Pow, "
+        "Reciprocal, Tanh, Sigmoid and the usual activations";
     static const char quantised[] = "export the network before it is quantised";
     static const char *const advice[][2] = {
         {"LSTM", recurrent},

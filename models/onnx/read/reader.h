@@ -98,7 +98,7 @@ struct xt_read_signature {
     struct xt_read_target {
         char *name;
         bool is_buffer;
-    } *targets;
+    } * targets;
     size_t count;
     const char *lost; /* a parameter that is not in the file, and no folded norm's; NULL: none */
 };

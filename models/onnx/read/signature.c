@@ -1,12 +1,13 @@
-/* What the tensors of a file are in PyTorch: by the signature that its newer exporter writes into the
- * graph's metadata, else by their names. Lines of a signature are "NAME: PARAMETER target='fc.weight'"
- * or "NAME: BUFFER target='pe' persistent=True".
+/* What the tensors of a file are in PyTorch: by the signature that its newer exporter writes into
+ * the graph's metadata, else by their names. Lines of a signature are "NAME: PARAMETER
+ * target='fc.weight'" or "NAME: BUFFER target='pe' persistent=True".
  */
 #include <string.h>
 
 #include "models/onnx/read/reader.h"
 
-static const struct xt_read_target *find(const struct xt_read_signature *signature, const char *name)
+static const struct xt_read_target *find(const struct xt_read_signature *signature,
+                                         const char *name)
 {
     for (size_t i = 0; i < signature->count; i++)
         if (strcmp(signature->targets[i].name, name) == 0)
@@ -85,11 +86,10 @@ enum xt_read_origin xt_read_origin_of(const struct xt_reader *reader, const char
 bool xt_read_is_made_up(const struct xt_reader *reader, const char *name)
 {
     enum xt_read_origin origin = xt_read_origin_of(reader, name);
-    return origin == XT_READ_UNKNOWN
-               ? strstr(name, "::") || xt_str_starts(name, "val_") ||
-                     xt_str_starts(name, "_val_") || *name == '/' ||
-                     (*name && name[strspn(name, "0123456789")] == 0)
-               : origin == XT_READ_MADE;
+    return origin == XT_READ_UNKNOWN ? strstr(name, "::") || xt_str_starts(name, "val_") ||
+                                           xt_str_starts(name, "_val_") || *name == '/' ||
+                                           (*name && name[strspn(name, "0123456789")] == 0)
+                                     : origin == XT_READ_MADE;
 }
 
 static bool begins_with_one(const char *name, const char *const prefixes[])
@@ -105,11 +105,12 @@ static bool is_literal(const struct xt_read_constant *constant)
 {
     static const char *const prefixes[] = {"scalar_tensor", "val_", "lifted_tensor",
                                            "_tensor_constant", NULL};
-    return constant->count == 1 && (begins_with_one(constant->name, prefixes) ||
-                                    xt_str_ends(constant->name, "_cast"));
+    return constant->count == 1 &&
+           (begins_with_one(constant->name, prefixes) || xt_str_ends(constant->name, "_cast"));
 }
 
-/* A number for each channel of images, as norms' scales are shaped when an export takes them apart. */
+/* A number for each channel of images, as norms' scales are shaped when an export takes them apart.
+ */
 static bool is_vector_for_images(const struct xt_read_node *node,
                                  const struct xt_read_constant *constant)
 {
@@ -141,10 +142,9 @@ static bool may_be_learned(const struct xt_reader *reader, const struct xt_read_
 
 bool xt_read_is_learned(const struct xt_reader *reader, const struct xt_read_constant *constant)
 {
-    return constant->of_weights ||
-           (constant->tensor && constant->is_float &&
-            xt_read_origin_of(reader, constant->name) != XT_READ_BUFFER &&
-            !xt_read_is_made_up(reader, constant->name));
+    return constant->of_weights || (constant->tensor && constant->is_float &&
+                                    xt_read_origin_of(reader, constant->name) != XT_READ_BUFFER &&
+                                    !xt_read_is_made_up(reader, constant->name));
 }
 
 /* A made-up name of several numbers may be a weight's, which an exporter computed from another. */

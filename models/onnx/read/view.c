@@ -435,7 +435,8 @@ struct xt_read_view *xt_read_after(struct xt_reader *reader, const struct xt_rea
         struct home home = home_of(view, other, homes, homes[axis]);
         int64_t length = side(value, homes[axis]);
         bool same = home.product == length;
-        /* An axis of length 1 grows where it is the home's first; of a home of length 1 all have it. */
+        /* An axis of length 1 grows where it is the home's first; of a home of length 1 all have
+         * it. */
         bool grows = !same && (home.parts > 0 ? from->axes[axis].count > 0 : axis == home.first);
         fits = (same || home.parts <= 1 || length == 1) &&
                add_axis(out, from, axis, homes[axis], grows ? length : 0);
@@ -510,8 +511,8 @@ struct xt_read_view *xt_read_spread(struct xt_reader *reader, const struct xt_re
             *(i < place ? &outer : &inner) *= out->factors[i].size;
     int64_t sides[] = {value->h, value->w, value->c};
     sides[homes[axis]] *= times;
-    const struct xt_net_axis_map copies = {
-        .axis = XT_AXIS_W, .map = {.kind = XT_MAP_EDGE, .behind = (int)times - 1}};
+    const struct xt_net_axis_map copies = {.axis = XT_AXIS_W,
+                                           .map = {.kind = XT_MAP_EDGE, .behind = (int)times - 1}};
     value = shaped(reader, value, outer, 1, inner);
     value = value ? xt_net_axis_map(reader->net, value, &copies) : NULL;
     out->value = shaped(reader, value, sides[XT_AXIS_H], sides[XT_AXIS_W], sides[XT_AXIS_C]);

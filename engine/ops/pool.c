@@ -90,14 +90,15 @@ static void add_pool(struct xt_op *op, struct xt_graph *graph, struct xt_pooling
         xt_step_arg(step, DNNL_ARG_WORKSPACE, xt_in_buffer(pool->workspace));
 }
 
-/* Memory for the output in the input's type. */
-static struct xt_operand add_narrow(const struct xt_pooling *pool, struct xt_graph *graph, int time)
+/* Memory for a tensor in another type, at that time. */
+static struct xt_operand add_room(const struct xt_tensor *tensor, struct xt_graph *graph, int time,
+                                  enum xt_dtype dtype)
 {
-    size_t bytes = xt_tensor_count(pool->out) * xt_dtype_size(pool->in->dtype);
-    struct xt_operand narrow =
-        xt_operand_tensor(pool->out, xt_graph_temporary(graph, pool->out, bytes, time));
-    narrow.dtype = xt_dtype_dnnl(pool->in->dtype);
-    return narrow;
+    size_t bytes = xt_tensor_count(tensor) * xt_dtype_size(dtype);
+    struct xt_operand room =
+        xt_operand_tensor(tensor, xt_graph_temporary(graph, tensor, bytes, time));
+    room.dtype = xt_dtype_dnnl(dtype);
+    return room;
 }
 
 /* int8 is dequantised before it is averaged. */
@@ -109,10 +110,7 @@ static void add_int8_average(struct xt_op *op, struct xt_graph *graph, struct xt
         xt_program_dequantise(&op->program, XT_FORWARD, in, scale, out);
         return;
     }
-    size_t bytes = xt_tensor_count(pool->in) * sizeof(float);
-    struct xt_operand wide =
-        xt_operand_tensor(pool->in, xt_graph_temporary(graph, pool->in, bytes, pool->forward));
-    wide.dtype = dnnl_f32;
+    struct xt_operand wide = add_room(pool->in, graph, pool->forward, XT_F32);
     xt_program_dequantise(&op->program, XT_FORWARD, in, scale, &wide);
     add_pool(op, graph, pool, &wide, out);
 }
@@ -128,7 +126,7 @@ void xt_pooling_forward(struct xt_op *op, struct xt_graph *graph, struct xt_pool
     } else if (pool->out->dtype == pool->in->dtype) {
         add_pool(op, graph, pool, &in, &out);
     } else {
-        struct xt_operand narrow = add_narrow(pool, graph, pool->forward);
+        struct xt_operand narrow = add_room(pool->out, graph, pool->forward, pool->in->dtype);
         add_pool(op, graph, pool, &in, &narrow);
         xt_program_reorder(&op->program, XT_FORWARD, &narrow, &out);
     }
@@ -155,6 +153,15 @@ static dnnl_primitive_desc_t make_backward(struct xt_program *program,
     return pd;
 }
 
+/* The input's; but oneDNN's kernel for GPUs gives a wrong gradient of an average in bf16, or NaN
+ * (3.2, on the tests' double of a GPU). */
+static enum xt_dtype gradient_type(const struct xt_graph *graph, const struct xt_pooling *pool)
+{
+    bool is_wrong =
+        pool->average && graph->options.device->own_memory && pool->in->dtype == XT_BF16;
+    return is_wrong ? XT_F32 : pool->in->dtype;
+}
+
 void xt_pooling_backward(struct xt_op *op, struct xt_graph *graph, const struct xt_pooling *pool,
                          const struct xt_buffer *grad, const struct xt_buffer *to)
 {
@@ -165,17 +172,23 @@ void xt_pooling_backward(struct xt_op *op, struct xt_graph *graph, const struct 
         xt_program_reorder(&op->program, XT_BACKWARD, &given, &in);
         return;
     }
+    enum xt_dtype dtype = gradient_type(graph, pool);
     struct xt_operand out = given;
-    if (pool->out->dtype != pool->in->dtype) {
-        out = add_narrow(pool, graph, pool->backward);
+    struct xt_operand wide = in;
+    if (pool->out->dtype != dtype) {
+        out = add_room(pool->out, graph, pool->backward, dtype);
         xt_program_reorder(&op->program, XT_BACKWARD, &given, &out);
     }
-    struct xt_step *step = xt_program_add(&op->program, XT_BACKWARD,
-                                          make_backward(&op->program, pool, &in, &out, what), what);
+    if (pool->in->dtype != dtype)
+        wide = add_room(pool->in, graph, pool->backward, dtype);
+    struct xt_step *step = xt_program_add(
+        &op->program, XT_BACKWARD, make_backward(&op->program, pool, &wide, &out, what), what);
     xt_step_arg(step, DNNL_ARG_DIFF_DST, out.place);
-    xt_step_arg(step, DNNL_ARG_DIFF_SRC, in.place);
+    xt_step_arg(step, DNNL_ARG_DIFF_SRC, wide.place);
     if (pool->workspace)
         xt_step_arg(step, DNNL_ARG_WORKSPACE, xt_in_buffer(pool->workspace));
+    if (pool->in->dtype != dtype)
+        xt_program_reorder(&op->program, XT_BACKWARD, &wide, &in);
 }
 
 /* ---- the op of a fused graph ---- */

@@ -6,5 +6,5 @@ needs_double
 
 "$build/tests/zoo" --device xpu tests/models/fixtures/parts >"$work/said" 2>&1 || fail 'the small networks' "$(grep WRONG "$work/said")"
 tail -n 1 "$work/said"
-cp tests/models/fixtures/parts/weights.{onnx,safetensors} "$work"
-"$build/tests/zoo" --device xpu --amp bf16 "$work" >"$work/said" 2>&1 || fail 'computed weights in bf16'
+cp tests/models/fixtures/parts/{weights,pools}.{onnx,safetensors} "$work"
+"$build/tests/zoo" --device xpu --amp bf16 "$work" >"$work/said" 2>&1 || fail 'computed weights and averages in bf16'

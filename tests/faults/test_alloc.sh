@@ -8,11 +8,16 @@ cp tests/fuzz/corpus/image/ycc_444.jpg "$tree/data/京A12345_1.jpg"
 cp tests/fuzz/corpus/image/rgba.png "$tree/data/沪B12345_1.png"
 cp tests/fuzz/corpus/image/ycc_444.jpg "$tree/ccpd/0-0_0-1&2_14&12-13&12_2&11_1&2_14&3-0_0_0_0_0_0_0-1-1.jpg"
 cd "$tree"
-# No compressed shard: libarchive itself ends the process where one of its own allocations fails.
 tar -C data -cf set.tar .
 printf '%s\n' 'sources:' '- data: ccpd:ccpd' '- data: set.tar' '- data: synth:plates?count=8' >mix.yaml
 printf '%s\n' 'batch: 1' 'threads: 1' 'val: ../data' >run.yaml
 "$xtrain" --model lprnet --data data --batch 1 --steps 2 --threads 1 --out w --quiet
+
+# How a run may end: well, or with one sentence. libarchive ends the process itself where some of its own allocations fail.
+ended_cleanly() { # CODE
+  [ "$1" = 0 ] || { [ "$1" = 5 ] && grep -q '^xtrain: error: ' said; } ||
+    { [ "$1" = 1 ] && grep -q '^Fatal Internal Error in libarchive: ' said; }
+}
 
 # In a folder of its own, where OUT is free and GO a copy of the trained run.
 attempt() { # NUMBER NAME COMMAND...
@@ -22,7 +27,7 @@ attempt() { # NUMBER NAME COMMAND...
   cd "$name-$n"
   [ "$name" != resume ] || cp -r ../w go
   XTRAIN_FAIL_AT=$n timeout 60 env LD_PRELOAD="$tree/alloc.so" "$@" >said 2>&1 || code=$?
-  if [ $code != 0 ] && { [ $code != 5 ] || ! grep -q '^xtrain: error: ' said; }; then
+  if ! ended_cleanly $code; then
     echo "$name, allocation $n failed, and it ended with code $code"
     tail -5 said
     exit 1
@@ -30,7 +35,7 @@ attempt() { # NUMBER NAME COMMAND...
   cd ..
   [ "$n" = 0 ] || rm -rf "$name-$n"
 }
-export -f attempt
+export -f attempt ended_cleanly
 export tree
 
 every() { # NAME FIRST PARTS COMMAND...: evenly spaced over PARTS numbers, or all

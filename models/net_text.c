@@ -197,10 +197,16 @@ enum xt_status xt_net_print(const struct xt_net *net, struct xt_str *out, struct
     for (size_t i = 0; i < net->node_count; i++)
         print_node(net, out, net->nodes[i]);
     enum xt_status status = xt_str_printf(out, err, "output\t%d\n", net->output->of->index);
+    size_t numbers = 0;
+    for (size_t i = 0; i < net->node_count; i++)
+        numbers += net->nodes[i]->kind == XT_NODE_CONSTANT ? net->nodes[i]->as.constant.count : 0;
     if (!status && out->length > XT_NET_TEXT_MAX)
-        status = xt_err_set(err, XT_ERR_USAGE,
-                            "the network takes %zu bytes as text, and weights can store at most %d",
-                            out->length, XT_NET_TEXT_MAX);
+        status =
+            xt_err_set(err, XT_ERR_USAGE,
+                       "the network takes %zu bytes as text, and weights can store at most %d: "
+                       "it has %zu nodes, and constants of %zu numbers, which a parameter of "
+                       "the network (nn.Parameter) could hold instead",
+                       out->length, XT_NET_TEXT_MAX, net->node_count, numbers);
     return status;
 }
 

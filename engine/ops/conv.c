@@ -920,21 +920,17 @@ static double element(const struct xt_reference_op *reference, enum xt_part part
     const struct xt_conv_op *conv = (const struct xt_conv_op *)reference->op;
     const struct reference_work *work = reference->work;
     const struct xt_tensor *out = xt_op_out(reference->op, 0);
-    size_t channels = (size_t)out->c;
-    double value = 0;
     if (part == XT_PART_INPUT_GRAD)
         return xt_reference_conv_input_grad(&work->conv, reference->out_grad[0],
                                             reference->param[WEIGHT], i);
     if (part == XT_PART_PARAM_GRAD && which == WEIGHT)
         return xt_reference_conv_weight_grad(&work->conv, reference->in[0], reference->out_grad[0],
                                              i);
-    if (part == XT_PART_PARAM_GRAD) {
-        for (size_t k = i; k < xt_tensor_count(out); k += channels)
-            value += reference->out_grad[0][k];
-        return value;
-    }
-    value = xt_reference_conv_output(&work->conv, reference->in[0], reference->param[WEIGHT], i);
-    value += work->bias ? work->bias[i % channels] : 0;
+    if (part == XT_PART_PARAM_GRAD)
+        return xt_reference_bias_grad(&work->conv.out, reference->out_grad[0], i);
+    double value =
+        xt_reference_conv_output(&work->conv, reference->in[0], reference->param[WEIGHT], i);
+    value += work->bias ? work->bias[i % (size_t)out->c] : 0;
     value += conv->fold.residual ? reference->in[1][i] : 0;
     if (conv->fold.activation)
         return cut_off(out, xt_activation_value(conv->fold.activation, value));

@@ -189,19 +189,14 @@ static double element(const struct xt_reference_op *reference, enum xt_part part
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)reference->op;
     const struct xt_reference_conv by = xt_conv_reference(conv);
-    const struct xt_tensor *out = xt_op_out(reference->op, 0);
-    size_t channels = (size_t)out->c;
-    double sum = 0;
     if (part == XT_PART_INPUT_GRAD && which == INPUT)
         return xt_reference_conv_input_grad(&by, reference->out_grad[0], reference->in[WEIGHTS], i);
     if (part == XT_PART_INPUT_GRAD)
         return xt_reference_conv_weight_grad(&by, reference->in[INPUT], reference->out_grad[0], i);
-    for (size_t k = i; part == XT_PART_PARAM_GRAD && k < xt_tensor_count(out); k += channels)
-        sum += reference->out_grad[0][k];
     if (part == XT_PART_PARAM_GRAD)
-        return sum;
+        return xt_reference_bias_grad(&by.out, reference->out_grad[0], i);
     return xt_reference_conv_output(&by, reference->in[INPUT], reference->in[WEIGHTS], i) +
-           (conv->bias >= 0 ? reference->param[0][i % channels] : 0);
+           (conv->bias >= 0 ? reference->param[0][i % (size_t)by.out.c] : 0);
 }
 
 static double terms(const struct xt_reference_op *reference, enum xt_part part, int which)

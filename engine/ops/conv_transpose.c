@@ -220,10 +220,7 @@ static double element(const struct xt_reference_op *reference, enum xt_part part
                       size_t i)
 {
     const struct xt_reference_conv conv = leading_back(reference->op);
-    const struct xt_tensor *out = xt_op_out(reference->op, 0);
     const double *weight = reference->param[WEIGHT];
-    size_t channels = (size_t)out->c;
-    double sum = 0;
     if (part == XT_PART_INPUT_GRAD)
         return xt_reference_conv_output(&conv, reference->out_grad[0], weight, i);
     if (part == XT_PART_PARAM_GRAD && which == WEIGHT)
@@ -231,11 +228,9 @@ static double element(const struct xt_reference_op *reference, enum xt_part part
     if (part == XT_PART_OUTPUT) {
         bool has_bias = ((const struct xt_conv_transpose_op *)reference->op)->bias >= 0;
         return xt_reference_conv_input_grad(&conv, reference->in[0], weight, i) +
-               (has_bias ? reference->param[BIAS][i % channels] : 0);
+               (has_bias ? reference->param[BIAS][i % (size_t)conv.in.c] : 0);
     }
-    for (size_t k = i; k < xt_tensor_count(out); k += channels)
-        sum += reference->out_grad[0][k];
-    return sum;
+    return xt_reference_bias_grad(&conv.in, reference->out_grad[0], i);
 }
 
 static double terms(const struct xt_reference_op *reference, enum xt_part part, int which)

@@ -94,6 +94,16 @@ double xt_reference_conv_input_grad(const struct xt_reference_conv *conv, const 
     return sum;
 }
 
+double xt_reference_bias_grad(const struct xt_reference_shape *out, const double *out_grad,
+                              size_t channel)
+{
+    size_t count = (size_t)out->n * (size_t)out->h * (size_t)out->w * (size_t)out->c;
+    double sum = 0;
+    for (size_t i = channel; i < count; i += (size_t)out->c)
+        sum += out_grad[i];
+    return sum;
+}
+
 double xt_reference_conv_weight_grad(const struct xt_reference_conv *conv, const double *in,
                                      const double *out_grad, size_t index)
 {

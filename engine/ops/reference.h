@@ -44,6 +44,9 @@ double xt_reference_conv_input_grad(const struct xt_reference_conv *conv, const 
                                     const double *weight, size_t index);
 double xt_reference_conv_weight_grad(const struct xt_reference_conv *conv, const double *in,
                                      const double *out_grad, size_t index);
+/* Of one channel's bias, from the gradient of an output of that shape. */
+double xt_reference_bias_grad(const struct xt_reference_shape *out, const double *out_grad,
+                              size_t channel);
 
 /* Sums over the channels of each group, with a sign for each of them: of `values` as
  * [outer][groups][channels][inner], sums[outer][groups][inner]. What is linear in them can be

@@ -38,8 +38,9 @@ saved() {
 pid_of() {
   local pid
   for pid in $(pgrep -x xtrain); do
-    tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1" &&
-      tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -qF -- "$2" && echo "$pid" && return
+    # Without a pipe: what writes into one is killed where grep has seen enough, which looked like no match.
+    grep -zqx "OMPI_COMM_WORLD_RANK=$1" "/proc/$pid/environ" 2>/dev/null &&
+      grep -zqF -- "$2" "/proc/$pid/cmdline" 2>/dev/null && echo "$pid" && return
   done
   fail "no rank $1 of $2 runs" "$(cat said)"
 }

@@ -90,6 +90,12 @@ bool xt_device_cpu_has_bf16(void)
     return xt_device_cpu_may(dnnl_cpu_isa_avx512_core_bf16);
 }
 
+bool xt_device_cpu_runs_bf16(void)
+{
+    return xt_device_cpu_may(dnnl_cpu_isa_avx512_core) ||
+           xt_device_cpu_may(dnnl_cpu_isa_avx2_vnni_2);
+}
+
 bool xt_device_cpu_has_fp16(void)
 {
     return xt_device_cpu_may(dnnl_cpu_isa_avx512_core_fp16);

@@ -73,6 +73,8 @@ const char *xt_device_cpu_isa(void); /* needs xt_dnnl_load; "AVX-512, AMX (bf16,
 const char *xt_device_cpu_isa_limit(const char *a, const char *b);
 /* Whether the CPU has bf16 instructions (AVX512_BF16 or AMX). */
 bool xt_device_cpu_has_bf16(void);
+/* Whether oneDNN has kernels in bf16 for it: with AVX-512, or AVX2 with conversions. */
+bool xt_device_cpu_runs_bf16(void);
 /* Whether it has fp16 arithmetic (AVX512_FP16), needed by oneDNN for inference in fp16. */
 bool xt_device_cpu_has_fp16(void);
 /* Whether the CPU has these instructions (dnnl_cpu_isa_...) and ONEDNN_MAX_CPU_ISA allows them;

@@ -2,6 +2,7 @@
  * the network's convolutions. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "cli/commands.h"
@@ -9,6 +10,8 @@
 #include "cli/progress.h"
 #include "cli/json/result.h"
 #include "cli/report.h"
+#include "device/device.h"
+#include "device/dnnl.h"
 #include "models/registry.h"
 #include "cli/bench/infer.h"
 #include "cli/bench/cpu_share.h"
@@ -28,15 +31,25 @@ static const struct {
 };
 enum { TYPES = sizeof types / sizeof types[0] };
 
-/* The types of --amp, or all, as indices; returns how many. */
+/* Whether a type that nobody asked for is timed: the CPU may have no kernels in it. */
+static bool is_usual(const struct xt_options *options, enum xt_amp amp)
+{
+    const char *device = options->values.device.name;
+    struct xt_err err;
+    if (amp != XT_AMP_BF16 || (device && strcmp(device, "cpu") != 0))
+        return true;
+    return xt_dnnl_load(XT_DNNL_CPU, &err) || xt_device_cpu_runs_bf16();
+}
+
+/* The types of --amp, or all that run, as indices; returns how many. */
 static int choose_types(const struct xt_options *options, int chosen[TYPES])
 {
     int count = 0;
     bool said = xt_options_source(options, "amp") >= XT_SOURCE_CONFIG;
     for (int t = 0; t < TYPES; t++) {
-        bool wanted = !said;
+        bool wanted = !said && is_usual(options, types[t].amp);
         struct xt_settings settings = options->values;
-        for (int i = 0; i < xt_options_count(options, "amp") && !wanted; i++)
+        for (int i = 0; i < xt_options_count(options, "amp") && said && !wanted; i++)
             wanted = !xt_options_pick(options, "amp", i, &settings, NULL) &&
                      settings.network.amp == types[t].amp;
         if (wanted)

@@ -25,11 +25,16 @@ enum xt_status xt_network_check_amp(const struct xt_network *network,
     if (settings->amp == XT_AMP_FP16 && !has_type)
         return xt_err_set(err, XT_ERR_USAGE,
                           "--amp fp16: this CPU has no fp16 arithmetic (AVX512_FP16); use bf16");
+    bool on_cpu = network->device.kind == XT_DEVICE_CPU;
+    if (settings->amp == XT_AMP_BF16 && on_cpu && !xt_device_cpu_runs_bf16())
+        return xt_err_set(
+            err, XT_ERR_USAGE,
+            "--amp bf16: this CPU has no AVX-512, without which oneDNN computes nothing "
+            "in bf16; use f32 (--amp off)");
     if (settings->amp == XT_AMP_BF16 && !has_type)
         xt_log_warn("--amp bf16: this CPU has no bf16 instructions (AVX512_BF16 or AMX); bf16 will "
                     "be slower than --amp f32");
-    else if (settings->amp == XT_AMP_BF16 && network->device.kind == XT_DEVICE_CPU &&
-             !xt_device_cpu_has_tiles())
+    else if (settings->amp == XT_AMP_BF16 && on_cpu && !xt_device_cpu_has_tiles())
         xt_log_warn(
             "--amp bf16: this CPU has no matrix tiles (AMX), and with AVX512_BF16 alone bf16 "
             "may be slower than --amp f32; xtrain bench step --amp f32,bf16 measures both");

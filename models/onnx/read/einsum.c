@@ -45,7 +45,7 @@ static bool parse(const char *text, struct equation *out)
             continue;
         }
         struct label *label = isalpha((unsigned char)*text) ? label_of(out, *text) : NULL;
-        if (!label || label->at[part] >= 0 || out->ndims[part] == XT_READ_DIMS_MAX)
+        if (!label || label->at[part] >= 0)
             return false;
         label->at[part] = out->ndims[part]++;
     }

@@ -178,6 +178,8 @@ bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node);
 /* Reads the file's signature, where it has one. */
 bool xt_read_take_signature(struct xt_reader *reader);
 enum xt_read_origin xt_read_origin_of(const struct xt_reader *reader, const char *name);
+/* Whether the file has a tensor of that name. */
+bool xt_read_is_initializer(const struct xt_reader *reader, const char *name);
 /* Whether an exporter made the name up: the parameter's own is lost. */
 bool xt_read_is_made_up(const struct xt_reader *reader, const char *name);
 /* Whether it is a parameter, of which nothing may be taken as it happens to be now. */

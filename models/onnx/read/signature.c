@@ -32,7 +32,7 @@ static bool take_target(char *line, struct xt_read_target *out)
     return false;
 }
 
-static bool is_in_file(const struct xt_reader *reader, const char *name)
+bool xt_read_is_initializer(const struct xt_reader *reader, const char *name)
 {
     for (size_t i = 0; i < reader->value_count; i++)
         if (reader->values[i].initializer && strcmp(reader->values[i].name, name) == 0)
@@ -68,7 +68,7 @@ bool xt_read_take_signature(struct xt_reader *reader)
         signature->count += take_target(line, &signature->targets[signature->count]);
     for (size_t i = 0; i < signature->count && !signature->lost; i++) {
         const struct xt_read_target *target = &signature->targets[i];
-        if (!target->is_buffer && !is_in_file(reader, target->name) &&
+        if (!target->is_buffer && !xt_read_is_initializer(reader, target->name) &&
             !is_of_norm(signature, target->name))
             signature->lost = target->name;
     }

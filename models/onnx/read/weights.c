@@ -4,14 +4,6 @@
 
 #include "models/onnx/read/ops.h"
 
-static bool is_initializer(const struct xt_reader *reader, const char *name)
-{
-    for (size_t i = 0; i < reader->value_count; i++)
-        if (reader->values[i].initializer && strcmp(reader->values[i].name, name) == 0)
-            return true;
-    return false;
-}
-
 /* One of the vectors of torch.nn.utils.spectral_norm, or of the parametrization of that name. */
 static bool is_spectral(const struct xt_reader *reader, const char *name)
 {
@@ -20,7 +12,7 @@ static bool is_spectral(const struct xt_reader *reader, const char *name)
         return false;
     int length = snprintf(beside, sizeof beside, "%.*s_orig", (int)strlen(name) - 2, name);
     return (strstr(name, "parametrizations.") && xt_str_ends(name, "._u")) ||
-           (length < (int)sizeof beside && is_initializer(reader, beside));
+           (length < (int)sizeof beside && xt_read_is_initializer(reader, beside));
 }
 
 bool xt_read_check_weights(struct xt_reader *reader)

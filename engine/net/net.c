@@ -397,20 +397,27 @@ static bool check_conv(struct xt_net *net, const struct xt_node *node)
     return true;
 }
 
-/* Takes the attributes into the node; the output's height and width. */
-static bool set_conv(struct xt_net *net, struct xt_node *node, const struct xt_net_conv *spec,
-                     struct shape *out)
+/* Takes the attributes into the node. */
+static bool take_conv(struct xt_net *net, struct xt_node *node, const struct xt_net_conv *spec)
 {
-    const struct xt_value *in = node->inputs[0];
     struct xt_net_conv *conv = &node->as.conv;
-    struct along along[2];
     *conv = *spec;
     conv->groups = or_1(spec->groups);
     for (int i = 0; i < 2; i++) {
         conv->stride[i] = or_1(spec->stride[i]);
         conv->dilation[i] = or_1(spec->dilation[i]);
     }
-    if (!check_conv(net, node))
+    return check_conv(net, node);
+}
+
+/* The same, and the output's height and width. */
+static bool set_conv(struct xt_net *net, struct xt_node *node, const struct xt_net_conv *spec,
+                     struct shape *out)
+{
+    const struct xt_value *in = node->inputs[0];
+    const struct xt_net_conv *conv = &node->as.conv;
+    struct along along[2];
+    if (!take_conv(net, node, spec))
         return false;
     for (int i = 0; i < 2; i++)
         along[i] = (struct along){.in = i ? in->w : in->h,
@@ -479,18 +486,10 @@ struct xt_value *xt_net_conv_transpose(struct xt_net *net, struct xt_value *in,
                                        const struct xt_net_conv *spec)
 {
     struct xt_node *node = add_unary(net, XT_NODE_CONV_TRANSPOSE, spec->name, in);
-    if (!node)
+    if (!node || !take_conv(net, node, spec))
         return NULL;
-    struct xt_net_conv *conv = &node->as.conv;
+    const struct xt_net_conv *conv = &node->as.conv;
     int64_t sides[2];
-    *conv = *spec;
-    conv->groups = or_1(spec->groups);
-    for (int i = 0; i < 2; i++) {
-        conv->stride[i] = or_1(spec->stride[i]);
-        conv->dilation[i] = or_1(spec->dilation[i]);
-    }
-    if (!check_conv(net, node))
-        return NULL;
     for (int i = 0; i < 2; i++) {
         if (conv->output_pad[i] < 0 || conv->output_pad[i] >= conv->stride[i])
             return xt_net_refuse(net, XT_ERR_DATA,

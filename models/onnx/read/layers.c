@@ -457,11 +457,16 @@ bool xt_read_linear(struct xt_reader *reader, struct xt_read_node *node)
 
 /* ---- norms ---- */
 
+bool xt_read_norm_trains(const struct xt_reader *reader, const struct xt_read_node *node)
+{
+    return reader->opset < 14 ? node->output_count > 1 && node->outputs[1]
+                              : xt_read_int(node, "training_mode", 0) != 0;
+}
+
 /* Norms in evaluation form beside others in training form are frozen in the network. */
 static bool note_form(struct xt_reader *reader, const struct xt_read_node *node)
 {
-    bool trains = reader->opset < 14 ? node->output_count > 1 && node->outputs[1]
-                                     : xt_read_int(node, "training_mode", 0) != 0;
+    bool trains = xt_read_norm_trains(reader, node);
     reader->norm_forms[trains] = true;
     return !(reader->norm_forms[0] && reader->norm_forms[1]) ||
            xt_reader_refuse(

@@ -381,8 +381,7 @@ static bool match_layer_norm(struct xt_reader *reader, struct xt_read_node *node
 static bool match_weight_norm(struct xt_reader *reader, struct xt_read_node *node)
 {
     bool trains = xt_read_is(node, "BatchNormalization") && node->input_count == 5 &&
-                  (reader->opset < 14 ? node->output_count > 1 && node->outputs[1]
-                                      : xt_read_int(node, "training_mode", 0) != 0);
+                  xt_read_norm_trains(reader, node);
     if (!trains || !node->inputs[0] || node->inputs[0]->of_images)
         return false;
     return replace(reader, node, "(weight norm)", node->inputs, 3);

@@ -231,6 +231,8 @@ struct xt_read_view *xt_read_take(struct xt_reader *reader, const struct xt_read
 
 /* ---- the net: layers.c, math.c, read.c ---- */
 
+/* Whether a batch norm is in training form. */
+bool xt_read_norm_trains(const struct xt_reader *reader, const struct xt_read_node *node);
 /* A value's view; of an initializer a parameter's. NULL: it has none. */
 struct xt_read_view *xt_read_view_of(struct xt_reader *reader, const struct xt_read_node *node,
                                      struct xt_read_value *value);

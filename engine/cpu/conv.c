@@ -13,8 +13,9 @@ struct state {
     struct xt_data_grad data;
     const struct xt_buffer
         *data_weights; /* NULL: these loops do not compute the input's gradient */
-    bool by_pointwise; /* beside the loops for the weights' gradient */
+    bool by_pointwise, by_tiles; /* beside the loops for the weights' gradient */
     struct xt_cpu_pointwise pointwise;
+    struct xt_cpu_tile_conv tiles;
     struct xt_cpu_winograd winograd;
     struct xt_cpu_depthwise depthwise;
     struct xt_cpu_pointwise_infer pointwise_infer;
@@ -213,7 +214,9 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
     bool by_depthwise = xt_cpu_depthwise_can(conv, graph);
     bool by_pointwise_infer = xt_cpu_pointwise_infer_can(conv, graph);
     conv->own[0] = conv->own[1] = conv->own_weights = conv->own_weight_grad = false;
-    conv->read_grad = read_grad_of(conv, graph);
+    conv->read_grad = NULL;
+    if (!loop || !xt_cpu_tile_conv_can(conv, graph))
+        conv->read_grad = read_grad_of(conv, graph);
     if (loop || by_winograd || by_depthwise || by_pointwise_infer) {
         if (xt_mem_calloc(&state, 1, sizeof *state, op->name, &graph->err))
             return;
@@ -227,6 +230,12 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
         prepare_weight_grad(state, conv, graph, loop);
         if (loops_data_grad(conv, graph, loop))
             prepare_data_grad(state, conv, graph);
+        state->by_tiles = xt_cpu_tile_conv_can(conv, graph);
+        if (state->by_tiles) {
+            xt_cpu_tile_conv_prepare(&state->tiles, conv, graph, state->job.turned,
+                                     xt_op_in(op, 0)->wants_grad && !state->data_weights);
+            op->own_name[0] = op->own_name[1];
+        }
         state->by_pointwise = xt_cpu_conv_is_pointwise(op, graph);
         if (state->by_pointwise) {
             xt_cpu_pointwise_prepare(&state->pointwise, conv, graph);
@@ -317,6 +326,8 @@ static enum xt_status own_gradients(struct xt_op *op, struct xt_graph *graph, st
     enum xt_status status = weight_gradient(op, graph, err);
     if (!status && state->by_pointwise)
         return xt_cpu_pointwise_backward(&state->pointwise, op, graph, err);
+    if (!status && state->by_tiles)
+        xt_cpu_tile_conv_backward(&state->tiles, op, graph, NULL);
     if (status || !state->data_weights)
         return status;
 #pragma omp parallel for schedule(static)
@@ -367,6 +378,10 @@ enum xt_status xt_cpu_conv_forward(struct xt_op *op, struct xt_graph *graph, str
         return depthwise_forward(op, graph, err);
     if (state && state->by_pointwise)
         return xt_cpu_pointwise_forward(&state->pointwise, op, graph, err);
+    if (state && state->by_tiles) {
+        xt_cpu_tile_conv_forward(&state->tiles, op, graph, NULL);
+        return XT_OK;
+    }
     if (pointwise_infer_of(op)) {
         xt_cpu_pointwise_infer_forward(pointwise_infer_of(op), op, graph);
         return XT_OK;
@@ -448,6 +463,7 @@ static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bo
                                     const struct xt_slice *slice, struct xt_err *err)
 {
     const struct xt_cpu_winograd *winograd = winograd_of(op);
+    const struct state *state = op->own;
     (void)second;
     if (depthwise_of(op)) {
         for (int i = 0; i < slice->count; i++)
@@ -456,6 +472,10 @@ static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bo
     }
     if (pointwise_infer_of(op)) {
         xt_cpu_pointwise_infer_forward_slice(pointwise_infer_of(op), op, graph, slice);
+        return XT_OK;
+    }
+    if (state && state->by_tiles) {
+        xt_cpu_tile_conv_forward(&state->tiles, op, graph, slice);
         return XT_OK;
     }
     if (winograd)
@@ -485,6 +505,8 @@ static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, b
     job.adds = !slice->begins;
     job.more = !slice->ends;
     state->loop(&job, slice->worker);
+    if (state->by_tiles)
+        xt_cpu_tile_conv_backward(&state->tiles, op, graph, slice);
     if (state->data_weights)
         data_gradient(op, graph, slice->first, slice->count);
     return xt_program_run_slice(&op->program, XT_BACKWARD, slice->worker, slice->first, err);

@@ -1,6 +1,12 @@
 /* The back end of the CPU: ops without loops here run their program. */
 #include "engine/cpu/cpu.h"
 
+bool xt_cpu_is_large(const struct xt_tensor *tensor)
+{
+    enum { NEAR_MOST = 8 << 20 };
+    return xt_tensor_bytes(tensor) > NEAR_MOST;
+}
+
 static const struct xt_override overrides[] = {
     {.kind = &xt_kind_input,
      .prepare = xt_cpu_input_prepare,

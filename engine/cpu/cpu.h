@@ -4,6 +4,9 @@
 
 #include "engine/backend.h"
 
+/* Whether it has left the caches when a later op reads it. */
+bool xt_cpu_is_large(const struct xt_tensor *tensor);
+
 void xt_cpu_input_prepare(struct xt_op *op, struct xt_graph *graph);
 enum xt_status xt_cpu_input_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 
@@ -70,6 +73,25 @@ enum xt_status xt_cpu_pointwise_forward(const struct xt_cpu_pointwise *pointwise
 enum xt_status xt_cpu_pointwise_backward(const struct xt_cpu_pointwise *pointwise,
                                          const struct xt_op *op, const struct xt_graph *graph,
                                          struct xt_err *err);
+
+/* A convolution of bf16 in training by matrix tiles (loops/tile_conv_job.h), in place of its
+ * primitives except for the weights' gradient. */
+struct xt_cpu_tile_conv {
+    struct xt_tile_conv output;
+    struct xt_tile_conv input_grads[XT_TILE_CONV_PHASES_MAX];
+    int phase_count; /* of the input's gradient; 0: another loop computes it, or it is not needed */
+    struct xt_buffer *weights, *turned; /* copies; turned: for the input's gradient */
+};
+/* If the back end's loops write its weights' gradient. */
+bool xt_cpu_tile_conv_can(const struct xt_conv_op *conv, struct xt_graph *graph);
+/* Plans its work and memory, before the op is described. out_is_row: of the weights' blocks. */
+void xt_cpu_tile_conv_prepare(struct xt_cpu_tile_conv *tiles, struct xt_conv_op *conv,
+                              struct xt_graph *graph, bool out_is_row, bool input_grad);
+/* slice NULL: the batch. */
+void xt_cpu_tile_conv_forward(const struct xt_cpu_tile_conv *tiles, const struct xt_op *op,
+                              const struct xt_graph *graph, const struct xt_slice *slice);
+void xt_cpu_tile_conv_backward(const struct xt_cpu_tile_conv *tiles, const struct xt_op *op,
+                               const struct xt_graph *graph, const struct xt_slice *slice);
 
 /* Part `part` of `parts` of so many pixels, in units of what the loops keep in registers: from
  * *first up to the returned end. */

@@ -88,8 +88,7 @@ static struct state *create_state(struct xt_op *op, struct xt_graph *graph)
 /* Whether a pass's output has left the caches when it is read. */
 static bool is_far(const struct state *norm, const struct xt_graph *graph, bool backward)
 {
-    enum { NEAR_MOST = 8 << 20 };
-    return xt_tensor_bytes(norm->in) > NEAR_MOST &&
+    return xt_cpu_is_large(norm->in) &&
            !xt_slices_read_at_once(graph, &norm->is->op, backward);
 }
 

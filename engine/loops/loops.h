@@ -20,6 +20,7 @@
 #include "engine/loops/depthwise_job.h"
 #include "engine/loops/pointwise_infer_job.h"
 #include "engine/loops/pointwise_job.h"
+#include "engine/loops/tile_conv_job.h"
 #include "engine/loops/weight_grad_job.h"
 #include "engine/loops/winograd_job.h"
 
@@ -39,14 +40,16 @@ struct xt_sparse_rows {
 };
 
 /* A convolution's weights and their bf16 copy for a kernel of matrix tiles. From blocks of 16 by
- * 16, [out / 16][in / 16][taps][16][16], to [wide axis / wide][taps][other axis / 2][wide][2]. The
- * wide axis is a multiple of `wide` and of 16; the other axis's last block is zero-padded. */
+ * 16, [out / 16][in / 16][taps][16][16], to [wide axis / wide][taps][other axis / 2][wide][2], or
+ * by tiles to [wide axis / wide][other axis / 32][taps][16][wide][2]. The wide axis is a multiple of
+ * `wide` and of 16; the other axis's last block is zero-padded, by tiles it is a multiple of 32. */
 struct xt_weight_copy {
     const float *from;
     uint32_t *to; /* pairs of bf16 */
     int out, in, taps;
     bool out_is_row; /* of a block of 16 by 16; else its column */
     bool out_is_wide;
+    bool by_tiles;
     int wide;
     int spare; /* rows of pairs behind each [taps], of zeros */
 };
@@ -186,6 +189,8 @@ struct xt_loops {
     /* The input's gradient of some convolutions in bf16 (data_grad_job.h); NULL in builds without
      * AMX. Requires xt_device_cpu_has_tiles. */
     xt_data_grad_loop *data_grad;
+    /* Other convolutions in bf16 (tile_conv_job.h); the same. */
+    xt_tile_conv_loop *tile_conv;
     /* 1x1 convolutions of float32 (pointwise_job.h); NULL in builds without AVX2. */
     xt_pointwise_loop *pointwise;
     xt_pointwise_turn_loop *pointwise_turn;

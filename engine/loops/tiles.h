@@ -20,6 +20,8 @@ static inline void configure_tiles(int rows)
         tiles.bytes[i] = LINE;
         tiles.rows[i] = (uint8_t)(i < RIGHT ? rows : RIGHT_ROWS);
     }
+    /* The intrinsic's operand is the first bytes alone: without this the others' stores may go. */
+    __asm__ volatile("" ::"m"(tiles));
     _tile_loadconfig(&tiles);
 }
 

@@ -79,6 +79,15 @@ static void clear_spares(const struct xt_weight_copy *copy)
             write_line(copy->to + i, &zeros);
 }
 
+/* Where a block's first row of pairs goes in its panel, in rows. */
+XT_INLINE size_t place_of(const struct xt_weight_copy *copy, size_t tap, size_t pair)
+{
+    enum { TILE = 16 };
+    size_t taps = (size_t)copy->taps;
+    return copy->by_tiles ? (pair / TILE * taps + tap) * TILE + pair % TILE
+                          : tap * xt_weight_copy_pairs(copy) + pair;
+}
+
 void XT_LOOPS_NAME(copy_weights)(const struct xt_weight_copy *copy, int row)
 {
     enum { AHEAD = 4 * NUMBERS, LINE = 16 };
@@ -94,7 +103,7 @@ void XT_LOOPS_NAME(copy_weights)(const struct xt_weight_copy *copy, int row)
         size_t pair = (copy->out_is_wide ? i / taps : (size_t)row) * PAIRS;
         size_t count = pairs - pair < PAIRS ? pairs - pair : PAIRS;
         uint32_t *to =
-            copy->to + wide / stride * panel + (tap * pairs + pair) * stride + wide % stride;
+            copy->to + wide / stride * panel + place_of(copy, tap, pair) * stride + wide % stride;
         for (size_t k = 0; k < NUMBERS; k += LINE)
             __builtin_prefetch(from + AHEAD + k);
         if (copy->out_is_row == copy->out_is_wide)

@@ -1,0 +1,173 @@
+/* Convolutions of bf16 in training by matrix tiles, forward and for the input's gradient, on CPUs
+ * that have them (loops/tile_conv_job.h). */
+#include "engine/cpu/cpu.h"
+
+bool xt_cpu_tile_conv_can(const struct xt_conv_op *conv, struct xt_graph *graph)
+{
+    enum { STRIDE_MOST = 2 };
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    return graph->loops->tile_conv && xt_device_cpu_has_tiles() && graph->options.training &&
+           xt_op_learns(&conv->op, graph) && in->dtype == XT_BF16 && out->dtype == XT_BF16 &&
+           conv->groups == 1 && xt_conv_is_even(conv) && conv->strides[0] <= STRIDE_MOST &&
+           conv->strides[1] <= STRIDE_MOST &&
+           conv->kernel[0] * conv->kernel[1] <= XT_TILE_CONV_TAPS_MAX &&
+           in->c % XT_TILE_CONV_CHANNELS == 0 && out->c % XT_TILE_CONV_CHANNELS == 0;
+}
+
+static struct xt_tile_conv describe_output(const struct xt_conv_op *conv)
+{
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    int kernel_w = (int)conv->kernel[1];
+    struct xt_tile_conv job = {.n = in->n,
+                               .in_h = in->h,
+                               .in_w = in->w,
+                               .in_c = in->c,
+                               .out_h = out->h,
+                               .out_w = out->w,
+                               .out_c = out->c,
+                               .rows = out->h,
+                               .columns = out->w,
+                               .step_h = (int)conv->strides[0],
+                               .step_w = (int)conv->strides[1],
+                               .out_step_h = 1,
+                               .out_step_w = 1,
+                               .tap_count = (int)conv->kernel[0] * kernel_w,
+                               .relu = conv->relu,
+                               .far = !conv->op.by_slices[0] && xt_cpu_is_large(out)};
+    job.weight_taps = job.tap_count;
+    for (int tap = 0; tap < job.tap_count; tap++)
+        job.taps[tap] = (struct xt_tile_conv_tap){.y = tap / kernel_w - (int)conv->pads[0],
+                                                  .x = tap % kernel_w - (int)conv->pads[1],
+                                                  .weights = tap};
+    return job;
+}
+
+/* The input's pixels (y, x) and every stride-th after them. */
+static struct xt_tile_conv describe_input_grad(const struct xt_conv_op *conv, int y, int x)
+{
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    int strides[] = {(int)conv->strides[0], (int)conv->strides[1]};
+    int kernel_w = (int)conv->kernel[1];
+    struct xt_tile_conv job = {.n = in->n,
+                               .in_h = out->h,
+                               .in_w = out->w,
+                               .in_c = out->c,
+                               .out_h = in->h,
+                               .out_w = in->w,
+                               .out_c = in->c,
+                               .rows = (in->h - y + strides[0] - 1) / strides[0],
+                               .columns = (in->w - x + strides[1] - 1) / strides[1],
+                               .step_h = 1,
+                               .step_w = 1,
+                               .out_y = y,
+                               .out_x = x,
+                               .out_step_h = strides[0],
+                               .out_step_w = strides[1],
+                               .far = !conv->op.by_slices[1] && xt_cpu_is_large(in)};
+    job.weight_taps = (int)conv->kernel[0] * kernel_w;
+    for (int tap = 0; tap < job.weight_taps; tap++) {
+        int from_y = y + (int)conv->pads[0] - tap / kernel_w;
+        int from_x = x + (int)conv->pads[1] - tap % kernel_w;
+        if (from_y % strides[0] == 0 && from_x % strides[1] == 0)
+            job.taps[job.tap_count++] = (struct xt_tile_conv_tap){
+                .y = from_y / strides[0], .x = from_x / strides[1], .weights = tap};
+    }
+    return job;
+}
+
+static struct xt_buffer *copy_weights(struct xt_conv_op *conv, struct xt_graph *graph,
+                                      bool out_is_row, bool out_is_wide)
+{
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    struct xt_weight_copy copy = {.out = out->c,
+                                  .in = in->c,
+                                  .taps = (int)(conv->kernel[0] * conv->kernel[1]),
+                                  .out_is_row = out_is_row,
+                                  .out_is_wide = out_is_wide,
+                                  .by_tiles = true,
+                                  .wide = XT_TILE_CONV_WIDE};
+    size_t panels = (size_t)((out_is_wide ? out->c : in->c) / XT_TILE_CONV_WIDE);
+    struct xt_buffer *to = xt_graph_permanent(graph, conv->op.name, XT_WORKING_WEIGHTS,
+                                              panels * xt_weight_copy_panel(&copy) * sizeof *copy.to);
+    conv->copied_from = xt_graph_value_of(graph, conv->weight);
+    conv->copied_to[conv->copy_count] = xt_in_buffer(to);
+    conv->copies[conv->copy_count++] = copy;
+    return to;
+}
+
+static void plan(struct xt_tile_conv *job, struct xt_graph *graph)
+{
+    xt_tile_conv_plan(job);
+    xt_graph_want_scratch(graph, xt_tile_conv_scratch(job));
+}
+
+void xt_cpu_tile_conv_prepare(struct xt_cpu_tile_conv *tiles, struct xt_conv_op *conv,
+                              struct xt_graph *graph, bool out_is_row, bool input_grad)
+{
+    int strides[] = {(int)conv->strides[0], (int)conv->strides[1]};
+    tiles->output = describe_output(conv);
+    plan(&tiles->output, graph);
+    tiles->weights = copy_weights(conv, graph, out_is_row, true);
+    conv->own[0] = true;
+    if (!input_grad)
+        return;
+    for (int phase = 0; phase < strides[0] * strides[1]; phase++) {
+        struct xt_tile_conv *job = &tiles->input_grads[tiles->phase_count++];
+        *job = describe_input_grad(conv, phase / strides[1], phase % strides[1]);
+        plan(job, graph);
+    }
+    tiles->turned = copy_weights(conv, graph, out_is_row, false);
+    conv->own[1] = true;
+}
+
+/* A slice in the caller's thread; NULL: the batch, by all threads. */
+static void run(const struct xt_tile_conv *job, const struct xt_graph *graph,
+                const struct xt_slice *slice)
+{
+    xt_tile_conv_loop *loop = graph->loops->tile_conv;
+    int threads = graph->options.device->threads;
+    if (slice) {
+        loop(job, 0, job->units / job->n * slice->count, xt_graph_loop_scratch(graph));
+        return;
+    }
+#pragma omp parallel for schedule(static)
+    for (int part = 0; part < threads; part++) {
+        int first = 0;
+        int end = xt_tile_conv_part(job, part, threads, &first);
+        loop(job, first, end, xt_graph_loop_scratch(graph));
+    }
+}
+
+void xt_cpu_tile_conv_forward(const struct xt_cpu_tile_conv *tiles, const struct xt_op *op,
+                              const struct xt_graph *graph, const struct xt_slice *slice)
+{
+    struct xt_params *params = graph->options.params;
+    const struct xt_tensor *in = xt_op_in(op, 0);
+    const struct xt_tensor *out = xt_op_out(op, 0);
+    int bias = ((const struct xt_conv_op *)op)->bias;
+    int sample = slice ? slice->first : 0;
+    struct xt_tile_conv job = tiles->output;
+    job.in = xt_tensor_sample(in, in->value, sample);
+    job.out = xt_tensor_sample(out, out->value, sample);
+    job.weights = tiles->weights->data;
+    job.bias = bias < 0 ? NULL : xt_params_value(params, &params->items[bias]);
+    run(&job, graph, slice);
+}
+
+void xt_cpu_tile_conv_backward(const struct xt_cpu_tile_conv *tiles, const struct xt_op *op,
+                               const struct xt_graph *graph, const struct xt_slice *slice)
+{
+    const struct xt_tensor *out = xt_op_out(op, 0);
+    int sample = slice ? slice->first : 0;
+    for (int phase = 0; phase < tiles->phase_count; phase++) {
+        struct xt_tile_conv job = tiles->input_grads[phase];
+        job.in = xt_tensor_sample(out, out->grad[0], sample);
+        job.out = xt_tensor_sample(xt_op_in(op, 0), xt_op_in_grad(op, 0), sample);
+        job.weights = tiles->turned->data;
+        run(&job, graph, slice);
+    }
+}

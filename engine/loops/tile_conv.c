@@ -1,0 +1,309 @@
+/* Convolutions by AMX; tile_conv_job.h defines them. */
+#include "engine/loops/table.h"
+
+#ifdef __AMX_BF16__
+#include <immintrin.h>
+#include <string.h>
+
+#include "engine/loops/tiles.h"
+
+enum {
+    DEEP = XT_TILE_CONV_CHANNELS, /* elements of a tile's row, in either matrix */
+    WIDE = XT_TILE_CONV_WIDE,
+    PAIR = 2 * WIDE,              /* channels of the output in a block */
+    TILE_PAIRS = DEEP / 2 * WIDE, /* of a tile of weights */
+    LINE = 64,                    /* bytes of a tile's row */
+    SUMS = 4 * WIDE * WIDE,       /* of a block: two by two tiles */
+    NEAR_BYTES = 768 << 10
+};
+
+/* Positions that are counted through: of a unit's copy, or pixels of a flat job. */
+struct span {
+    const uint16_t *left; /* the first position's */
+    uint16_t *out;        /* the first position's result */
+    int count;
+    int tile_rows, blocks;
+};
+
+/* A product of tiles: where they are, in bytes from the block's. */
+struct step {
+    uint32_t left, right;
+};
+
+/* A chunk in progress. */
+struct chunk {
+    const struct xt_tile_conv *job;
+    bool near;    /* all weights are in L2 */
+    size_t row;   /* bytes from a position's channels to the next one's */
+    size_t block; /* elements from a block of channels to the next one */
+    int columns, pitch;
+    size_t out_pixel, out_row; /* elements from a result to the next one, to the next row's */
+    float *sums;
+    int span_count;
+    struct span spans[XT_TILE_CONV_UNITS_MAX];
+    int step_count;
+    struct step *steps;
+    /* What the next chunk reads of the source is fetched into L2 meanwhile. */
+    const char *ahead;
+    size_t rate, due; /* lines per step, times 256 */
+};
+
+/* ---- the copy of the source ---- */
+
+/* `count` columns of a row, every `step`-th pixel from column `first` on, zeros outside of the
+ * image; `row` NULL: all are. */
+static void copy_row(const struct xt_tile_conv *job, const uint16_t *row, int first, int count,
+                     uint16_t *to)
+{
+    size_t c = (size_t)job->in_c;
+    size_t block = (size_t)job->block_positions * DEEP;
+    for (int i = 0; i < count; i++, to += DEEP) {
+        int x = first + i * job->step_w;
+        bool within = row && x >= 0 && x < job->in_w;
+        const uint16_t *from = within ? row + (size_t)x * c : NULL;
+        for (size_t k = 0; k < c; k += DEEP) {
+            __m512i pixel = within ? _mm512_loadu_si512(from + k) : _mm512_setzero_si512();
+            _mm512_store_si512(to + k / DEEP * block, pixel);
+        }
+    }
+}
+
+static void copy_unit(const struct xt_tile_conv *job, int unit, uint16_t *to)
+{
+    int first = unit % job->image_units * job->unit_rows;
+    int rows = job->rows - first < job->unit_rows ? job->rows - first : job->unit_rows;
+    size_t row = (size_t)job->in_w * (size_t)job->in_c;
+    const uint16_t *image = job->in + (size_t)(unit / job->image_units) * (size_t)job->in_h * row;
+    size_t plane = (size_t)job->in_c * (size_t)job->block_positions;
+    for (int p = 0; p < job->phase_count; p++, to += plane)
+        for (int i = 0; i < rows + job->more_rows; i++) {
+            int y = (first + i + job->first_y) * job->step_h + job->phases[p].y;
+            int x = job->first_x * job->step_w + job->phases[p].x;
+            bool last = i + 1 == rows + job->more_rows;
+            copy_row(job, y >= 0 && y < job->in_h ? image + (size_t)y * row : NULL, x,
+                     job->pitch + (last ? job->shared : 0), to + (size_t)(i * job->pitch) * DEEP);
+        }
+}
+
+/* ---- products ---- */
+
+/* Where a tile of a span's rows begins: the last one may reach back into the one before. */
+static int tile_start(const struct span *span, int tile)
+{
+    int start = tile * span->tile_rows;
+    return start + span->tile_rows > span->count ? span->count - span->tile_rows : start;
+}
+
+/* Few variables, since what the compiler spills waits for the tiles that are being stored. */
+static __attribute__((noinline)) void multiply(struct chunk *chunk, const struct span *span,
+                                               int block, int channel)
+{
+    const struct xt_tile_conv *job = chunk->job;
+    size_t panel = (size_t)job->weight_taps * (size_t)(job->in_c / 2) * WIDE * sizeof(uint32_t);
+    size_t row = chunk->row;
+    const char *right = (const char *)job->weights + (size_t)(channel / WIDE) * panel;
+    const char *left = (const char *)span->left + (size_t)tile_start(span, 2 * block) * row;
+    size_t lower = (size_t)(tile_start(span, 2 * block + 1) - tile_start(span, 2 * block)) * row;
+    const struct step *end = chunk->steps + chunk->step_count;
+    const char *ahead = chunk->ahead;
+    size_t due = chunk->due;
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (const struct step *step = chunk->steps; step < end; step++) {
+        const char *a = left + step->left;
+        const char *b = right + step->right;
+        _tile_loadd(4, a, row);
+        _tile_loadd(6, b, LINE);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, b + panel, LINE);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_loadd(5, a + lower, row);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+        for (due += chunk->rate; due >= 256; due -= 256, ahead += LINE)
+            _mm_prefetch(ahead, _MM_HINT_T1);
+    }
+    chunk->ahead = ahead;
+    chunk->due = due;
+    float *sums = chunk->sums;
+    float *below = sums + span->tile_rows * PAIR;
+    _tile_stored(0, sums, 2 * LINE);
+    _tile_stored(1, sums + WIDE, 2 * LINE);
+    _tile_stored(2, below, 2 * LINE);
+    _tile_stored(3, below + WIDE, 2 * LINE);
+}
+
+/* The sums of a tile's positions that no tile before has, rounded. */
+XT_INLINE void write_tile(const struct chunk *chunk, const struct span *span, int tile, int channel,
+                          const float *sums)
+{
+    int first = tile * span->tile_rows;
+    int start = tile_start(span, tile);
+    sums += (first - start) * PAIR;
+    int y = first / chunk->pitch;
+    int x = first % chunk->pitch;
+    const float *bias = chunk->job->bias ? chunk->job->bias + channel : NULL;
+    __m512 low_bias = bias ? _mm512_loadu_ps(bias) : _mm512_setzero_ps();
+    __m512 high_bias = bias ? _mm512_loadu_ps(bias + WIDE) : _mm512_setzero_ps();
+    __m512 least = _mm512_set1_ps(chunk->job->relu ? 0 : -INFINITY);
+    uint16_t *to = span->out + (size_t)y * chunk->out_row + (size_t)x * chunk->out_pixel + channel;
+    for (int i = first; i < start + span->tile_rows; i++, sums += PAIR) {
+        if (x < chunk->columns) {
+            __m512 low = _mm512_max_ps(least, _mm512_add_ps(_mm512_load_ps(sums), low_bias));
+            __m512 high =
+                _mm512_max_ps(least, _mm512_add_ps(_mm512_load_ps(sums + WIDE), high_bias));
+            __m512i both = (__m512i)_mm512_cvtne2ps_pbh(high, low);
+            if (chunk->job->far)
+                _mm512_stream_si512((void *)to, both);
+            else
+                _mm512_store_si512(to, both);
+        }
+        to += chunk->out_pixel;
+        if (++x == chunk->pitch) {
+            x = 0;
+            to += chunk->out_row - (size_t)chunk->pitch * chunk->out_pixel;
+        }
+    }
+}
+
+/* ---- chunks ---- */
+
+static void set_span(struct span *span, const uint16_t *left, uint16_t *out, int count)
+{
+    int blocks = (count + PAIR - 1) / PAIR;
+    *span = (struct span){.left = left,
+                          .out = out,
+                          .count = count,
+                          .tile_rows = (count + 2 * blocks - 1) / (2 * blocks),
+                          .blocks = blocks};
+}
+
+/* Pixels [first, end) where they are. */
+static void take_pixels(struct chunk *chunk, int first, int end)
+{
+    const struct xt_tile_conv *job = chunk->job;
+    chunk->columns = chunk->pitch = end - first;
+    chunk->span_count = 1;
+    set_span(chunk->spans, job->in + (size_t)first * (size_t)job->in_c,
+             job->out + (size_t)first * (size_t)job->out_c, end - first);
+}
+
+static void take_units(struct chunk *chunk, int first, int end, uint16_t *left)
+{
+    const struct xt_tile_conv *job = chunk->job;
+    size_t blocks = (size_t)job->phase_count * (size_t)(job->in_c / DEEP);
+    size_t out_line = (size_t)job->out_w * (size_t)job->out_c;
+    chunk->span_count = end - first;
+    for (int unit = first; unit < end; unit++, left += blocks * chunk->block) {
+        int row = unit % job->image_units * job->unit_rows;
+        int rows = job->rows - row < job->unit_rows ? job->rows - row : job->unit_rows;
+        size_t line = (size_t)(unit / job->image_units) * (size_t)job->out_h +
+                      (size_t)(row * job->out_step_h + job->out_y);
+        copy_unit(job, unit, left);
+        set_span(&chunk->spans[unit - first], left,
+                 job->out + line * out_line + (size_t)(job->out_x * job->out_c),
+                 (rows - 1) * job->pitch + job->columns);
+    }
+}
+
+static void make_block(struct chunk *chunk, const struct span *span, int block, int channel)
+{
+    /* A compiler barrier: tile loads and stores are invisible to the optimiser. */
+    __asm__ volatile("" ::: "memory");
+    multiply(chunk, span, block, channel);
+    __asm__ volatile("" ::: "memory");
+    write_tile(chunk, span, 2 * block, channel, chunk->sums);
+    write_tile(chunk, span, 2 * block + 1, channel, chunk->sums + span->tile_rows * PAIR);
+}
+
+/* All channels of a block follow each other, so that its results are written together; with weights
+ * that L2 does not hold, blocks of the same channels, so that their weights stay there. */
+static void make(struct chunk *chunk)
+{
+    int rows = 0;
+    int channels = chunk->job->out_c;
+    int pass = chunk->near ? channels : PAIR;
+    for (int first = 0; first < channels; first += pass)
+        for (int i = 0; i < chunk->span_count; i++) {
+            const struct span *span = &chunk->spans[i];
+            if (rows != span->tile_rows)
+                configure_tiles(span->tile_rows);
+            rows = span->tile_rows;
+            for (int block = 0; block < span->blocks; block++)
+                for (int channel = first; channel < first + pass; channel += PAIR)
+                    make_block(chunk, span, block, channel);
+        }
+}
+
+/* Source bytes of units [first, end) without what they share with the ones before. */
+static void look_ahead(struct chunk *chunk, int first, int end)
+{
+    const struct xt_tile_conv *job = chunk->job;
+    size_t steps = 0;
+    size_t pixel = (size_t)job->in_c * sizeof *job->in;
+    size_t from = (size_t)first;
+    size_t to = (size_t)end;
+    if (!job->flat) {
+        size_t image = (size_t)job->in_h * (size_t)job->in_w;
+        from = from * image / (size_t)job->image_units;
+        to = to * image / (size_t)job->image_units;
+    }
+    for (int i = 0; i < chunk->span_count; i++)
+        steps += (size_t)chunk->spans[i].blocks;
+    steps *= (size_t)(job->out_c / PAIR * job->in_c / DEEP * job->tap_count);
+    size_t lines = (to - from) * pixel / LINE;
+    chunk->ahead = (const char *)job->in + from * pixel;
+    chunk->rate = steps ? lines * 256 / steps : 0;
+    chunk->due = 0;
+}
+
+static void list_steps(struct chunk *chunk)
+{
+    const struct xt_tile_conv *job = chunk->job;
+    struct step *step = chunk->steps;
+    for (int k = 0; k < job->in_c / DEEP; k++)
+        for (int i = 0; i < job->tap_count; i++, step++) {
+            int tile = k * job->weight_taps + job->taps[i].weights;
+            size_t left = (size_t)k * chunk->block * sizeof *job->in;
+            step->left = (uint32_t)(left + (size_t)job->offsets[i] * LINE);
+            step->right = (uint32_t)tile * (uint32_t)(TILE_PAIRS * sizeof *job->weights);
+        }
+    chunk->step_count = (int)(step - chunk->steps);
+}
+
+void XT_LOOPS_NAME(tile_conv)(const struct xt_tile_conv *job, int first, int end, float *scratch)
+{
+    size_t pixel = (size_t)job->out_c;
+    struct chunk chunk = {
+        .job = job,
+        .near =
+            (size_t)job->weight_taps * (size_t)job->in_c * pixel * sizeof(uint16_t) <= NEAR_BYTES,
+        .row = job->flat ? (size_t)job->in_c * sizeof *job->in : LINE,
+        .block = job->flat ? DEEP : (size_t)job->block_positions * DEEP,
+        .columns = job->columns,
+        .pitch = job->pitch,
+        .out_pixel = (size_t)job->out_step_w * pixel,
+        .out_row = (size_t)(job->out_step_h * job->out_w) * pixel,
+        .sums = scratch,
+        .steps = (struct step *)(void *)(scratch + SUMS)};
+    list_steps(&chunk);
+    for (int next = 0; first < end; first = next) {
+        int chunks = (end - first + job->chunk_units - 1) / job->chunk_units;
+        int count = (end - first + chunks - 1) / chunks;
+        if (job->flat && chunks > 1)
+            count = (count + PAIR - 1) / PAIR * PAIR;
+        next = first + count < end ? first + count : end;
+        if (job->flat)
+            take_pixels(&chunk, first, next);
+        else
+            take_units(&chunk, first, next,
+                       (uint16_t *)(void *)(scratch + SUMS + xt_tile_conv_list(job)));
+        look_ahead(&chunk, next, next + count < end ? next + count : end);
+        make(&chunk);
+    }
+    _tile_release();
+    _mm_sfence();
+}
+#endif

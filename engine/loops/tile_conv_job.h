@@ -1,0 +1,86 @@
+/* A convolution in bf16 by matrix tiles (AMX), forward or for the input's gradient: on a grid of
+ * positions, the sums over taps of a source pixel's channels times the tap's weights. The input's
+ * gradient is one job for each phase of the strides; a phase that no tap reaches gets zeros.
+ *
+ * Source pixels are copied to scratch with their padding, by blocks of channels, so that positions
+ * are counted through and a tap is an offset; a 1x1 kernel without strides reads them where they
+ * are. A result depends on its own pixels alone, whatever the division of the work.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    XT_TILE_CONV_CHANNELS = 32, /* both tensors' channels are multiples */
+    XT_TILE_CONV_WIDE = 16,     /* channels of the output in a tile: the weights' copy's `wide` */
+    XT_TILE_CONV_TAPS_MAX = 49,
+    XT_TILE_CONV_PHASES_MAX = 4, /* of the steps */
+    XT_TILE_CONV_UNITS_MAX = 32  /* in scratch at a time */
+};
+
+/* Reads the source's pixel (row * step_h + y, column * step_w + x) for a position. */
+struct xt_tile_conv_tap {
+    int y, x;
+    int weights; /* its place in the weights' copy */
+};
+
+/* The source's pixels of one phase of the steps, that some tap reads. */
+struct xt_tile_conv_phase {
+    int y, x;
+};
+
+/* Tensors are dense N, H, W, C, aligned to 64. */
+struct xt_tile_conv {
+    int n;
+    int in_h, in_w, in_c;                     /* the source */
+    int out_h, out_w, out_c;                  /* the destination */
+    int rows, columns;                        /* the grid of results */
+    int step_h, step_w;                       /* source pixels between neighbours of the grid */
+    int out_y, out_x, out_step_h, out_step_w; /* the grid's places in the destination */
+    int tap_count;
+    struct xt_tile_conv_tap taps[XT_TILE_CONV_TAPS_MAX];
+    int weight_taps; /* of the weights' copy */
+    bool relu;
+    bool far; /* the output has left the caches when it is read */
+
+    /* Set by xt_tile_conv_plan. */
+    bool flat; /* no copy: positions are all pixels in a row */
+    int phase_count;
+    struct xt_tile_conv_phase phases[XT_TILE_CONV_PHASES_MAX];
+    int first_y, first_x; /* of the copy, in steps from a position */
+    int more_rows;        /* of the copy than a unit's */
+    int pitch, shared;    /* positions of a row; padding that its end shares with the next one */
+    int unit_rows;        /* a unit: so many rows of one image; flat: a pixel */
+    int image_units, units;
+    int chunk_units;                    /* processed at a time */
+    int offsets[XT_TILE_CONV_TAPS_MAX]; /* of a tap, in positions of a unit's copy */
+    int block_positions;                /* of a block of channels of a unit's copy */
+
+    /* A run's memory. */
+    const uint16_t *in;
+    const uint32_t *weights; /* struct xt_weight_copy's by tiles, the output's channels being its
+                                wide axis; aligned to 64 */
+    const float *bias;       /* [out_c]; NULL: none */
+    uint16_t *out;
+};
+
+void xt_tile_conv_plan(struct xt_tile_conv *job);
+/* Floats of scratch for a call: a block's sums, where its products' tiles are, the copy. */
+size_t xt_tile_conv_scratch(const struct xt_tile_conv *job);
+/* Products of tiles of a block, and floats of scratch for where their tiles are. */
+static inline size_t xt_tile_conv_steps(const struct xt_tile_conv *job)
+{
+    return (size_t)(job->in_c / XT_TILE_CONV_CHANNELS) * (size_t)job->tap_count;
+}
+static inline size_t xt_tile_conv_list(const struct xt_tile_conv *job)
+{
+    enum { STEP = 2, LINE = 16 };
+    return (xt_tile_conv_steps(job) * STEP + LINE - 1) / LINE * LINE;
+}
+/* Part `part` of `parts`: units from *first up to the returned end. */
+int xt_tile_conv_part(const struct xt_tile_conv *job, int part, int parts, int *first);
+
+/* Units [first, end). scratch is aligned to 64. */
+typedef void xt_tile_conv_loop(const struct xt_tile_conv *job, int first, int end, float *scratch);

@@ -12,7 +12,7 @@ struct state {
     xt_weight_grad_loop *loop;
     struct xt_data_grad data;
     const struct xt_buffer
-        *data_weights; /* NULL: these loops do not compute the input's gradient */
+        *data_weights;           /* NULL: these loops do not compute the input's gradient */
     bool by_pointwise, by_tiles; /* beside the loops for the weights' gradient */
     struct xt_cpu_pointwise pointwise;
     struct xt_cpu_tile_conv tiles;
@@ -195,12 +195,16 @@ static struct xt_buffer *read_grad_of(const struct xt_conv_op *conv, struct xt_g
                               xt_op_backward_time(graph, &conv->op));
 }
 
-bool xt_cpu_conv_is_pointwise(const struct xt_op *op, struct xt_graph *graph)
+bool xt_cpu_conv_forms_sums(const struct xt_op *op, struct xt_graph *graph, bool backward)
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
-    return op->kind == &xt_kind_conv && xt_op_learns(op, graph) &&
-           !xt_cpu_winograd_can(conv, graph) && loop_for(conv, graph) &&
-           xt_cpu_pointwise_can(conv, graph);
+    if (op->kind != &xt_kind_conv || !xt_op_learns(op, graph) || op->by_slices[0] ||
+        op->by_slices[1] || xt_cpu_winograd_can(conv, graph))
+        return false;
+    xt_weight_grad_loop *loop = loop_for(conv, graph);
+    return loop && (xt_cpu_pointwise_can(conv, graph) ||
+                    (xt_cpu_tile_conv_can(conv, graph) &&
+                     !(backward && loops_data_grad(conv, graph, loop))));
 }
 
 void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
@@ -236,7 +240,7 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
                                      xt_op_in(op, 0)->wants_grad && !state->data_weights);
             op->own_name[0] = op->own_name[1];
         }
-        state->by_pointwise = xt_cpu_conv_is_pointwise(op, graph);
+        state->by_pointwise = xt_cpu_pointwise_can(conv, graph);
         if (state->by_pointwise) {
             xt_cpu_pointwise_prepare(&state->pointwise, conv, graph);
             op->own_name[0] = op->own_name[1];

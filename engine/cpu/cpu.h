@@ -61,8 +61,8 @@ struct xt_cpu_pointwise {
 };
 /* If the back end's loops write its weights' gradient. */
 bool xt_cpu_pointwise_can(const struct xt_conv_op *conv, struct xt_graph *graph);
-/* Whether it is run by them; also before it is prepared. */
-bool xt_cpu_conv_is_pointwise(const struct xt_op *op, struct xt_graph *graph);
+/* Whether the loops that run a convolution form a norm's sums; also before it is prepared. */
+bool xt_cpu_conv_forms_sums(const struct xt_op *op, struct xt_graph *graph, bool backward);
 /* Plans its work and memory, before the op is described. */
 void xt_cpu_pointwise_prepare(struct xt_cpu_pointwise *pointwise, struct xt_conv_op *conv,
                               struct xt_graph *graph);
@@ -148,13 +148,15 @@ enum xt_status xt_cpu_norm_forward(struct xt_op *op, struct xt_graph *graph, str
 enum xt_status xt_cpu_norm_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 bool xt_cpu_norm_can_recompute(const struct xt_op *op);
 void xt_cpu_norm_recompute(struct xt_op *op, struct xt_graph *graph);
-/* A norm's sums by the loops of a 1x1 convolution (xt_conv_op's sums_for): whether this pass uses
- * the statistics; before a part of the pixels and, forward, after it, in the caller's thread. */
+/* A norm's sums by the loops of a convolution (xt_conv_op's sums_for): whether this pass uses the
+ * statistics; what the gradient's are formed of; before a part of the pixels and, forward, after
+ * it, in the caller's thread. A pivot that is written is the first of the thread's scratch. */
 bool xt_cpu_norm_wants_sums(const struct xt_op *op, const struct xt_graph *graph);
+struct xt_norm_sums xt_cpu_norm_gradient(const struct xt_op *op, bool adds);
 void xt_cpu_norm_begin_part(const struct xt_op *op, const struct xt_graph *graph, bool backward,
-                            int part, struct xt_pointwise *job);
+                            int part, struct xt_norm_sums *of);
 void xt_cpu_norm_end_part(const struct xt_op *op, const struct xt_graph *graph, int part,
-                          int pixels, const struct xt_pointwise *job);
+                          int pixels, const struct xt_norm_sums *of);
 
 /* Whether its weights have the format in which its loops write their gradient, as trained weights
  * without values do. */

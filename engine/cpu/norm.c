@@ -1,6 +1,6 @@
 /* Batch normalisation, the residual, ReLU and the pools that read it by loops: two passes over each
  * sample forward (statistics; everything else) and two backward (the gradient before ReLU with its
- * sums; the input's gradient). Where a 1x1 convolution by own loops writes what the first pass of
+ * sums; the input's gradient). Where a convolution by own loops writes what the first pass of
  * either would read, its loop forms the sums instead (xt_conv_op's sums_for).
  */
 #include <math.h>
@@ -88,8 +88,7 @@ static struct state *create_state(struct xt_op *op, struct xt_graph *graph)
 /* Whether a pass's output has left the caches when it is read. */
 static bool is_far(const struct state *norm, const struct xt_graph *graph, bool backward)
 {
-    return xt_cpu_is_large(norm->in) &&
-           !xt_slices_read_at_once(graph, &norm->is->op, backward);
+    return xt_cpu_is_large(norm->in) && !xt_slices_read_at_once(graph, &norm->is->op, backward);
 }
 
 /* ---- sums from a convolution ---- */
@@ -98,7 +97,7 @@ static void take_statistics(struct state *norm, struct xt_graph *graph)
 {
     for (int i = 0; i < norm->is->op.index; i++) {
         struct xt_op *op = graph->ops[i];
-        if (xt_op_out(op, 0) != norm->in || !xt_cpu_conv_is_pointwise(op, graph))
+        if (xt_op_out(op, 0) != norm->in || !xt_cpu_conv_forms_sums(op, graph, false))
             continue;
         norm->sums_from[0] = op;
         ((struct xt_conv_op *)op)->sums_for[0] = &norm->is->op;
@@ -131,7 +130,7 @@ static void take_gradient(struct state *norm, struct xt_graph *graph)
             struct xt_op *op = graph->ops[i];
             if (xt_op_in(op, k) != y)
                 continue;
-            if (!conv && !xt_cpu_conv_is_pointwise(op, graph))
+            if (!conv && !xt_cpu_conv_forms_sums(op, graph, true))
                 return;
             if (conv && !writes_before(op, &conv->op, k, graph))
                 return;
@@ -288,23 +287,30 @@ static void running_statistics(struct state *norm, const struct xt_graph *graph)
     }
 }
 
+struct xt_norm_sums xt_cpu_norm_gradient(const struct xt_op *op, bool adds)
+{
+    return (struct xt_norm_sums){.z = xt_op_in(op, 0)->value->data,
+                                 .y = xt_op_out(op, XT_NORM_FULL)->value->data,
+                                 .adds = adds};
+}
+
 void xt_cpu_norm_begin_part(const struct xt_op *op, const struct xt_graph *graph, bool backward,
-                            int part, struct xt_pointwise *job)
+                            int part, struct xt_norm_sums *of)
 {
     const struct state *norm = op->own;
     size_t c = (size_t)norm->in->c;
     const struct xt_buffer *sums = backward ? norm->backward_sums : norm->forward_sums;
     for (int i = 0; i < 2; i++)
-        job->sums[i] = sum_of(norm, sums, part, i);
-    memset(job->sums[0], 0, 2 * c * sizeof(double));
-    job->pivot = backward ? norm->mean : xt_graph_loop_scratch(graph);
+        of->sums[i] = sum_of(norm, sums, part, i);
+    memset(of->sums[0], 0, 2 * c * sizeof(double));
+    of->pivot = backward ? norm->mean : xt_graph_loop_scratch(graph);
 }
 
 void xt_cpu_norm_end_part(const struct xt_op *op, const struct xt_graph *graph, int part,
-                          int pixels, const struct xt_pointwise *job)
+                          int pixels, const struct xt_norm_sums *of)
 {
     if (pixels > 0)
-        shift_sums(op->own, graph, part, job->pivot, (size_t)pixels);
+        shift_sums(op->own, graph, part, of->pivot, (size_t)pixels);
 }
 
 static bool uses_batch(const struct state *norm, const struct xt_graph *graph)

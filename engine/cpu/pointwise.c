@@ -64,10 +64,10 @@ static void convolve(const struct xt_pointwise *job, const struct xt_graph *grap
         int end = xt_cpu_pointwise_part(pixels, part, threads, &first);
         struct xt_pointwise some = *job;
         if (norm)
-            xt_cpu_norm_begin_part(norm, graph, job->norm != NULL, part, &some);
+            xt_cpu_norm_begin_part(norm, graph, job->norm.y != NULL, part, &some.norm);
         graph->loops->pointwise(&some, first, end);
-        if (norm && !job->norm)
-            xt_cpu_norm_end_part(norm, graph, part, end - first, &some);
+        if (norm && !job->norm.y)
+            xt_cpu_norm_end_part(norm, graph, part, end - first, &some.norm);
     }
 }
 
@@ -98,7 +98,6 @@ enum xt_status xt_cpu_pointwise_backward(const struct xt_cpu_pointwise *pointwis
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
     const struct xt_op *norm = conv->sums_for[1];
-    struct xt_pointwise_norm of_norm;
     struct xt_pointwise job = pointwise->input_grad;
     if (!pointwise->turned)
         return XT_OK;
@@ -112,10 +111,7 @@ enum xt_status xt_cpu_pointwise_backward(const struct xt_cpu_pointwise *pointwis
     for (int block = 0; block < job.out_c / XT_POINTWISE_BLOCK; block++)
         graph->loops->pointwise_turn(weights, job.out_c, job.in_c, block, pointwise->turned->data);
     if (norm) {
-        of_norm = (struct xt_pointwise_norm){.z = xt_op_in(norm, 0)->value->data,
-                                             .y = xt_op_in(op, 0)->value->data};
-        job.norm = &of_norm;
-        job.adds = conv->adds_grad;
+        job.norm = xt_cpu_norm_gradient(norm, conv->adds_grad);
     }
     convolve(&job, graph, pixels_of(xt_op_out(op, 0)), norm);
     return XT_OK;

@@ -91,8 +91,9 @@ static struct xt_buffer *copy_weights(struct xt_conv_op *conv, struct xt_graph *
                                   .by_tiles = true,
                                   .wide = XT_TILE_CONV_WIDE};
     size_t panels = (size_t)((out_is_wide ? out->c : in->c) / XT_TILE_CONV_WIDE);
-    struct xt_buffer *to = xt_graph_permanent(graph, conv->op.name, XT_WORKING_WEIGHTS,
-                                              panels * xt_weight_copy_panel(&copy) * sizeof *copy.to);
+    struct xt_buffer *to =
+        xt_graph_permanent(graph, conv->op.name, XT_WORKING_WEIGHTS,
+                           panels * xt_weight_copy_panel(&copy) * sizeof *copy.to);
     conv->copied_from = xt_graph_value_of(graph, conv->weight);
     conv->copied_to[conv->copy_count] = xt_in_buffer(to);
     conv->copies[conv->copy_count++] = copy;
@@ -102,7 +103,7 @@ static struct xt_buffer *copy_weights(struct xt_conv_op *conv, struct xt_graph *
 static void plan(struct xt_tile_conv *job, struct xt_graph *graph)
 {
     xt_tile_conv_plan(job);
-    xt_graph_want_scratch(graph, xt_tile_conv_scratch(job));
+    xt_graph_want_scratch(graph, (size_t)job->out_c + xt_tile_conv_scratch(job));
 }
 
 void xt_cpu_tile_conv_prepare(struct xt_cpu_tile_conv *tiles, struct xt_conv_op *conv,
@@ -124,22 +125,40 @@ void xt_cpu_tile_conv_prepare(struct xt_cpu_tile_conv *tiles, struct xt_conv_op 
     conv->own[1] = true;
 }
 
+static void run_slice(const struct xt_tile_conv *job, const struct xt_graph *graph,
+                      const struct xt_slice *slice)
+{
+    graph->loops->tile_conv(job, 0, job->units / job->n * slice->count,
+                            xt_graph_loop_scratch(graph));
+}
+
+/* The norm: whose sums are formed too; NULL: none. */
+static void run_part(const struct xt_tile_conv *job, const struct xt_graph *graph,
+                     const struct xt_op *norm, int part)
+{
+    struct xt_tile_conv some = *job;
+    bool backward = job->norm.y != NULL;
+    int first = 0;
+    int end = xt_tile_conv_part(job, part, graph->options.device->threads, &first);
+    if (norm)
+        xt_cpu_norm_begin_part(norm, graph, backward, part, &some.norm);
+    /* Behind the pivot. */
+    graph->loops->tile_conv(&some, first, end, xt_graph_loop_scratch(graph) + job->out_c);
+    if (norm && !backward)
+        xt_cpu_norm_end_part(norm, graph, part, xt_tile_conv_pixels(job, first, end), &some.norm);
+}
+
 /* A slice in the caller's thread; NULL: the batch, by all threads. */
 static void run(const struct xt_tile_conv *job, const struct xt_graph *graph,
-                const struct xt_slice *slice)
+                const struct xt_slice *slice, const struct xt_op *norm)
 {
-    xt_tile_conv_loop *loop = graph->loops->tile_conv;
-    int threads = graph->options.device->threads;
     if (slice) {
-        loop(job, 0, job->units / job->n * slice->count, xt_graph_loop_scratch(graph));
+        run_slice(job, graph, slice);
         return;
     }
 #pragma omp parallel for schedule(static)
-    for (int part = 0; part < threads; part++) {
-        int first = 0;
-        int end = xt_tile_conv_part(job, part, threads, &first);
-        loop(job, first, end, xt_graph_loop_scratch(graph));
-    }
+    for (int part = 0; part < graph->options.device->threads; part++)
+        run_part(job, graph, norm, part);
 }
 
 void xt_cpu_tile_conv_forward(const struct xt_cpu_tile_conv *tiles, const struct xt_op *op,
@@ -148,6 +167,7 @@ void xt_cpu_tile_conv_forward(const struct xt_cpu_tile_conv *tiles, const struct
     struct xt_params *params = graph->options.params;
     const struct xt_tensor *in = xt_op_in(op, 0);
     const struct xt_tensor *out = xt_op_out(op, 0);
+    const struct xt_op *norm = ((const struct xt_conv_op *)op)->sums_for[0];
     int bias = ((const struct xt_conv_op *)op)->bias;
     int sample = slice ? slice->first : 0;
     struct xt_tile_conv job = tiles->output;
@@ -155,12 +175,14 @@ void xt_cpu_tile_conv_forward(const struct xt_cpu_tile_conv *tiles, const struct
     job.out = xt_tensor_sample(out, out->value, sample);
     job.weights = tiles->weights->data;
     job.bias = bias < 0 ? NULL : xt_params_value(params, &params->items[bias]);
-    run(&job, graph, slice);
+    run(&job, graph, slice, norm && xt_cpu_norm_wants_sums(norm, graph) ? norm : NULL);
 }
 
 void xt_cpu_tile_conv_backward(const struct xt_cpu_tile_conv *tiles, const struct xt_op *op,
                                const struct xt_graph *graph, const struct xt_slice *slice)
 {
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
+    const struct xt_op *norm = conv->sums_for[1];
     const struct xt_tensor *out = xt_op_out(op, 0);
     int sample = slice ? slice->first : 0;
     for (int phase = 0; phase < tiles->phase_count; phase++) {
@@ -168,6 +190,8 @@ void xt_cpu_tile_conv_backward(const struct xt_cpu_tile_conv *tiles, const struc
         job.in = xt_tensor_sample(out, out->grad[0], sample);
         job.out = xt_tensor_sample(xt_op_in(op, 0), xt_op_in_grad(op, 0), sample);
         job.weights = tiles->turned->data;
-        run(&job, graph, slice);
+        if (norm)
+            job.norm = xt_cpu_norm_gradient(norm, conv->adds_grad);
+        run(&job, graph, slice, norm);
     }
 }

@@ -89,8 +89,8 @@ static void plan_offsets(struct xt_tile_conv *job)
         int y = floor_divide(tap->y, job->step_h);
         int x = floor_divide(tap->x, job->step_w);
         int phase = phase_of(job, tap->y - y * job->step_h, tap->x - x * job->step_w);
-        job->offsets[i] = phase * blocks * job->block_positions +
-                          (y - job->first_y) * job->pitch + x - job->first_x;
+        job->offsets[i] = phase * blocks * job->block_positions + (y - job->first_y) * job->pitch +
+                          x - job->first_x;
     }
 }
 
@@ -132,6 +132,18 @@ size_t xt_tile_conv_scratch(const struct xt_tile_conv *job)
     size_t blocks = (size_t)job->phase_count * (size_t)(job->in_c / XT_TILE_CONV_CHANNELS);
     size_t unit = blocks * (size_t)job->block_positions * XT_TILE_CONV_CHANNELS;
     return fixed + (size_t)job->chunk_units * unit * sizeof(uint16_t) / sizeof(float);
+}
+
+int xt_tile_conv_pixels(const struct xt_tile_conv *job, int first, int end)
+{
+    if (job->flat)
+        return end - first;
+    int rows = 0;
+    for (int unit = first; unit < end; unit++) {
+        int left = job->rows - unit % job->image_units * job->unit_rows;
+        rows += smaller(left, job->unit_rows);
+    }
+    return rows * job->columns;
 }
 
 int xt_tile_conv_part(const struct xt_tile_conv *job, int part, int parts, int *first)

@@ -41,8 +41,9 @@ struct xt_sparse_rows {
 
 /* A convolution's weights and their bf16 copy for a kernel of matrix tiles. From blocks of 16 by
  * 16, [out / 16][in / 16][taps][16][16], to [wide axis / wide][taps][other axis / 2][wide][2], or
- * by tiles to [wide axis / wide][other axis / 32][taps][16][wide][2]. The wide axis is a multiple of
- * `wide` and of 16; the other axis's last block is zero-padded, by tiles it is a multiple of 32. */
+ * by tiles to [wide axis / wide][other axis / 32][taps][16][wide][2]. The wide axis is a multiple
+ * of `wide` and of 16; the other axis's last block is zero-padded, by tiles it is a multiple of 32.
+ */
 struct xt_weight_copy {
     const float *from;
     uint32_t *to; /* pairs of bf16 */

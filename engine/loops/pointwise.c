@@ -49,8 +49,8 @@ XT_INLINE void fetch_norm(struct ahead *ahead, const struct xt_pointwise *job)
     if (!ahead->lines)
         return;
     __builtin_prefetch(job->out + ahead->at, 0, 2);
-    __builtin_prefetch(job->norm->y + ahead->at, 0, 2);
-    __builtin_prefetch(job->norm->z + ahead->at, 0, 2);
+    __builtin_prefetch((const float *)job->norm.y + ahead->at, 0, 2);
+    __builtin_prefetch((const float *)job->norm.z + ahead->at, 0, 2);
     bool last = PAIR == LINE || ahead->lines % 2;
     ahead->at += last ? (size_t)(job->out_c - PAIR + LINE) : LINE;
     ahead->lines--;
@@ -93,14 +93,14 @@ XT_INLINE void add_statistics(float *pivots, int rows, xt_vector tile[ROWS][2], 
 XT_INLINE void mask_gradient(const struct xt_pointwise *job, const float *out, const float *pivots,
                              int rows, xt_vector tile[ROWS][2], struct sums *sums)
 {
-    const float *y = job->norm->y + (out - job->out);
-    const float *z = job->norm->z + (out - job->out);
+    const float *y = (const float *)job->norm.y + (out - job->out);
+    const float *z = (const float *)job->norm.z + (out - job->out);
     for (int v = 0; v < 2; v++) {
         xt_vector pivot = xt_vector_load(pivots + v * LANES);
         for (int r = 0; r < rows; r++) {
             size_t at = (size_t)r * (size_t)job->out_c + (size_t)v * LANES;
             xt_vector grad = tile[r][v];
-            if (job->adds)
+            if (job->norm.adds)
                 grad += xt_vector_load(out + at);
             grad = xt_vector_where_above_0(xt_vector_load(y + at), grad);
             sums->first[v] += grad;
@@ -142,9 +142,9 @@ XT_INLINE void multiply(const struct xt_pointwise *job, const void *const *in, i
     }
     *next = ahead;
     if (then == STATISTICS)
-        add_statistics(job->pivot + channel, rows, tile, sums);
+        add_statistics(job->norm.pivot + channel, rows, tile, sums);
     if (then == GRADIENT)
-        mask_gradient(job, out, job->pivot + channel, rows, tile, sums);
+        mask_gradient(job, out, job->norm.pivot + channel, rows, tile, sums);
     for (int r = 0; r < rows; r++) {
         xt_vector_store(out + (size_t)r * (size_t)job->out_c, tile[r][0]);
         xt_vector_store(out + (size_t)r * (size_t)job->out_c + LANES, tile[r][1]);
@@ -188,8 +188,8 @@ XT_INLINE void multiply_chunk(const struct xt_pointwise *job, const struct chunk
             multiply(job, chunk->in + i, channel, to + (size_t)i * c, 1, &sums, ahead, then);
         if (then == NOTHING)
             continue;
-        add_to_doubles(sums.first, job->sums[0] + channel);
-        add_to_doubles(sums.second, job->sums[1] + channel);
+        add_to_doubles(sums.first, job->norm.sums[0] + channel);
+        add_to_doubles(sums.second, job->norm.sums[1] + channel);
     }
 }
 
@@ -210,9 +210,9 @@ XT_INLINE void run(const struct xt_pointwise *job, int first, int end, enum then
 
 void XT_LOOPS_NAME(pointwise)(const struct xt_pointwise *job, int first, int end)
 {
-    if (job->norm)
+    if (job->norm.y)
         run(job, first, end, GRADIENT);
-    else if (job->pivot)
+    else if (job->norm.pivot)
         run(job, first, end, STATISTICS);
     else
         run(job, first, end, NOTHING);

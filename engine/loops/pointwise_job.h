@@ -2,21 +2,13 @@
  * pixels and channels of the output stay in registers over all channels of the input, which is read
  * where it is. A result depends on its own pixel alone.
  *
- * Sums that a batch norm needs of the output are formed while it is in L1, instead of a pass of the
- * norm's own over memory.
- *
  * Tensors are dense N, H, W, C without padding; channels are multiples of 32.
  */
 #pragma once
 
-#include <stdbool.h>
+#include "engine/loops/norm_sums.h"
 
 enum { XT_POINTWISE_CHANNELS = 32, XT_POINTWISE_BLOCK = 16 };
-
-struct xt_pointwise_norm {
-    const float *z; /* its input */
-    const float *y; /* its output, after ReLU */
-};
 
 struct xt_pointwise {
     int h, w; /* of the input */
@@ -26,14 +18,7 @@ struct xt_pointwise {
     const float *in;
     const float *weights; /* [out_c / 16][in_c][16] */
     float *out;
-    /* Sums for a batch norm, [out_c], to which those of these pixels are added; NULL: none. Without
-     * `norm`, which says whose output this is the gradient of: of out - pivot and its square; the
-     * pivot is written, it is the first pixel. With it: of the gradient before ReLU, which `out`
-     * becomes, and its product with z - pivot. */
-    double *sums[2];
-    float *pivot;
-    const struct xt_pointwise_norm *norm;
-    bool adds; /* with a norm: to what `out` holds */
+    struct xt_norm_sums norm; /* of the output; of float32 */
 };
 
 /* Pixels [first, end) of the output. */

@@ -34,6 +34,7 @@ struct step {
 struct chunk {
     const struct xt_tile_conv *job;
     bool near;    /* all weights are in L2 */
+    bool begins;  /* the pivot is still to be set */
     size_t row;   /* bytes from a position's channels to the next one's */
     size_t block; /* elements from a block of channels to the next one */
     int columns, pitch;
@@ -135,9 +136,65 @@ static __attribute__((noinline)) void multiply(struct chunk *chunk, const struct
     _tile_stored(3, below + WIDE, 2 * LINE);
 }
 
+/* A norm's sums of a block. */
+struct norm_sums {
+    __m512 first[2], second[2];
+    __m512 pivot[2];
+};
+
+/* What becomes of the products beside being written. */
+enum then { NOTHING, STATISTICS, GRADIENT };
+
+XT_INLINE __m512 widen(__m256i values)
+{
+    return (__m512)_mm512_slli_epi32(_mm512_cvtepu16_epi32(values), 16);
+}
+
+XT_INLINE __m512 load_16(const uint16_t *from)
+{
+    return widen(_mm256_load_si256((const __m256i *)(const void *)from));
+}
+
+/* Of the rounded numbers, which are what is normalised. */
+XT_INLINE void add_statistics(__m512i both, struct norm_sums *of)
+{
+    __m512 values[2] = {widen(_mm512_castsi512_si256(both)),
+                        widen(_mm512_extracti64x4_epi64(both, 1))};
+    for (int i = 0; i < 2; i++) {
+        __m512 value = _mm512_sub_ps(values[i], of->pivot[i]);
+        of->first[i] = _mm512_add_ps(of->first[i], value);
+        of->second[i] = _mm512_fmadd_ps(value, value, of->second[i]);
+    }
+}
+
+/* The norm's tensors lie as the output does; what is PAIR pixels behind is fetched. */
+XT_INLINE void mask_gradient(const struct chunk *chunk, const uint16_t *to, __m512 grads[2],
+                             struct norm_sums *of)
+{
+    const struct xt_norm_sums *norm = &chunk->job->norm;
+    const uint16_t *y = (const uint16_t *)norm->y + (to - chunk->job->out);
+    const uint16_t *z = (const uint16_t *)norm->z + (to - chunk->job->out);
+    size_t behind = PAIR * chunk->out_pixel;
+    _mm_prefetch(y + behind, _MM_HINT_T1);
+    _mm_prefetch(z + behind, _MM_HINT_T1);
+    if (norm->adds)
+        _mm_prefetch(to + behind, _MM_HINT_T1);
+    for (int i = 0; i < 2; i++, y += WIDE, z += WIDE) {
+        __m512 grad = grads[i];
+        if (norm->adds)
+            grad = _mm512_add_ps(grad, load_16(to + i * WIDE));
+        __mmask16 above = _mm512_cmp_ps_mask(load_16(y), _mm512_setzero_ps(), _CMP_GT_OQ);
+        grad = _mm512_maskz_mov_ps(above, grad);
+        of->first[i] = _mm512_add_ps(of->first[i], grad);
+        of->second[i] =
+            _mm512_fmadd_ps(grad, _mm512_sub_ps(load_16(z), of->pivot[i]), of->second[i]);
+        grads[i] = grad;
+    }
+}
+
 /* The sums of a tile's positions that no tile before has, rounded. */
 XT_INLINE void write_tile(const struct chunk *chunk, const struct span *span, int tile, int channel,
-                          const float *sums)
+                          const float *sums, struct norm_sums *of, enum then then)
 {
     int first = tile * span->tile_rows;
     int start = tile_start(span, tile);
@@ -151,10 +208,14 @@ XT_INLINE void write_tile(const struct chunk *chunk, const struct span *span, in
     uint16_t *to = span->out + (size_t)y * chunk->out_row + (size_t)x * chunk->out_pixel + channel;
     for (int i = first; i < start + span->tile_rows; i++, sums += PAIR) {
         if (x < chunk->columns) {
-            __m512 low = _mm512_max_ps(least, _mm512_add_ps(_mm512_load_ps(sums), low_bias));
-            __m512 high =
-                _mm512_max_ps(least, _mm512_add_ps(_mm512_load_ps(sums + WIDE), high_bias));
-            __m512i both = (__m512i)_mm512_cvtne2ps_pbh(high, low);
+            __m512 values[] = {
+                _mm512_max_ps(least, _mm512_add_ps(_mm512_load_ps(sums), low_bias)),
+                _mm512_max_ps(least, _mm512_add_ps(_mm512_load_ps(sums + WIDE), high_bias))};
+            if (then == GRADIENT)
+                mask_gradient(chunk, to, values, of);
+            __m512i both = (__m512i)_mm512_cvtne2ps_pbh(values[1], values[0]);
+            if (then == STATISTICS)
+                add_statistics(both, of);
             if (chunk->job->far)
                 _mm512_stream_si512((void *)to, both);
             else
@@ -208,14 +269,65 @@ static void take_units(struct chunk *chunk, int first, int end, uint16_t *left)
     }
 }
 
+/* Sums over pixels of 32 channels. */
+static void add_to_doubles(const __m512 sums[2], double *to)
+{
+    for (int i = 0; i < 2; i++, to += WIDE) {
+        __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(sums[i]));
+        __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(sums[i], 1));
+        _mm512_storeu_pd(to, _mm512_add_pd(_mm512_loadu_pd(to), low));
+        _mm512_storeu_pd(to + WIDE / 2, _mm512_add_pd(_mm512_loadu_pd(to + WIDE / 2), high));
+    }
+}
+
+/* The first results, rounded. */
+static void set_pivot(const struct chunk *chunk, int channel)
+{
+    for (int i = 0; i < 2; i++) {
+        const struct xt_tile_conv *job = chunk->job;
+        __m512 bias =
+            job->bias ? _mm512_loadu_ps(job->bias + channel + i * WIDE) : _mm512_setzero_ps();
+        __m512 value = _mm512_add_ps(_mm512_load_ps(chunk->sums + i * WIDE), bias);
+        value = job->relu ? _mm512_max_ps(value, _mm512_setzero_ps()) : value;
+        _mm512_storeu_ps(job->norm.pivot + channel + i * WIDE,
+                         widen((__m256i)_mm512_cvtneps_pbh(value)));
+    }
+}
+
+XT_INLINE void write_block(const struct chunk *chunk, const struct span *span, int block,
+                           int channel, enum then then)
+{
+    const struct xt_norm_sums *norm = &chunk->job->norm;
+    struct norm_sums of;
+    for (int i = 0; i < 2 && then != NOTHING; i++) {
+        of.first[i] = of.second[i] = _mm512_setzero_ps();
+        of.pivot[i] = _mm512_loadu_ps(norm->pivot + channel + i * WIDE);
+    }
+    write_tile(chunk, span, 2 * block, channel, chunk->sums, &of, then);
+    write_tile(chunk, span, 2 * block + 1, channel, chunk->sums + span->tile_rows * PAIR, &of,
+               then);
+    if (then == NOTHING)
+        return;
+    add_to_doubles(of.first, norm->sums[0] + channel);
+    add_to_doubles(of.second, norm->sums[1] + channel);
+}
+
 static void make_block(struct chunk *chunk, const struct span *span, int block, int channel)
 {
+    const struct xt_norm_sums *norm = &chunk->job->norm;
     /* A compiler barrier: tile loads and stores are invisible to the optimiser. */
     __asm__ volatile("" ::: "memory");
     multiply(chunk, span, block, channel);
     __asm__ volatile("" ::: "memory");
-    write_tile(chunk, span, 2 * block, channel, chunk->sums);
-    write_tile(chunk, span, 2 * block + 1, channel, chunk->sums + span->tile_rows * PAIR);
+    if (norm->y) {
+        write_block(chunk, span, block, channel, GRADIENT);
+    } else if (norm->pivot) {
+        if (chunk->begins && span == chunk->spans && block == 0)
+            set_pivot(chunk, channel);
+        write_block(chunk, span, block, channel, STATISTICS);
+    } else {
+        write_block(chunk, span, block, channel, NOTHING);
+    }
 }
 
 /* All channels of a block follow each other, so that its results are written together; with weights
@@ -278,6 +390,7 @@ void XT_LOOPS_NAME(tile_conv)(const struct xt_tile_conv *job, int first, int end
     size_t pixel = (size_t)job->out_c;
     struct chunk chunk = {
         .job = job,
+        .begins = true,
         .near =
             (size_t)job->weight_taps * (size_t)job->in_c * pixel * sizeof(uint16_t) <= NEAR_BYTES,
         .row = job->flat ? (size_t)job->in_c * sizeof *job->in : LINE,
@@ -302,6 +415,7 @@ void XT_LOOPS_NAME(tile_conv)(const struct xt_tile_conv *job, int first, int end
                        (uint16_t *)(void *)(scratch + SUMS + xt_tile_conv_list(job)));
         look_ahead(&chunk, next, next + count < end ? next + count : end);
         make(&chunk);
+        chunk.begins = false;
     }
     _tile_release();
     _mm_sfence();

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/loops/norm_sums.h"
+
 enum {
     XT_TILE_CONV_CHANNELS = 32, /* both tensors' channels are multiples */
     XT_TILE_CONV_WIDE = 16,     /* channels of the output in a tile: the weights' copy's `wide` */
@@ -64,6 +66,7 @@ struct xt_tile_conv {
                                 wide axis; aligned to 64 */
     const float *bias;       /* [out_c]; NULL: none */
     uint16_t *out;
+    struct xt_norm_sums norm; /* of the output, of bf16; none with several jobs for a tensor */
 };
 
 void xt_tile_conv_plan(struct xt_tile_conv *job);
@@ -81,6 +84,9 @@ static inline size_t xt_tile_conv_list(const struct xt_tile_conv *job)
 }
 /* Part `part` of `parts`: units from *first up to the returned end. */
 int xt_tile_conv_part(const struct xt_tile_conv *job, int part, int parts, int *first);
+
+/* Results of units [first, end), per channel. */
+int xt_tile_conv_pixels(const struct xt_tile_conv *job, int first, int end);
 
 /* Units [first, end). scratch is aligned to 64. */
 typedef void xt_tile_conv_loop(const struct xt_tile_conv *job, int first, int end, float *scratch);

@@ -123,16 +123,16 @@ static void add(struct sum *sum, double first, double second)
 static void check_sum(const struct sum *sum, const struct xt_pointwise *job, int channel)
 {
     const double most = 3e-6;
-    assert_true(fabs(job->sums[0][channel] - sum->first) <= most * sum->size[0]);
-    assert_true(fabs(job->sums[1][channel] - sum->second) <= most * sum->size[1]);
+    assert_true(fabs(job->norm.sums[0][channel] - sum->first) <= most * sum->size[0]);
+    assert_true(fabs(job->norm.sums[1][channel] - sum->second) <= most * sum->size[1]);
 }
 
 static void begin_sums(struct work *work, double *sums, float *pivot)
 {
     memset(sums, 0, 2 * (size_t)work->job.out_c * sizeof *sums);
-    work->job.sums[0] = sums;
-    work->job.sums[1] = sums + work->job.out_c;
-    work->job.pivot = pivot;
+    work->job.norm.sums[0] = sums;
+    work->job.norm.sums[1] = sums + work->job.out_c;
+    work->job.norm.pivot = pivot;
 }
 
 static void check_statistics(struct work *work, int first, int end)
@@ -141,9 +141,9 @@ static void check_statistics(struct work *work, int first, int end)
     for (int o = 0; o < job->out_c; o++) {
         const float *out = work->out + o;
         struct sum sum = {0};
-        assert_true(job->pivot[o] == out[first * job->out_c]);
+        assert_true(job->norm.pivot[o] == out[first * job->out_c]);
         for (int p = first; p < end; p++) {
-            double value = (double)out[p * job->out_c] - (double)job->pivot[o];
+            double value = (double)out[p * job->out_c] - (double)job->norm.pivot[o];
             add(&sum, value, value * value);
         }
         check_sum(&sum, job, o);
@@ -189,15 +189,16 @@ static void statistics_come_with_the_output(void **state)
 static void check_gradient(const struct work *work, const float *plain, const float *before)
 {
     const struct xt_pointwise *job = &work->job;
+    const float *y = job->norm.y;
+    const float *z = job->norm.z;
     for (int o = 0; o < job->out_c; o++) {
         struct sum sum = {0};
         for (int p = 0; p < out_pixels(work); p++) {
             int at = p * job->out_c + o;
-            float grad = job->adds ? plain[at] + before[at] : plain[at];
-            grad = job->norm->y[at] > 0 ? grad : 0;
+            float grad = job->norm.adds ? plain[at] + before[at] : plain[at];
+            grad = y[at] > 0 ? grad : 0;
             assert_true(work->out[at] == grad);
-            add(&sum, (double)grad,
-                (double)grad * ((double)job->norm->z[at] - (double)job->pivot[o]));
+            add(&sum, (double)grad, (double)grad * ((double)z[at] - (double)job->norm.pivot[o]));
         }
         check_sum(&sum, job, o);
     }
@@ -218,7 +219,6 @@ static void run_gradient(const struct xt_loops *loops, struct work *work, bool a
     }
     float *plain = tensors[0];
     float *before = tensors[1];
-    const struct xt_pointwise_norm norm = {.z = tensors[2], .y = tensors[3]};
     for (size_t k = 0; k < count; k++)
         tensors[2][k] += MEAN;
     for (int o = 0; o < 256; o++)
@@ -229,8 +229,9 @@ static void run_gradient(const struct xt_loops *loops, struct work *work, bool a
     memcpy(work->out, before, count * sizeof(float));
     work->job.out = work->out;
     begin_sums(work, sums, pivot);
-    work->job.norm = &norm;
-    work->job.adds = adds;
+    work->job.norm.z = tensors[2];
+    work->job.norm.y = tensors[3];
+    work->job.norm.adds = adds;
     loops->pointwise(&work->job, 0, out_pixels(work) / 2);
     loops->pointwise(&work->job, out_pixels(work) / 2, out_pixels(work));
     check_gradient(work, plain, before);

@@ -1,0 +1,388 @@
+#include "loop_builds.h"
+#include "random_tensor.h"
+
+#include <math.h>
+
+#include "device/device.h"
+
+/* A convolution by tiles with random tensors; without tiles there is nothing to test. */
+struct work {
+    struct xt_tile_conv job;
+    size_t inputs, outputs;
+    uint16_t *in_memory, *out;
+    uint32_t *weights_memory;
+    float *bias, *scratch;
+    double *in, *weights; /* [taps][in_c][out_c] */
+};
+
+static const struct xt_loops *tiles(void)
+{
+    static bool loaded;
+    if (!loaded)
+        assert_int_equal(xt_dnnl_load(XT_DNNL_CPU, &(struct xt_err){0}), XT_OK);
+    loaded = true;
+    const struct xt_loops *loops = xt_loops_get();
+    if (!loops->tile_conv || !xt_device_cpu_has_tiles())
+        skip();
+    return loops;
+}
+
+/* Where weight [tap][i][o] lies, in numbers of 16 bits. */
+static size_t place(const struct xt_tile_conv *job, int tap, int i, int o)
+{
+    size_t panel = (size_t)(job->weight_taps * job->in_c * XT_TILE_CONV_WIDE);
+    size_t line = (size_t)((i / 32 * job->weight_taps + tap) * 16 + i % 32 / 2);
+    return (size_t)(o / 16) * panel + line * 32 + (size_t)(o % 16 * 2 + i % 2);
+}
+
+static void make_weights(struct work *work, struct xt_rng *rng)
+{
+    const struct xt_tile_conv *job = &work->job;
+    size_t count = (size_t)(job->weight_taps * job->in_c * job->out_c);
+    uint16_t *plain = aligned_memory(count * sizeof *plain);
+    uint16_t *to = aligned_memory(count * sizeof *to);
+    work->weights = random_numbers(rng, XT_BF16, count, plain);
+    work->weights_memory = (uint32_t *)(void *)to;
+    for (int tap = 0; tap < job->weight_taps; tap++)
+        for (int i = 0; i < job->in_c; i++)
+            for (int o = 0; o < job->out_c; o++)
+                to[place(job, tap, i, o)] = plain[(tap * job->in_c + i) * job->out_c + o];
+    free(plain);
+}
+
+static void setup(struct work *work, const struct xt_tile_conv *shape)
+{
+    struct xt_rng rng = xt_rng_begin(7, 0);
+    *work = (struct work){.job = *shape};
+    struct xt_tile_conv *job = &work->job;
+    xt_tile_conv_plan(job);
+    work->inputs = (size_t)(job->n * job->in_h * job->in_w * job->in_c);
+    work->outputs = (size_t)(job->n * job->out_h * job->out_w * job->out_c);
+    work->in_memory = aligned_memory(work->inputs * sizeof(uint16_t));
+    work->out = aligned_memory(work->outputs * sizeof(uint16_t));
+    work->bias = aligned_memory((size_t)job->out_c * sizeof(float));
+    work->scratch = aligned_memory(xt_tile_conv_scratch(job) * sizeof(float));
+    work->in = random_numbers(&rng, XT_BF16, work->inputs, work->in_memory);
+    free(random_numbers(&rng, XT_F32, (size_t)job->out_c, work->bias));
+    make_weights(work, &rng);
+    job->in = work->in_memory;
+    job->weights = work->weights_memory;
+    job->out = work->out;
+    if (job->relu)
+        job->bias = work->bias;
+}
+
+static void clear(struct work *work)
+{
+    free(work->in_memory);
+    free(work->weights_memory);
+    free(work->out);
+    free(work->bias);
+    free(work->scratch);
+    free(work->in);
+    free(work->weights);
+}
+
+static double input(const struct work *work, int n, int y, int x, int i)
+{
+    const struct xt_tile_conv *job = &work->job;
+    bool inside = y >= 0 && y < job->in_h && x >= 0 && x < job->in_w;
+    return inside ? work->in[((n * job->in_h + y) * job->in_w + x) * job->in_c + i] : 0;
+}
+
+static double wanted(const struct work *work, int n, int row, int column, int o)
+{
+    const struct xt_tile_conv *job = &work->job;
+    double sum = job->bias ? (double)job->bias[o] : 0;
+    for (int t = 0; t < job->tap_count; t++) {
+        const struct xt_tile_conv_tap *tap = &job->taps[t];
+        for (int i = 0; i < job->in_c; i++)
+            sum += input(work, n, row * job->step_h + tap->y, column * job->step_w + tap->x, i) *
+                   work->weights[(tap->weights * job->in_c + i) * job->out_c + o];
+    }
+    return job->relu && sum < 0 ? 0 : sum;
+}
+
+/* Of the destination's element; the grid's place, or none. */
+static size_t element(const struct xt_tile_conv *job, int n, int row, int column, int o)
+{
+    int y = row * job->out_step_h + job->out_y;
+    int x = column * job->out_step_w + job->out_x;
+    return (size_t)(((n * job->out_h + y) * job->out_w + x) * job->out_c + o);
+}
+
+/* What the grid does not have stays as it was. */
+static void check(struct work *work)
+{
+    const struct xt_tile_conv *job = &work->job;
+    for (int n = 0; n < job->n; n++)
+        for (int row = 0; row < job->rows; row++)
+            for (int column = 0; column < job->columns; column++)
+                for (int o = 0; o < job->out_c; o++) {
+                    uint16_t *at = work->out + element(job, n, row, column, o);
+                    double right = wanted(work, n, row, column, o);
+                    double got = (double)xt_bf16_to_float(*at);
+                    double most = fabs(right) / 256 + 1e-5 * job->in_c * job->tap_count;
+                    if (!(fabs(got - right) <= most))
+                        fail_msg("%d, %d, %d, channel %d is %g, not %g", n, row, column, o, got,
+                                 right);
+                    *at = UINT16_MAX;
+                }
+    for (size_t i = 0; i < work->outputs; i++)
+        assert_int_equal(work->out[i], UINT16_MAX);
+}
+
+/* ---- shapes ---- */
+
+static struct xt_tile_conv forward(int in_c, int out_c, int h, int w, const int kernel[2],
+                                   int stride)
+{
+    int pads[] = {kernel[0] / 2, kernel[1] / 2};
+    struct xt_tile_conv job = {.n = 3, .in_h = h, .in_w = w, .in_c = in_c, .out_c = out_c};
+    job.out_h = job.rows = (h + 2 * pads[0] - kernel[0]) / stride + 1;
+    job.out_w = job.columns = (w + 2 * pads[1] - kernel[1]) / stride + 1;
+    job.step_h = job.step_w = stride;
+    job.out_step_h = job.out_step_w = 1;
+    job.weight_taps = job.tap_count = kernel[0] * kernel[1];
+    for (int i = 0; i < job.tap_count; i++)
+        job.taps[i] =
+            (struct xt_tile_conv_tap){i / kernel[1] - pads[0], i % kernel[1] - pads[1], i};
+    return job;
+}
+
+enum { SHAPES = 9 };
+
+static struct xt_tile_conv shape_of(int number)
+{
+    static const struct {
+        int in_c, out_c, h, w, kernel[2], stride;
+    } shapes[SHAPES] = {
+        {64, 96, 7, 7, {1, 1}, 1},  {32, 32, 9, 13, {3, 3}, 1},   {32, 64, 13, 9, {3, 3}, 2},
+        {96, 32, 8, 8, {1, 1}, 2},  {32, 32, 1, 1, {1, 1}, 1},    {32, 160, 17, 5, {5, 1}, 1},
+        {64, 32, 4, 94, {7, 7}, 2}, {512, 1024, 5, 3, {1, 1}, 1}, {256, 256, 24, 22, {3, 3}, 1}};
+    return forward(shapes[number].in_c, shapes[number].out_c, shapes[number].h, shapes[number].w,
+                   shapes[number].kernel, shapes[number].stride);
+}
+
+/* Divided among parts it is the same, bit for bit. */
+static void check_parts(struct work *work, const struct xt_loops *loops)
+{
+    enum { PARTS = 5 };
+    const struct xt_tile_conv *job = &work->job;
+    uint16_t *whole = work->out;
+    int pixels = 0;
+    int from = 0;
+    work->out = aligned_memory(work->outputs * sizeof(uint16_t));
+    work->job.out = work->out;
+    for (int part = 0; part < PARTS; part++) {
+        int first = 0;
+        int end = xt_tile_conv_part(job, part, PARTS, &first);
+        assert_int_equal(first, from);
+        loops->tile_conv(job, first, end, work->scratch);
+        pixels += xt_tile_conv_pixels(job, first, end);
+        from = end;
+    }
+    assert_int_equal(pixels, job->n * job->rows * job->columns);
+    assert_memory_equal(whole, work->out, work->outputs * sizeof(uint16_t));
+    free(whole);
+}
+
+static void it_is_what_plain_loops_make_of_it(void **state)
+{
+    const struct xt_loops *loops = tiles();
+    (void)state;
+    for (int i = 0; i < SHAPES; i++)
+        for (int variant = 0; variant < 2; variant++) {
+            struct work work;
+            struct xt_tile_conv shape = shape_of(i);
+            shape.relu = shape.far = variant;
+            setup(&work, &shape);
+            loops->tile_conv(&work.job, 0, work.job.units, work.scratch);
+            check_parts(&work, loops);
+            check(&work);
+            clear(&work);
+        }
+}
+
+/* Phase (0, 1) of the input's gradient of a 3x3 with strides of 2, between which others write; and
+ * one that no tap reaches. */
+static void a_phase_writes_its_own_pixels(void **state)
+{
+    const struct xt_loops *loops = tiles();
+    (void)state;
+    for (int taps = 2; taps >= 0; taps -= 2) {
+        struct work work;
+        struct xt_tile_conv shape = {.n = 2,
+                                     .in_h = 5,
+                                     .in_w = 7,
+                                     .in_c = 64,
+                                     .out_h = 10,
+                                     .out_w = 13,
+                                     .out_c = 32,
+                                     .rows = 5,
+                                     .columns = 6,
+                                     .step_h = 1,
+                                     .step_w = 1,
+                                     .out_x = 1,
+                                     .out_step_h = 2,
+                                     .out_step_w = 2,
+                                     .tap_count = taps,
+                                     .taps = {{.x = 1, .weights = 3}, {.weights = 5}},
+                                     .weight_taps = 9};
+        setup(&work, &shape);
+        loops->tile_conv(&work.job, 0, work.job.units, work.scratch);
+        check(&work);
+        clear(&work);
+    }
+}
+
+/* ---- sums for a norm ---- */
+
+/* Sums that are relative to a pivot; `size` is of their terms. */
+struct sum {
+    double first, second, size[2];
+};
+
+static void add(struct sum *sum, double first, double second)
+{
+    sum->first += first;
+    sum->second += second;
+    sum->size[0] += fabs(first);
+    sum->size[1] += fabs(second);
+}
+
+/* Terms of a gradient are not rounded to bf16, as what is stored is. */
+static void check_sum(const struct sum *sum, const struct xt_tile_conv *job, int channel,
+                      double most)
+{
+    assert_true(fabs(job->norm.sums[0][channel] - sum->first) <= most * sum->size[0]);
+    assert_true(fabs(job->norm.sums[1][channel] - sum->second) <= most * sum->size[1]);
+}
+
+static void begin_sums(struct work *work, double *sums, float *pivot)
+{
+    memset(sums, 0, 2 * (size_t)work->job.out_c * sizeof *sums);
+    work->job.norm.sums[0] = sums;
+    work->job.norm.sums[1] = sums + work->job.out_c;
+    work->job.norm.pivot = pivot;
+}
+
+static double value_at(const uint16_t *tensor, size_t at)
+{
+    return (double)xt_bf16_to_float(tensor[at]);
+}
+
+static void check_statistics(const struct work *work, int from)
+{
+    const struct xt_tile_conv *job = &work->job;
+    size_t c = (size_t)job->out_c;
+    for (size_t o = 0; o < c; o++) {
+        size_t first = (size_t)from * c + o;
+        struct sum sum = {0};
+        assert_true(job->norm.pivot[o] == xt_bf16_to_float(work->out[first]));
+        for (size_t at = first; at < work->outputs; at += c) {
+            double value = value_at(work->out, at) - (double)job->norm.pivot[o];
+            add(&sum, value, value * value);
+        }
+        check_sum(&sum, job, (int)o, 3e-6);
+    }
+}
+
+/* Of what is stored, about the first pixel; and the output stays what it is without them. */
+static void statistics_come_with_the_output(void **state)
+{
+    const struct xt_loops *loops = tiles();
+    static double sums[2 * 1024];
+    static float pivot[1024];
+    (void)state;
+    for (int i = 0; i < SHAPES; i++) {
+        struct work work;
+        struct xt_tile_conv shape = shape_of(i);
+        shape.relu = i % 2;
+        setup(&work, &shape);
+        loops->tile_conv(&work.job, 0, work.job.units, work.scratch);
+        uint16_t *alone = work.out;
+        work.out = work.job.out = aligned_memory(work.outputs * sizeof(uint16_t));
+        int first = 0;
+        xt_tile_conv_part(&work.job, 1, 2, &first);
+        for (int from = first; from >= 0; from -= first > 0 ? first : 1) {
+            begin_sums(&work, sums, pivot);
+            loops->tile_conv(&work.job, from, work.job.units, work.scratch);
+            check_statistics(&work, xt_tile_conv_pixels(&work.job, 0, from));
+        }
+        assert_memory_equal(alone, work.out, work.outputs * sizeof(uint16_t));
+        free(alone);
+        clear(&work);
+    }
+}
+
+/* From the gradient that the convolution alone computes, `plain`, rounded. */
+static void check_gradient(const struct work *work, const uint16_t *plain, const uint16_t *before)
+{
+    const struct xt_tile_conv *job = &work->job;
+    size_t c = (size_t)job->out_c;
+    for (size_t o = 0; o < c; o++) {
+        struct sum sum = {0};
+        for (size_t at = o; at < work->outputs; at += c) {
+            double grad = value_at(plain, at) + (job->norm.adds ? value_at(before, at) : 0);
+            double got = value_at(work->out, at);
+            bool above = value_at(job->norm.y, at) > 0;
+            double size = fabs(value_at(plain, at)) + fabs(got);
+            assert_true(above ? fabs(got - grad) <= size / 128 : got == 0);
+            add(&sum, got, got * (value_at(job->norm.z, at) - (double)job->norm.pivot[o]));
+        }
+        check_sum(&sum, job, (int)o, 4e-3);
+    }
+}
+
+static void run_gradient(const struct xt_loops *loops, struct work *work, bool adds)
+{
+    size_t bytes = work->outputs * sizeof(uint16_t);
+    struct xt_rng rng = xt_rng_begin(9, 0);
+    uint16_t *tensors[4];
+    static double sums[2 * 1024];
+    static float pivot[1024];
+    for (int i = 0; i < 4; i++) {
+        tensors[i] = aligned_memory(bytes);
+        free(random_numbers(&rng, XT_BF16, work->outputs, tensors[i]));
+    }
+    for (int o = 0; o < work->job.out_c; o++)
+        pivot[o] = 0.25F;
+    work->job.out = tensors[0];
+    loops->tile_conv(&work->job, 0, work->job.units, work->scratch);
+    memcpy(work->out, tensors[1], bytes);
+    work->job.out = work->out;
+    begin_sums(work, sums, pivot);
+    work->job.norm.z = tensors[2];
+    work->job.norm.y = tensors[3];
+    work->job.norm.adds = adds;
+    loops->tile_conv(&work->job, 0, work->job.units, work->scratch);
+    check_gradient(work, tensors[0], tensors[1]);
+    for (int i = 0; i < 4; i++)
+        free(tensors[i]);
+}
+
+static void the_gradient_before_relu_comes_with_its_sums(void **state)
+{
+    const struct xt_loops *loops = tiles();
+    (void)state;
+    for (int i = 0; i < SHAPES * 2; i++) {
+        struct work work;
+        struct xt_tile_conv shape = shape_of(i / 2);
+        shape.far = i / 2 % 2;
+        setup(&work, &shape);
+        run_gradient(loops, &work, i % 2);
+        clear(&work);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_is_what_plain_loops_make_of_it),
+        cmocka_unit_test(a_phase_writes_its_own_pixels),
+        cmocka_unit_test(statistics_come_with_the_output),
+        cmocka_unit_test(the_gradient_before_relu_comes_with_its_sums),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

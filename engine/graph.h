@@ -301,7 +301,7 @@ struct xt_tensor *xt_graph_conv_transpose(struct xt_graph *graph, struct xt_tens
 
 /* A norm's parameters, by their index in params. */
 struct xt_norm_params {
-    int scale, shift, mean, var; /* -1: without scale and shift */
+    int scale, shift, mean, var, count; /* -1: without scale and shift */
 };
 /* Batch normalisation (Ioffe & Szegedy 2015; the running variance is unbiased), then the residual,
  * ReLU and the pools that read it. In a fused graph the preceding convolution folds its scale and
@@ -328,6 +328,9 @@ struct xt_norm_outputs {
     struct xt_tensor *max;
     struct xt_tensor *average;
 };
+/* Adds to num_batches_tracked of each norm whose statistics a training pass updates, once for each
+ * time that it is applied; negative: after passes that are undone. */
+void xt_graph_count_batches(const struct xt_graph *graph, int batches);
 /* Whether a norm can have the activation in it. */
 bool xt_norm_can_activate(const struct xt_activation *activation);
 struct xt_norm_outputs xt_graph_norm(struct xt_graph *graph, struct xt_tensor *in,

@@ -465,7 +465,7 @@ enum xt_status xt_params_initialise(struct xt_params *params, struct xt_device *
         free(reference);
     }
     params->version++;
-    params->batches_tracked = 0;
+    memset(params->tracked, 0, sizeof params->tracked);
     params->frozen_at_init = false;
     return status;
 }

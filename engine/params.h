@@ -78,7 +78,7 @@ struct xt_params {
     size_t value_floats;
     size_t stat_floats;
     uint64_t version; /* incremented with every change to the values; working copies follow it */
-    int64_t batches_tracked;
+    int64_t tracked[XT_PARAMS_MAX]; /* the value of those whose role is XT_PARAM_BN_COUNT */
     bool frozen_at_init; /* read from weights whose running means are 0 and variances 1 (bn auto) */
     struct xt_params_on_device device; /* once placed */
 };

@@ -532,7 +532,8 @@ static struct xt_norm_params norm_params(const struct lowering *l, const struct 
     return (struct xt_norm_params){.scale = param_of(l, norm, XT_NODE_WEIGHT, part),
                                    .shift = param_of(l, norm, XT_NODE_BIAS, part),
                                    .mean = param_of(l, norm, XT_NODE_MEAN, part),
-                                   .var = param_of(l, norm, XT_NODE_VAR, part)};
+                                   .var = param_of(l, norm, XT_NODE_VAR, part),
+                                   .count = param_of(l, norm, XT_NODE_TRACKED, part)};
 }
 
 static struct xt_conv_params conv_params(const struct lowering *l, const struct xt_node *conv,

@@ -704,8 +704,7 @@ static struct xt_norm_params add_params(struct xt_graph *graph, const struct xt_
                                         int channels)
 {
     const struct xt_channel_map *map = &spec->out;
-    struct xt_norm_params out = {-1, -1, -1, -1};
-    int unused = -1;
+    struct xt_norm_params out = {-1, -1, -1, -1, -1};
     const struct {
         const char *suffix;
         enum xt_param_role role;
@@ -715,7 +714,7 @@ static struct xt_norm_params add_params(struct xt_graph *graph, const struct xt_
         {"bias", XT_PARAM_BN_SHIFT, &out.shift},
         {"running_mean", XT_PARAM_BN_MEAN, &out.mean},
         {"running_var", XT_PARAM_BN_VAR, &out.var},
-        {"num_batches_tracked", XT_PARAM_BN_COUNT, &unused},
+        {"num_batches_tracked", XT_PARAM_BN_COUNT, &out.count},
     };
     union {
         const int *in;
@@ -894,4 +893,15 @@ struct xt_norm_outputs xt_graph_norm(struct xt_graph *graph, struct xt_tensor *i
         return none;
     }
     return add(graph, in, spec, &params);
+}
+
+void xt_graph_count_batches(const struct xt_graph *graph, int batches)
+{
+    if (graph->options.bn_frozen)
+        return;
+    for (int i = 0; i < graph->op_count; i++) {
+        const struct xt_op *op = graph->ops[i];
+        if (op->kind == &xt_kind_norm && !op->frozen)
+            graph->options.params->tracked[((const struct xt_norm_op *)op)->param.count] += batches;
+    }
 }

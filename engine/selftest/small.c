@@ -153,7 +153,8 @@ static struct xt_tensor *add_repeated(struct xt_graph *graph, struct xt_tensor *
         .scale = declare(graph, "repeated.norm.weight", XT_PARAM_BN_SCALE),
         .shift = declare(graph, "repeated.norm.bias", XT_PARAM_BN_SHIFT),
         .mean = declare(graph, "repeated.norm.running_mean", XT_PARAM_BN_MEAN),
-        .var = declare(graph, "repeated.norm.running_var", XT_PARAM_BN_VAR)};
+        .var = declare(graph, "repeated.norm.running_var", XT_PARAM_BN_VAR),
+        .count = declare(graph, "repeated.norm.num_batches_tracked", XT_PARAM_BN_COUNT)};
     struct xt_conv_spec spec = same("repeated", 24, 3, 3);
     spec.params = &conv_params;
     for (int i = 0; i < 3; i++)

@@ -53,7 +53,7 @@ static enum xt_status add_tensor(const struct xt_params *params, const struct xt
     if (status)
         return status;
     if (is_count)
-        memcpy(data, &params->batches_tracked, sizeof params->batches_tracked);
+        memcpy(data, &params->tracked[param - params->items], sizeof *params->tracked);
     tensor.data = data;
     tensor.bytes = count * size;
     out->items[out->count++] = tensor;
@@ -301,27 +301,36 @@ static enum xt_status check_partial(const struct mismatches *list, const char *f
                       file_name, list->fitting, list->wanted);
 }
 
-static enum xt_status read_batches_tracked(struct xt_params *params,
-                                           const struct xt_weight_file *file, const char *file_name,
-                                           struct xt_err *err)
+static enum xt_status take_count(const struct xt_file_tensor *tensor, const char *file_name,
+                                 int64_t *to, struct xt_err *err)
 {
     /* The largest count that a double holds exactly, since training continues it. */
     static const int64_t most = INT64_C(1) << 53;
-    for (size_t i = 0; i < file->count; i++) {
-        const struct xt_file_tensor *tensor = &file->tensors[i];
-        if (tensor->dtype == XT_I64 && tensor->bytes == sizeof(int64_t) &&
-            xt_str_ends(tensor->name, "num_batches_tracked")) {
-            int64_t count;
-            memcpy(&count, tensor->data, sizeof count);
-            if (count < 0 || count > most)
-                return xt_err_set(err, XT_ERR_DATA,
-                                  "%s is damaged: its %s is %" PRId64 ", outside 0 to %" PRId64,
-                                  file_name, tensor->name, count, most);
-            params->batches_tracked = count;
-            return XT_OK;
-        }
-    }
+    int64_t count = 0;
+    if (tensor->dtype != XT_I64 || tensor->bytes != sizeof count)
+        return XT_OK;
+    memcpy(&count, tensor->data, sizeof count);
+    if (count < 0 || count > most)
+        return xt_err_set(err, XT_ERR_DATA,
+                          "%s is damaged: its %s is %" PRId64 ", outside 0 to %" PRId64, file_name,
+                          tensor->name, count, most);
+    *to = count;
     return XT_OK;
+}
+
+/* The batches that each norm has seen. */
+static enum xt_status take_counts(struct xt_params *params, const struct xt_weight_file *file,
+                                  const char *file_name, struct xt_err *err)
+{
+    enum xt_status status = XT_OK;
+    for (int i = 0; i < params->count && !status; i++) {
+        const struct xt_param *param = &params->items[i];
+        const struct xt_file_tensor *tensor =
+            param->role == XT_PARAM_BN_COUNT ? xt_weight_file_find(file, param->name) : NULL;
+        if (tensor)
+            status = take_count(tensor, file_name, &params->tracked[i], err);
+    }
+    return status;
 }
 
 static enum xt_status take_all(struct xt_params *params, struct xt_device *device,
@@ -368,7 +377,7 @@ enum xt_status xt_params_from_file(struct xt_params *params, struct xt_device *d
     if (!status)
         status = take_all(params, device, view, &from, except, err);
     if (!status && are_weights)
-        status = read_batches_tracked(params, file, file_name, err);
+        status = take_counts(params, file, file_name, err);
     if (!status && are_weights) {
         bool whole = false;
         bool untouched = statistics_untouched(params, file, &whole);

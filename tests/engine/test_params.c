@@ -164,7 +164,7 @@ static void tensors_have_the_files_names_shapes_and_order(void **state)
         "norm.bias",    "norm.running_mean", "norm.running_var", "norm.num_batches_tracked"};
     struct fixture f;
     open_fixture(&f);
-    f.params.batches_tracked = 12;
+    f.params.tracked[f.params.count - 1] = 12;
     struct xt_params_tensors tensors = tensors_of(&f);
     assert_int_equal(tensors.count, 8);
     for (int i = 0; i < 8; i++)
@@ -191,10 +191,28 @@ static void a_file_goes_in_and_comes_out_the_same(void **state)
     uint64_t version = f.params.version;
     ok(&f, take(&f, &file, false));
     assert_true(f.params.version != version);
-    assert_int_equal(f.params.batches_tracked, 77);
+    assert_int_equal(f.params.tracked[f.params.count - 1], 77);
     struct xt_params_tensors tensors = tensors_of(&f);
     for (int t = 0; t < tensors.count; t++)
         assert_memory_equal(tensors.items[t].data, file.tensors[t].data, tensors.items[t].bytes);
+    xt_params_free_tensors(&tensors);
+    close_fixture(&f);
+}
+
+static void norms_have_their_own_counts(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct file file;
+    open_fixture(&f);
+    add_vector(&f, "other.num_batches_tracked", XT_PARAM_BN_COUNT, 1);
+    make_file(&f, &file);
+    int64_t others = 5;
+    file.tensors[8].data = &others;
+    ok(&f, take(&f, &file, false));
+    struct xt_params_tensors tensors = tensors_of(&f);
+    assert_int_equal(*(const int64_t *)tensors.items[7].data, 77);
+    assert_int_equal(*(const int64_t *)tensors.items[8].data, 5);
     xt_params_free_tensors(&tensors);
     close_fixture(&f);
 }
@@ -536,7 +554,7 @@ static void each_role_begins_as_it_should(void **state)
     make_file(&f, &file);
     ok(&f, take(&f, &file, false));
     ok(&f, xt_params_initialise(&f.params, &f.device, 1, 0.25f, &f.err));
-    assert_int_equal(f.params.batches_tracked, 0);
+    assert_int_equal(f.params.tracked[f.params.count - 1], 0);
     struct xt_params_tensors tensors = tensors_of(&f);
     static const struct {
         const char *name;
@@ -587,6 +605,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_have_the_files_names_shapes_and_order),
         cmocka_unit_test(a_file_goes_in_and_comes_out_the_same),
+        cmocka_unit_test(norms_have_their_own_counts),
         cmocka_unit_test(parts_hold_their_rows_and_columns),
         cmocka_unit_test(exporting_a_part_leaves_other_rows_alone),
         cmocka_unit_test(padding_of_blocks_is_zero),

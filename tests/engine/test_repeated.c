@@ -252,6 +252,39 @@ static void test_gradients_are_sums(void **state)
     agree(&(struct pass){.most = 1e-4, .backend = &xt_backend_programs});
 }
 
+static int64_t batches_of(const struct network *n, const char *norm)
+{
+    char name[XT_PARAM_NAME_MAX];
+    snprintf(name, sizeof name, "%s.num_batches_tracked", norm);
+    return n->params.tracked[find(n, name) - n->params.items];
+}
+
+/* As PyTorch counts, each time that a norm is applied; what is frozen is not. */
+static void test_each_norm_counts_its_batches(void **state)
+{
+    struct network one, three, part;
+    (void)state;
+    open_network(&one, &(struct pass){.most = 0}, true);
+    open_network(&three, &(struct pass){.most = 0}, false);
+    open_network(&part, &(struct pass){.learn_from = "between.1"}, false);
+    for (int turn = 0; turn < 2; turn++) {
+        xt_graph_count_batches(one.graph, 1);
+        xt_graph_count_batches(three.graph, 1);
+        xt_graph_count_batches(part.graph, 1);
+    }
+    xt_graph_count_batches(three.graph, -1);
+    assert_int_equal(batches_of(&one, "norm"), 6);
+    assert_int_equal(batches_of(&three, "norm.0"), 1);
+    assert_int_equal(batches_of(&part, "last.1"), 0);
+    assert_int_equal(batches_of(&part, "last.2"), 2);
+    one.graph->options.bn_frozen = true;
+    xt_graph_count_batches(one.graph, 1);
+    assert_int_equal(batches_of(&one, "norm"), 6);
+    close_network(&one);
+    close_network(&three);
+    close_network(&part);
+}
+
 static void test_so_are_they_by_slices(void **state)
 {
     (void)state;
@@ -271,6 +304,7 @@ static void test_a_part_that_learns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_norm_counts_its_batches),
         cmocka_unit_test(test_gradients_are_sums),
         cmocka_unit_test(test_so_are_they_by_slices),
         cmocka_unit_test(test_a_part_that_learns),

@@ -101,8 +101,7 @@ enum xt_status xt_rank_state_share(struct xt_ranks *ranks, const struct xt_rank_
                                    struct xt_err *err)
 {
     struct arrays arrays;
-    int64_t counts[] = {state->optim->step, state->params->batches_tracked,
-                        state->ema ? xt_ema_updates(state->ema) : 0};
+    int64_t counts[] = {state->optim->step, state->ema ? xt_ema_updates(state->ema) : 0};
     if (!ranks)
         return XT_OK;
     enum xt_status status = check_layout(ranks, state->params, err);
@@ -111,14 +110,16 @@ enum xt_status xt_rank_state_share(struct xt_ranks *ranks, const struct xt_rank_
     if (status)
         return status;
     status = xt_ranks_copy(ranks, counts, sizeof counts, 0, "the weights", err);
+    if (!status)
+        status = xt_ranks_copy(ranks, state->params->tracked, sizeof state->params->tracked, 0,
+                               "the weights", err);
     for (int i = 0; i < arrays.count && !status; i++)
         status = xt_ranks_copy(ranks, arrays.items[i].data, arrays.items[i].count * sizeof(float),
                                0, "the weights", err);
     state->optim->step = counts[0];
-    state->params->batches_tracked = counts[1];
     state->params->version++;
     if (state->ema)
-        xt_ema_set_updates(state->ema, counts[2]);
+        xt_ema_set_updates(state->ema, counts[1]);
     return close_arrays(state, true, status, err);
 }
 

@@ -166,7 +166,6 @@ void xt_train_step_begin(struct xt_trainer *trainer)
     parts->done = 0;
     parts->loss_sum = parts->weight = parts->norm = 0;
     parts->overflows = parts->skipped = false;
-    parts->batches_tracked = params->batches_tracked;
     trainer->step_seconds = (struct xt_step_seconds){.forward = 0};
     if (parts->stats)
         memcpy(parts->stats, params->stats, params->stat_floats * sizeof(float));
@@ -369,7 +368,7 @@ enum xt_status xt_train_step_backward(struct xt_trainer *trainer, const struct x
     double after_backward = xt_thread_seconds();
     if (!status && !parts->skipped)
         status = take_gradients(trainer, batch, err);
-    trainer->network.params.batches_tracked += !trainer->network.bn_frozen;
+    xt_graph_count_batches(trainer->network.graph, 1);
     parts->done++;
     seconds->loss += after_loss - start;
     seconds->backward += after_backward - after_loss;
@@ -423,7 +422,7 @@ static void undo(struct xt_trainer *trainer)
 {
     struct xt_params *params = &trainer->network.params;
     memcpy(params->stats, trainer->parts.stats, params->stat_floats * sizeof(float));
-    params->batches_tracked = trainer->parts.batches_tracked;
+    xt_graph_count_batches(trainer->network.graph, -trainer->parts.done);
     trainer->parts.in_a_row++;
     trainer->nan_skips++;
 }

@@ -33,7 +33,6 @@ struct xt_step_parts {
     bool skipped;   /* by --on-nan skip */
     int in_a_row;   /* steps skipped */
     float *stats;   /* for that: the running statistics before the step; NULL: not saved */
-    int64_t batches_tracked;
 };
 
 /* --balance: the shares of all ranks, and the window in which they are measured. */

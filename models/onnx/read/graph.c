@@ -117,46 +117,43 @@ int xt_read_ints(struct xt_reader *reader, const struct xt_read_node *node, cons
 
 /* ---- names ---- */
 
-struct entry {
-    const char *name;
-    struct xt_read_value *value;
-};
-
 static int compare(const void *a, const void *b)
 {
-    return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
+    return strcmp((*(struct xt_read_value *const *)a)->name,
+                  (*(struct xt_read_value *const *)b)->name);
 }
 
-struct names {
-    struct entry *entries;
-    size_t count;
-};
-
-static struct xt_read_value *find(const struct names *names, const char *name)
+/* Among the first `count` by name. */
+static struct xt_read_value *find(const struct xt_reader *reader, size_t count, const char *name)
 {
-    const struct entry wanted = {name, NULL};
-    if (!names->entries)
+    const struct xt_read_value wanted = {.name = name};
+    const struct xt_read_value *key = &wanted;
+    if (!count)
         return NULL;
-    const struct entry *found =
-        bsearch(&wanted, names->entries, names->count, sizeof *names->entries, compare);
-    return found ? found->value : NULL;
+    struct xt_read_value **found =
+        bsearch(&key, reader->by_name, count, sizeof *reader->by_name, compare);
+    return found ? *found : NULL;
 }
 
-static bool add_value(struct xt_reader *reader, struct names *names, const char *name)
+struct xt_read_value *xt_read_named(const struct xt_reader *reader, const char *name)
+{
+    return find(reader, reader->value_count, name);
+}
+
+static bool add_value(struct xt_reader *reader, const char *name)
 {
     if (!name || strlen(name) > NAME_MAX_BYTES)
         return xt_reader_refuse(reader, NULL,
                                 "a value of it has no name, or one of more than %d bytes",
                                 NAME_MAX_BYTES);
-    struct xt_read_value *value = &reader->values[reader->value_count++];
+    struct xt_read_value *value = &reader->values[reader->value_count];
     value->name = name;
-    if (names->entries)
-        names->entries[names->count++] = (struct entry){name, value};
-    return names->entries;
+    reader->by_name[reader->value_count++] = value;
+    return true;
 }
 
 /* Room for all values: of initializers, inputs, and what nodes give. */
-static bool take_values(struct xt_reader *reader, struct names *names)
+static bool take_values(struct xt_reader *reader)
 {
     const Onnx__GraphProto *graph = reader->file.model->graph;
     size_t count = graph->n_initializer + graph->n_input;
@@ -167,20 +164,21 @@ static bool take_values(struct xt_reader *reader, struct names *names)
                                 "it has %zu nodes and %zu values; the limits are %d and %d",
                                 graph->n_node, count, XT_READ_NODES_MAX, XT_READ_VALUES_MAX);
     reader->values = xt_reader_take(reader, count + 1, sizeof *reader->values);
-    names->entries = xt_reader_take(reader, count + 1, sizeof *names->entries);
-    return reader->values && names->entries;
+    reader->by_name = xt_reader_take(reader, count + 1, sizeof *reader->by_name);
+    return reader->values && reader->by_name;
 }
 
-static bool sort(struct xt_reader *reader, struct names *names)
+static bool sort(struct xt_reader *reader)
 {
-    if (!names->count)
+    size_t count = reader->value_count;
+    if (!count)
         return true;
-    qsort(names->entries, names->count, sizeof *names->entries, compare);
-    for (size_t i = 1; i < names->count; i++)
-        if (compare(&names->entries[i - 1], &names->entries[i]) == 0)
+    qsort(reader->by_name, count, sizeof *reader->by_name, compare);
+    for (size_t i = 1; i < count; i++)
+        if (compare(&reader->by_name[i - 1], &reader->by_name[i]) == 0)
             return xt_reader_refuse(
                 reader, NULL, "two values of it are called \"%s\"",
-                xt_str_quote(names->entries[i].name, strlen(names->entries[i].name)).text);
+                xt_str_quote(reader->by_name[i]->name, strlen(reader->by_name[i]->name)).text);
     return true;
 }
 
@@ -225,18 +223,18 @@ static bool read_input_shape(struct xt_reader *reader, const Onnx__ValueInfoProt
     return true;
 }
 
-static bool add_inputs(struct xt_reader *reader, struct names *names)
+static bool add_inputs(struct xt_reader *reader)
 {
     const Onnx__GraphProto *graph = reader->file.model->graph;
     const Onnx__ValueInfoProto *input = NULL;
-    const struct names initializers = *names; /* which older files list as inputs too */
+    const size_t initializers = reader->value_count; /* which older files list as inputs too */
     for (size_t i = 0; i < graph->n_input; i++) {
-        if (graph->input[i]->name && find(&initializers, graph->input[i]->name))
+        if (graph->input[i]->name && find(reader, initializers, graph->input[i]->name))
             continue;
         if (input)
             return xt_reader_refuse(reader, NULL, "it has several inputs; one is supported");
         input = graph->input[i];
-        if (!add_value(reader, names, input->name))
+        if (!add_value(reader, input->name))
             return false;
         reader->input = &reader->values[reader->value_count - 1];
         reader->input->is_input = true;
@@ -285,19 +283,19 @@ static bool check_node(struct xt_reader *reader, const struct xt_read_node *node
     return true;
 }
 
-static bool add_outputs(struct xt_reader *reader, struct names *names)
+static bool add_outputs(struct xt_reader *reader)
 {
     const Onnx__GraphProto *graph = reader->file.model->graph;
     for (size_t i = 0; i < graph->n_node; i++)
         for (size_t k = 0; k < graph->node[i]->n_output; k++)
             if (graph->node[i]->output[k] && *graph->node[i]->output[k] &&
-                !add_value(reader, names, graph->node[i]->output[k]))
+                !add_value(reader, graph->node[i]->output[k]))
                 return false;
     return true;
 }
 
 /* Its inputs are there already, its outputs come to be. */
-static bool join(struct xt_reader *reader, const struct names *names, struct xt_read_node *node)
+static bool join(struct xt_reader *reader, struct xt_read_node *node)
 {
     const Onnx__NodeProto *proto = node->proto;
     node->op = proto->op_type;
@@ -309,12 +307,12 @@ static bool join(struct xt_reader *reader, const struct names *names, struct xt_
     node->output_count = (int)proto->n_output;
     for (int i = 0; i < node->output_count; i++)
         if (proto->output[i] && *proto->output[i])
-            node->outputs[i] = find(names, proto->output[i]);
+            node->outputs[i] = xt_read_named(reader, proto->output[i]);
     for (int i = 0; i < node->input_count; i++) {
         const char *name = proto->input[i];
         if (!name || !*name)
             continue;
-        struct xt_read_value *value = find(names, name);
+        struct xt_read_value *value = xt_read_named(reader, name);
         if (!value || (!value->producer && !value->is_input && !value->initializer))
             return xt_reader_refuse(reader, node, "reads \"%s\", which no node before it gives",
                                     xt_str_quote(name, strlen(name)).text);
@@ -327,20 +325,20 @@ static bool join(struct xt_reader *reader, const struct names *names, struct xt_
     return true;
 }
 
-static bool add_initializers(struct xt_reader *reader, struct names *names)
+static bool add_initializers(struct xt_reader *reader)
 {
     const Onnx__GraphProto *graph = reader->file.model->graph;
     if (graph->n_sparse_initializer)
         return xt_reader_refuse(reader, NULL, "it has sparse weights, which are not read");
     for (size_t i = 0; i < graph->n_initializer; i++) {
-        if (!add_value(reader, names, graph->initializer[i]->name))
+        if (!add_value(reader, graph->initializer[i]->name))
             return false;
         reader->values[reader->value_count - 1].initializer = graph->initializer[i];
     }
     return true;
 }
 
-static bool take_output(struct xt_reader *reader, const struct names *names)
+static bool take_output(struct xt_reader *reader)
 {
     const Onnx__GraphProto *graph = reader->file.model->graph;
     if (graph->n_output != 1)
@@ -349,7 +347,7 @@ static bool take_output(struct xt_reader *reader, const struct names *names)
                                 "without the others (aux_logits=False)",
                                 graph->n_output);
     const char *name = graph->output[0]->name;
-    reader->output = name ? find(names, name) : NULL;
+    reader->output = name ? xt_read_named(reader, name) : NULL;
     return (reader->output && reader->output->producer) ||
            xt_reader_refuse(reader, NULL, "no node gives its output");
 }
@@ -357,10 +355,8 @@ static bool take_output(struct xt_reader *reader, const struct names *names)
 bool xt_reader_load(struct xt_reader *reader)
 {
     const Onnx__GraphProto *graph = reader->file.model->graph;
-    struct names names = {0};
-    if (!check_opset(reader) || !take_values(reader, &names) || !add_initializers(reader, &names) ||
-        !sort(reader, &names) || !add_inputs(reader, &names) || !add_outputs(reader, &names) ||
-        !sort(reader, &names))
+    if (!check_opset(reader) || !take_values(reader) || !add_initializers(reader) ||
+        !sort(reader) || !add_inputs(reader) || !add_outputs(reader) || !sort(reader))
         return false;
     reader->nodes = xt_reader_take(reader, graph->n_node, sizeof *reader->nodes);
     if (!reader->nodes)
@@ -369,8 +365,8 @@ bool xt_reader_load(struct xt_reader *reader)
         struct xt_read_node *node = &reader->nodes[i];
         node->proto = graph->node[i];
         reader->node_count++;
-        if (!check_node(reader, node) || !join(reader, &names, node))
+        if (!check_node(reader, node) || !join(reader, node))
             return false;
     }
-    return take_output(reader, &names);
+    return take_output(reader);
 }

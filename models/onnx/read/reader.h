@@ -96,7 +96,7 @@ enum xt_read_origin {
 /* By the signature that PyTorch's newer exporter writes (dynamo=True). */
 struct xt_read_signature {
     struct xt_read_target {
-        char *name;
+        const char *name;
         bool is_buffer;
     } * targets;
     size_t count;
@@ -113,6 +113,7 @@ struct xt_reader {
     struct xt_read_node *nodes;
     size_t node_count;
     struct xt_read_value *values;
+    struct xt_read_value **by_name; /* the same, sorted */
     size_t value_count;
     struct xt_read_value *input, *output;
     int height, width;
@@ -135,7 +136,9 @@ void *xt_reader_take(struct xt_reader *reader, size_t count, size_t size);
 
 /* ---- nodes ---- */
 
-bool xt_reader_load(struct xt_reader *reader);  /* graph.c */
+bool xt_reader_load(struct xt_reader *reader); /* graph.c */
+/* The value of that name; NULL: there is none. */
+struct xt_read_value *xt_read_named(const struct xt_reader *reader, const char *name);
 bool xt_reader_match(struct xt_reader *reader); /* patterns.c */
 /* Whether the node is of that type. */
 bool xt_read_is(const struct xt_read_node *node, const char *op);

@@ -2,17 +2,23 @@
  * the graph's metadata, else by their names. Lines of a signature are "NAME: PARAMETER
  * target='fc.weight'" or "NAME: BUFFER target='pe' persistent=True".
  */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "models/onnx/read/reader.h"
 
-static const struct xt_read_target *find(const struct xt_read_signature *signature,
-                                         const char *name)
+static int compare(const void *a, const void *b)
 {
-    for (size_t i = 0; i < signature->count; i++)
-        if (strcmp(signature->targets[i].name, name) == 0)
-            return &signature->targets[i];
-    return NULL;
+    return strcmp(((const struct xt_read_target *)a)->name,
+                  ((const struct xt_read_target *)b)->name);
+}
+
+static const struct xt_read_target *find(const struct xt_read_signature *signature,
+                                         const struct xt_read_target *wanted)
+{
+    return bsearch(wanted, signature->targets, signature->count, sizeof *signature->targets,
+                   compare);
 }
 
 /* Takes the target of a line; false: it names none. */
@@ -34,22 +40,19 @@ static bool take_target(char *line, struct xt_read_target *out)
 
 bool xt_read_is_initializer(const struct xt_reader *reader, const char *name)
 {
-    for (size_t i = 0; i < reader->value_count; i++)
-        if (reader->values[i].initializer && strcmp(reader->values[i].name, name) == 0)
-            return true;
-    return false;
+    const struct xt_read_value *value = xt_read_named(reader, name);
+    return value && value->initializer;
 }
 
 /* Whether the parameter is of a batch norm, which exporters fold into the convolution before it. */
 static bool is_of_norm(const struct xt_read_signature *signature, const char *name)
 {
+    char beside[XT_PARAM_NAME_MAX];
     const char *dot = strrchr(name, '.');
-    size_t length = dot ? (size_t)(dot + 1 - name) : 0;
-    for (size_t i = 0; i < signature->count; i++)
-        if (strncmp(signature->targets[i].name, name, length) == 0 &&
-            strcmp(signature->targets[i].name + length, "running_mean") == 0)
-            return true;
-    return false;
+    int length =
+        snprintf(beside, sizeof beside, "%.*srunning_mean", dot ? (int)(dot + 1 - name) : 0, name);
+    return length < (int)sizeof beside &&
+           find(signature, &(struct xt_read_target){.name = beside}) != NULL;
 }
 
 bool xt_read_take_signature(struct xt_reader *reader)
@@ -66,6 +69,8 @@ bool xt_read_take_signature(struct xt_reader *reader)
         return false;
     for (char *line; (line = strsep(&text, "\n"));)
         signature->count += take_target(line, &signature->targets[signature->count]);
+    if (signature->count)
+        qsort(signature->targets, signature->count, sizeof *signature->targets, compare);
     for (size_t i = 0; i < signature->count && !signature->lost; i++) {
         const struct xt_read_target *target = &signature->targets[i];
         if (!target->is_buffer && !xt_read_is_initializer(reader, target->name) &&
@@ -79,7 +84,8 @@ enum xt_read_origin xt_read_origin_of(const struct xt_reader *reader, const char
 {
     if (!reader->signature.count)
         return XT_READ_UNKNOWN;
-    const struct xt_read_target *target = find(&reader->signature, name);
+    const struct xt_read_target *target =
+        find(&reader->signature, &(struct xt_read_target){.name = name});
     return !target ? XT_READ_MADE : target->is_buffer ? XT_READ_BUFFER : XT_READ_PARAMETER;
 }
 

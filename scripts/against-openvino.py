@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Loads `xtrain serve` and a server around OpenVINO's Python API, alternating, and prints their medians.
 
-usage: against-openvino.py WEIGHTS IMAGES [--model NAME] [--amp f32|int8] [--calibrate DIR] [--clients 1,16,64] [--turns 5]
+usage: against-openvino.py WEIGHTS IMAGES [--model NAME] [--amp f32|bf16|int8] [--calibrate DIR] [--clients 1,16,64] [--turns 5]
                            [--seconds 3] [--cpus 0,1] [--client-cpus 0,1] [--xtrain build/xtrain]
                            needs openvino, numpy and Pillow
 
@@ -41,7 +41,7 @@ def serve(args):
     size, blank = tuple(map(int, meta['input_size'].split('x'))), int(meta['blank'])
     model.reshape([1, size[1], size[0], 3])
     compiled = openvino.Core().compile_model(model, 'CPU', {
-        'PERFORMANCE_HINT': 'THROUGHPUT', 'INFERENCE_NUM_THREADS': threads, 'INFERENCE_PRECISION_HINT': 'f32'})
+        'PERFORMANCE_HINT': 'THROUGHPUT', 'INFERENCE_NUM_THREADS': threads, 'INFERENCE_PRECISION_HINT': 'bf16' if args.amp == 'bf16' else 'f32'})
     own = threading.local()
 
     def answer(body):
@@ -208,7 +208,7 @@ def main():
     parser.add_argument('weights', nargs='?')
     parser.add_argument('images', nargs='?')
     parser.add_argument('--model')
-    parser.add_argument('--amp', default='f32', choices=['f32', 'int8'])
+    parser.add_argument('--amp', default='f32', choices=['f32', 'bf16', 'int8'])
     parser.add_argument('--calibrate')
     parser.add_argument('--turns', type=int, default=5)
     parser.add_argument('--seconds', type=float, default=3)
@@ -227,6 +227,7 @@ def main():
     requests = [b'POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s' % (len(b), b) for b in bodies]
     network = ['--model', args.model] if args.model else []
     as_int8 = ['--amp', 'int8', '--calibrate', args.calibrate] if args.amp == 'int8' else []
+    as_type = as_int8 or ['--amp', args.amp]
     own, other = free_port(), free_port()
     with tempfile.TemporaryDirectory() as folder:
         model = os.path.join(folder, 'model.onnx')
@@ -235,8 +236,8 @@ def main():
         servers = []
         try:
             servers.append(start([args.xtrain, 'serve', args.weights, '--listen', f'127.0.0.1:{own}', '--quiet', '--threads',
-                                  str(len(args.cpus)), *network, *as_int8], own, args.cpus))
-            servers.append(start([sys.executable, __file__, '--serve', model, '--port', str(other), '--cpus',
+                                  str(len(args.cpus)), *network, *as_type], own, args.cpus))
+            servers.append(start([sys.executable, __file__, '--serve', model, '--port', str(other), '--amp', args.amp, '--cpus',
                                   ','.join(map(str, args.cpus))], other, args.cpus))
             os.sched_setaffinity(0, args.client_cpus)
             compare(args, list(zip((own, other), servers)), requests)

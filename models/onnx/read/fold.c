@@ -216,6 +216,10 @@ static double invert(double a)
 {
     return 1 / a;
 }
+static double sign_of(double a)
+{
+    return a > 0 ? 1 : a < 0 ? -1 : a;
+}
 static double is_not(double a)
 {
     return a == 0;
@@ -227,6 +231,7 @@ static const struct {
 } unaries[] = {
     {"Neg", negate}, {"Sqrt", sqrt}, {"Floor", floor},       {"Ceil", ceil},  {"Abs", fabs},
     {"Exp", exp},    {"Log", log},   {"Reciprocal", invert}, {"Not", is_not}, {"Round", rint},
+    {"Sin", sin},    {"Cos", cos},   {"Sign", sign_of},
 };
 
 /* A node whose inputs are known. */
@@ -558,6 +563,51 @@ static struct xt_read_constant *fold_expand(const struct fold *f)
     return out;
 }
 
+static struct xt_read_constant *fold_tile(const struct fold *f)
+{
+    const struct xt_read_constant *in = f->in[0];
+    int64_t dims[XT_READ_DIMS_MAX];
+    if (f->in[1]->count != (size_t)in->ndims)
+        return NULL;
+    for (int i = 0; i < in->ndims; i++) {
+        int64_t times = xt_read_whole(f->in[1]->numbers[i]);
+        if (times < 0 || in->dims[i] > XT_READ_NUMBERS_MAX || times > XT_READ_NUMBERS_MAX)
+            return NULL;
+        dims[i] = in->dims[i] * times;
+    }
+    struct xt_read_constant *out = make(f->reader, in->ndims, dims, in->is_float);
+    for (size_t i = 0; out && i < out->count; i++) {
+        size_t left = i;
+        size_t from = 0;
+        size_t step = 1;
+        for (int axis = in->ndims - 1; axis >= 0; axis--) {
+            from += left % (size_t)dims[axis] % (size_t)in->dims[axis] * step;
+            left /= (size_t)dims[axis];
+            step *= (size_t)in->dims[axis];
+        }
+        out->numbers[i] = in->numbers[from];
+    }
+    return out;
+}
+
+static struct xt_read_constant *fold_running_sum(const struct fold *f)
+{
+    const struct xt_read_constant *in = f->in[0];
+    int64_t axis = f->in[1]->count == 1 ? xt_read_whole(f->in[1]->numbers[0]) : in->ndims;
+    axis += axis < 0 ? in->ndims : 0;
+    if (axis < 0 || axis >= in->ndims || xt_read_int(f->node, "exclusive", 0) ||
+        xt_read_int(f->node, "reverse", 0))
+        return NULL;
+    size_t step = 1;
+    for (int i = in->ndims - 1; i > axis; i--)
+        step *= (size_t)in->dims[i];
+    struct xt_read_constant *out = copy_as(f->reader, in, in->ndims, in->dims);
+    for (size_t i = step; out && i < out->count; i++)
+        if (i / step % (size_t)in->dims[axis])
+            out->numbers[i] += out->numbers[i - step];
+    return out;
+}
+
 static struct xt_read_constant *fold_range(const struct fold *f)
 {
     if (f->in[0]->count != 1 || f->in[1]->count != 1 || f->in[2]->count != 1)
@@ -640,6 +690,7 @@ static struct xt_read_constant *compute(const struct fold *f)
         {"Reshape", 2, fold_reshape},   {"ConstantOfShape", 0, fold_filled},
         {"Expand", 2, fold_expand},     {"Range", 3, fold_range},
         {"ReduceProd", 0, fold_reduce}, {"ReduceSum", 0, fold_reduce},
+        {"Tile", 2, fold_tile},         {"CumSum", 2, fold_running_sum},
     };
     if (f->count == 0 || xt_read_is(f->node, "Identity"))
         return f->count ? f->in[0] : NULL;

@@ -291,7 +291,7 @@ bool xt_read_conv(struct xt_reader *reader, struct xt_read_node *node)
     struct xt_net_conv spec = {0};
     if (!view)
         return false;
-    if (view->ndims < 3 || !xt_read_image_homes(view, homes))
+    if (view->ndims < 3 || !xt_read_layer_homes(view, homes))
         return xt_reader_refuse(
             reader, node,
             "is a convolution of %d dimensions; only images are supported, [n][c][h][w]",

@@ -112,6 +112,8 @@ bool xt_read_is_neutral(struct xt_reader *reader, struct xt_read_node *node, int
 
 /* Those of an image, [n][c][h][w], [n][c][w] or [n][c]; false: of no such rank. */
 bool xt_read_image_homes(const struct xt_read_view *view, int homes[]);
+/* Also for one image that is the same for all samples: positions, a prompt. */
+bool xt_read_layer_homes(const struct xt_read_view *view, int homes[]);
 /* Those in which this axis is the channels, and the others lie as they do where they can. */
 void xt_read_channel_homes(const struct xt_read_view *view, int axis, int homes[]);
 /* An axis, counted from the end where it is negative; -1, refused: there is none. */

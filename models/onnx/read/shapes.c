@@ -25,6 +25,15 @@ bool xt_read_image_homes(const struct xt_read_view *view, int homes[])
     return xt_read_dim(view, 0) == XT_READ_BATCH;
 }
 
+bool xt_read_layer_homes(const struct xt_read_view *view, int homes[])
+{
+    if (xt_read_image_homes(view, homes))
+        return true;
+    homes[0] = XT_READ_NONE;
+    return view->ndims >= 2 && view->ndims <= 4 && view->value->of_parameter &&
+           xt_read_dim(view, 0) == 1;
+}
+
 /* Whether several axes lie in the channels. */
 static bool are_shared(const struct xt_read_view *view, const int homes[], int axis)
 {

@@ -566,7 +566,7 @@ static struct xt_read_constant *fold_expand(const struct fold *f)
 static struct xt_read_constant *fold_tile(const struct fold *f)
 {
     const struct xt_read_constant *in = f->in[0];
-    int64_t dims[XT_READ_DIMS_MAX];
+    int64_t dims[XT_READ_DIMS_MAX] = {0};
     if (f->in[1]->count != (size_t)in->ndims)
         return NULL;
     for (int i = 0; i < in->ndims; i++) {
@@ -581,8 +581,8 @@ static struct xt_read_constant *fold_tile(const struct fold *f)
         size_t from = 0;
         size_t step = 1;
         for (int axis = in->ndims - 1; axis >= 0; axis--) {
-            from += left % (size_t)dims[axis] % (size_t)in->dims[axis] * step;
-            left /= (size_t)dims[axis];
+            from += left % (size_t)out->dims[axis] % (size_t)in->dims[axis] * step;
+            left /= (size_t)out->dims[axis];
             step *= (size_t)in->dims[axis];
         }
         out->numbers[i] = in->numbers[from];

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Some of these tests on a CPU of AVX2 alone, as the hosts of GPUs are. The others pass so too:
+# ONEDNN_MAX_CPU_ISA=AVX2 tests/cli/test_NAME.sh
+. tests/cli/common.sh
+for name in batch_auto bench_infer bench_start bench_step; do
+  ONEDNN_MAX_CPU_ISA=AVX2 bash "tests/cli/test_$name.sh" >"$tree/said" 2>&1 || fail "by AVX2 test_$name.sh failed" "$(cat "$tree/said")"
+done

@@ -54,8 +54,8 @@ struct run {
     struct xt_loaded_model *model;
     struct xt_weight_file reference;
     struct xt_params params;
-    struct xt_graph *graph;
-    struct xt_ctc *ctc; /* NULL: a classifier */
+    struct xt_graph *graph, *inference; /* of the same parameters */
+    struct xt_ctc *ctc;                 /* NULL: a classifier */
     int labels[BATCH * LABEL_MAX], lengths[BATCH], label_length;
     float *x; /* the images, normalised */
     struct reach *reach;
@@ -297,12 +297,28 @@ static enum xt_status compare_statistics(struct run *run, struct xt_err *err)
 
 /* ---- a network ---- */
 
+static size_t pixels_of(const struct run *run)
+{
+    const struct xt_model_info *info = &run->model->info;
+    return BATCH * 3 * (size_t)info->height * (size_t)info->width;
+}
+
+/* Moved as the pass says. */
+static void fill_images(struct run *run)
+{
+    const uint8_t *bytes = xt_weight_file_find(&run->reference, "images")->data;
+    for (size_t i = 0; i < pixels_of(run); i++)
+        run->x[i] = ((float)bytes[i] - 127.5f) / 127.5f;
+    move_by_pass(run->x, pixels_of(run), run->reach->moved,
+                 run->target->dtype == XT_BF16 ? MOVED_BY_BF16 : MOVED_BY);
+}
+
 static enum xt_status load_targets(struct run *run, struct xt_err *err)
 {
     const struct xt_model_info *info = &run->model->info;
     const struct xt_file_tensor *images = xt_weight_file_find(&run->reference, "images");
     const struct xt_file_tensor *targets = xt_weight_file_find(&run->reference, "targets");
-    size_t pixels = BATCH * 3 * (size_t)info->height * (size_t)info->width;
+    size_t pixels = pixels_of(run);
     if (!images || images->dtype != XT_U8 || images->bytes != pixels)
         return xt_err_set(err, XT_ERR_DATA, "the reference's images are not %d of %dx%d", BATCH,
                           info->width, info->height);
@@ -310,10 +326,6 @@ static enum xt_status load_targets(struct run *run, struct xt_err *err)
     enum xt_status status = xt_mem_calloc(&run->x, pixels, sizeof *run->x, "the images", err);
     if (status)
         return status;
-    for (size_t i = 0; i < pixels; i++)
-        run->x[i] = ((float)((const uint8_t *)images->data)[i] - 127.5f) / 127.5f;
-    move_by_pass(run->x, pixels, run->reach->moved,
-                 run->target->dtype == XT_BF16 ? MOVED_BY_BF16 : MOVED_BY);
     run->label_length = (int)(count / BATCH);
     if (!count || count % BATCH || run->label_length > LABEL_MAX)
         return xt_err_set(err, XT_ERR_DATA, "the reference's targets cannot be read");
@@ -341,7 +353,8 @@ static double loss_of(struct run *run)
                     : xt_softmax_loss(logits, BATCH, classes, &targets, losses, grad);
 }
 
-static enum xt_status describe(struct run *run, bool training, struct xt_err *err)
+static enum xt_status describe(struct run *run, bool training, struct xt_graph **graph,
+                               struct xt_err *err)
 {
     const struct xt_model_info *info = &run->model->info;
     const struct xt_graph_options options = {.device = &run->device,
@@ -353,10 +366,9 @@ static enum xt_status describe(struct run *run, bool training, struct xt_err *er
                                              .dtype = run->target->dtype};
     const struct xt_model_options model_options = {
         .classes = info->classes, .height = info->height, .width = info->width};
-    enum xt_status status = xt_graph_create(&run->graph, &options, err);
+    enum xt_status status = xt_graph_create(graph, &options, err);
     return status ? status
-                  : xt_graph_build(run->graph, xt_model_describe(info, run->graph, &model_options),
-                                   err);
+                  : xt_graph_build(*graph, xt_model_describe(info, *graph, &model_options), err);
 }
 
 static enum xt_status set_up_optimizer(struct run *run, struct xt_err *err)
@@ -368,13 +380,19 @@ static enum xt_status set_up_optimizer(struct run *run, struct xt_err *err)
             run->ranges[run->range_count++] = (struct xt_optim_range){
                 .offset = param->offset, .count = param->floats, .lr_factor = 1};
     }
-    enum xt_status status = xt_mem_aligned(&run->optim.state[0], run->params.value_floats,
-                                           sizeof(float), "the optimizer", err);
-    if (!status && run->device.kind == XT_DEVICE_XPU)
-        status = xt_xpu_optim_create(&run->xpu_optim, &run->device, &run->optim, &run->params,
-                                     run->ranges, run->range_count,
-                                     (struct xt_xpu_optim_norm){.by_device = false}, err);
-    return status;
+    return xt_mem_aligned(&run->optim.state[0], run->params.value_floats, sizeof(float),
+                          "the optimizer", err);
+}
+
+static enum xt_status reset_optimizer(struct run *run, struct xt_err *err)
+{
+    memset(run->optim.state[0], 0, run->params.value_floats * sizeof(float));
+    if (run->device.kind != XT_DEVICE_XPU)
+        return XT_OK;
+    xt_xpu_optim_destroy(run->xpu_optim);
+    return xt_xpu_optim_create(&run->xpu_optim, &run->device, &run->optim, &run->params,
+                               run->ranges, run->range_count,
+                               (struct xt_xpu_optim_norm){.by_device = false}, err);
 }
 
 static enum xt_status update(struct run *run, struct xt_err *err)
@@ -421,23 +439,22 @@ static enum xt_status train(struct run *run, struct xt_err *err)
     return status ? status : compare_statistics(run, err);
 }
 
-/* The parameters of the training graph in one for inference. */
 static enum xt_status evaluate(struct run *run, struct xt_err *err)
 {
     struct xt_graph *training = run->graph;
-    enum xt_status status = describe(run, false, err);
+    run->graph = run->inference;
     run->graph->pass = (struct xt_graph_pass){.floats = run->x, .count = BATCH};
-    if (!status)
-        status = xt_graph_forward(run->graph, err);
+    enum xt_status status = xt_graph_forward(run->graph, err);
     if (!status)
         status = compare_logits(run, "eval.logits", false, err);
-    xt_graph_destroy(run->graph);
     run->graph = training;
     return status;
 }
 
-static enum xt_status check(struct run *run, const char *onnx, const char *reference,
-                            struct xt_err *err)
+/* What all passes have in common; graphs are built once, since a double of a GPU takes minutes and
+ * gigabytes to compile a large one. */
+static enum xt_status set_up(struct run *run, const char *onnx, const char *reference,
+                             struct xt_err *err)
 {
     enum xt_status status = xt_device_open(&run->device, run->target->device, 0, err);
     if (!status)
@@ -447,13 +464,20 @@ static enum xt_status check(struct run *run, const char *onnx, const char *refer
     if (!status)
         status = load_targets(run, err);
     if (!status)
-        status = describe(run, true, err);
+        status = describe(run, true, &run->graph, err);
+    if (!status)
+        status = describe(run, false, &run->inference, err);
+    return status ? status : set_up_optimizer(run, err);
+}
+
+static enum xt_status check(struct run *run, const char *onnx, struct xt_err *err)
+{
     const struct xt_params_view view = {run->params.values, run->params.stats};
+    enum xt_status status = xt_params_from_file(&run->params, &run->device, &view,
+                                                &run->model->weights, onnx, false, NULL, err);
+    fill_images(run);
     if (!status)
-        status = xt_params_from_file(&run->params, &run->device, &view, &run->model->weights, onnx,
-                                     false, NULL, err);
-    if (!status)
-        status = set_up_optimizer(run, err);
+        status = reset_optimizer(run, err);
     if (!status)
         status = evaluate(run, err);
     return status ? status : train(run, err);
@@ -461,6 +485,7 @@ static enum xt_status check(struct run *run, const char *onnx, const char *refer
 
 static void clear(struct run *run)
 {
+    xt_graph_destroy(run->inference);
     xt_graph_destroy(run->graph);
     xt_xpu_optim_destroy(run->xpu_optim);
     xt_ctc_destroy(run->ctc);
@@ -475,39 +500,49 @@ static void clear(struct run *run)
 enum outcome { WRONG, RIGHT, REFUSED };
 
 /* One pass, with the input moved or as it is. */
-static enum outcome run_pass(const char *onnx, const char *reference, const struct target *target,
-                             struct reach *reach)
+static enum outcome run_pass(struct run *run, const char *onnx)
 {
-    static struct run run; /* large */
     struct xt_err err = {0};
-    run = (struct run){
-        .target = target, .tolerances = target->dtype == XT_BF16 ? &bf16 : &f32, .reach = reach};
-    reach->at = 0;
-    enum xt_status status = check(&run, onnx, reference, &err);
+    run->reach->at = 0;
+    run->wrong = 0;
+    enum xt_status status = check(run, onnx, &err);
     if (status)
         printf("  WRONG  %s\n", err.text);
-    clear(&run);
     fflush(stdout);
-    return status ? REFUSED : run.wrong ? WRONG : RIGHT;
+    return status ? REFUSED : run->wrong ? WRONG : RIGHT;
+}
+
+static enum outcome run_passes(struct run *run, const char *onnx)
+{
+    struct reach *reach = run->reach;
+    enum outcome outcome = run_pass(run, onnx);
+    if (outcome != WRONG)
+        return outcome;
+    printf("  with units that turn over:\n");
+    reach->count = 0;
+    for (reach->moved = MOVED_PASSES; reach->moved > 0; reach->moved--)
+        run_pass(run, onnx);
+    return run_pass(run, onnx);
 }
 
 /* Whether the pair of files passed. */
 static bool check_pair(const char *onnx, const char *reference, const struct target *target)
 {
+    static struct run run; /* large */
     struct reach reach = {0};
+    struct xt_err err = {0};
     printf("%s, %s on %s%s\n", xt_file_name(onnx), xt_dtype_name(target->dtype), target->device,
            target->backend ? ", by programs alone" : "");
-    enum outcome outcome = run_pass(onnx, reference, target, &reach);
-    if (outcome != WRONG)
-        return outcome == RIGHT;
-    printf("  with units that turn over:\n");
-    reach.count = 0;
-    for (reach.moved = MOVED_PASSES; reach.moved > 0; reach.moved--)
-        run_pass(onnx, reference, target, &reach);
-    outcome = run_pass(onnx, reference, target, &reach);
+    run = (struct run){
+        .target = target, .tolerances = target->dtype == XT_BF16 ? &bf16 : &f32, .reach = &reach};
+    enum xt_status status = set_up(&run, onnx, reference, &err);
+    if (status)
+        printf("  WRONG  %s\n", err.text);
+    bool right = !status && run_passes(&run, onnx) == RIGHT;
+    clear(&run);
     free(reach.least);
     free(reach.most);
-    return outcome == RIGHT;
+    return right;
 }
 
 static bool has_reference(const char *onnx, struct xt_str *out)

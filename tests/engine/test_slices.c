@@ -202,6 +202,26 @@ static void resnet50_sums_with_convolutions(void **state)
     free(slices.values);
 }
 
+/* In bf16 by matrix tiles, of all convolutions. A gradient of two readers is rounded once less. */
+static void resnet18_sums_with_convolutions_by_tiles(void **state)
+{
+    const struct pass plain = {.model = "resnet18", .dtype = XT_BF16, .batch = 17, .threads = 2};
+    struct pass passes[] = {plain, plain, plain, plain};
+    (void)state;
+    if (!xt_loops_get()->tile_conv || !xt_device_cpu_has_tiles())
+        support_skip("this CPU has no tiles");
+    passes[1].recompute = true;
+    passes[2].bn_frozen = true;
+    passes[3].learn_from = "layer3.1";
+    for (int i = 0; i < 4; i++)
+        both_ways_agree(passes[i], passes[i].bn_frozen ? 0.02 : 0.15);
+    struct pass slices = plain;
+    slices.by_slices = true;
+    run(&slices);
+    assert_true(slices.sums[0] > 0 && slices.sums[1] > slices.adds && slices.adds > 0);
+    free(slices.values);
+}
+
 static void a_part_that_learns(void **state)
 {
     (void)state;
@@ -257,6 +277,7 @@ int main(void)
         cmocka_unit_test(lprnet_in_bf16),
         cmocka_unit_test(resnet50),
         cmocka_unit_test(resnet50_sums_with_convolutions),
+        cmocka_unit_test(resnet18_sums_with_convolutions_by_tiles),
         cmocka_unit_test(a_part_that_learns),
         cmocka_unit_test(it_is_the_same_every_time),
         cmocka_unit_test(it_takes_no_more_memory),

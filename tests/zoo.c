@@ -411,7 +411,9 @@ static enum xt_status train(struct run *run, struct xt_err *err)
 {
     float *wanted = floats_of(run, "losses", STEPS, err);
     double worst = 0;
-    enum xt_status status = wanted ? XT_OK : err->status;
+    enum xt_status status = XT_OK;
+    if (!wanted)
+        return err->status;
     run->graph->pass = (struct xt_graph_pass){.floats = run->x, .count = BATCH, .training = true};
     for (int step = 0; step < STEPS && !status; step++) {
         status = xt_graph_forward(run->graph, err);

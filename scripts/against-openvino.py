@@ -41,7 +41,8 @@ def serve(args):
     size, blank = tuple(map(int, meta['input_size'].split('x'))), int(meta['blank'])
     model.reshape([1, size[1], size[0], 3])
     compiled = openvino.Core().compile_model(model, 'CPU', {
-        'PERFORMANCE_HINT': 'THROUGHPUT', 'INFERENCE_NUM_THREADS': threads, 'INFERENCE_PRECISION_HINT': 'bf16' if args.amp == 'bf16' else 'f32'})
+        'PERFORMANCE_HINT': 'THROUGHPUT', 'INFERENCE_NUM_THREADS': threads,
+        'INFERENCE_PRECISION_HINT': 'bf16' if args.amp == 'bf16' else 'f32'})
     own = threading.local()
 
     def answer(body):

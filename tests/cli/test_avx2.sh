@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Some of these tests on a CPU of AVX2 alone, as the hosts of GPUs are. The others pass so too:
+# Some of these tests on a CPU of AVX2 alone, as the hosts of GPUs are. So is any other one run:
 # ONEDNN_MAX_CPU_ISA=AVX2 tests/cli/test_NAME.sh
 . tests/cli/common.sh
 for name in batch_auto bench_infer bench_start bench_step; do

@@ -261,7 +261,7 @@ static bool broadcast(struct xt_read_constant *const in[], int count, struct xt_
     return true;
 }
 
-/* The element that stands where `index` is in the larger shape. */
+/* The element that stands where `index` is in the larger shape: broadcast, or repeated. */
 static double element(const struct xt_read_constant *in, const struct xt_read_constant *shape,
                       size_t index)
 {
@@ -269,7 +269,7 @@ static double element(const struct xt_read_constant *in, const struct xt_read_co
     size_t stride = 1;
     for (int axis = shape->ndims - 1, own = in->ndims - 1; own >= 0; axis--, own--) {
         size_t dim = (size_t)shape->dims[axis];
-        at += in->dims[own] == 1 ? 0 : index % dim * stride;
+        at += index % dim % (size_t)in->dims[own] * stride;
         stride *= (size_t)in->dims[own];
         index /= dim;
     }
@@ -576,17 +576,8 @@ static struct xt_read_constant *fold_tile(const struct fold *f)
         dims[i] = in->dims[i] * times;
     }
     struct xt_read_constant *out = make(f->reader, in->ndims, dims, in->is_float);
-    for (size_t i = 0; out && i < out->count; i++) {
-        size_t left = i;
-        size_t from = 0;
-        size_t step = 1;
-        for (int axis = in->ndims - 1; axis >= 0; axis--) {
-            from += left % (size_t)out->dims[axis] % (size_t)in->dims[axis] * step;
-            left /= (size_t)out->dims[axis];
-            step *= (size_t)in->dims[axis];
-        }
-        out->numbers[i] = in->numbers[from];
-    }
+    for (size_t i = 0; out && i < out->count; i++)
+        out->numbers[i] = element(in, out, i);
     return out;
 }
 

@@ -123,7 +123,6 @@ static bool loops_data_grad(const struct xt_conv_op *conv, struct xt_graph *grap
            xt_cpu_weights_are(conv, graph, conv->weight_grad_format);
 }
 
-/* Its copy of the weights is written together with those of oneDNN's kernels. */
 static void prepare_data_grad(struct state *state, struct xt_conv_op *conv, struct xt_graph *graph)
 {
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
@@ -134,19 +133,13 @@ static void prepare_data_grad(struct state *state, struct xt_conv_op *conv, stru
                                   .out_is_row = state->job.turned,
                                   .wide = XT_DATA_GRAD_WIDE,
                                   .spare = XT_DATA_GRAD_SPARE};
-    size_t panels = (size_t)in->c / XT_DATA_GRAD_WIDE;
     state->data = (struct xt_data_grad){.h = in->h,
                                         .w = in->w,
                                         .in_c = in->c,
                                         .out_h = out->h,
                                         .out_c = out->c,
                                         .kernel_h = (int)conv->kernel[0]};
-    state->data_weights =
-        xt_graph_permanent(graph, conv->op.name, XT_WORKING_WEIGHTS,
-                           panels * xt_weight_copy_panel(&copy) * sizeof *copy.to);
-    conv->copied_from = xt_graph_value_of(graph, conv->weight);
-    conv->copied_to[conv->copy_count] = xt_in_buffer(state->data_weights);
-    conv->copies[conv->copy_count++] = copy;
+    state->data_weights = xt_cpu_add_weight_copy(conv, graph, &copy);
     conv->own[1] = true;
     xt_graph_want_scratch(graph, xt_data_grad_scratch(&state->data));
 }
@@ -218,9 +211,8 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
     bool by_depthwise = xt_cpu_depthwise_can(conv, graph);
     bool by_pointwise_infer = xt_cpu_pointwise_infer_can(conv, graph);
     conv->own[0] = conv->own[1] = conv->own_weights = conv->own_weight_grad = false;
-    conv->read_grad = NULL;
-    if (!loop || !xt_cpu_tile_conv_can(conv, graph))
-        conv->read_grad = read_grad_of(conv, graph);
+    bool by_tiles = loop && xt_cpu_tile_conv_can(conv, graph);
+    conv->read_grad = by_tiles ? NULL : read_grad_of(conv, graph);
     if (loop || by_winograd || by_depthwise || by_pointwise_infer) {
         if (xt_mem_calloc(&state, 1, sizeof *state, op->name, &graph->err))
             return;
@@ -234,8 +226,8 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
         prepare_weight_grad(state, conv, graph, loop);
         if (loops_data_grad(conv, graph, loop))
             prepare_data_grad(state, conv, graph);
-        state->by_tiles = xt_cpu_tile_conv_can(conv, graph);
-        if (state->by_tiles) {
+        state->by_tiles = by_tiles;
+        if (by_tiles) {
             xt_cpu_tile_conv_prepare(&state->tiles, conv, graph, state->job.turned,
                                      xt_op_in(op, 0)->wants_grad && !state->data_weights);
             op->own_name[0] = op->own_name[1];

@@ -61,8 +61,6 @@ struct xt_cpu_pointwise {
 };
 /* If the back end's loops write its weights' gradient. */
 bool xt_cpu_pointwise_can(const struct xt_conv_op *conv, struct xt_graph *graph);
-/* Whether the loops that run a convolution form a norm's sums; also before it is prepared. */
-bool xt_cpu_conv_forms_sums(const struct xt_op *op, struct xt_graph *graph, bool backward);
 /* Plans its work and memory, before the op is described. */
 void xt_cpu_pointwise_prepare(struct xt_cpu_pointwise *pointwise, struct xt_conv_op *conv,
                               struct xt_graph *graph);
@@ -146,6 +144,8 @@ void xt_cpu_depthwise_backward(const struct xt_cpu_depthwise *depthwise, const s
 void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph);
 enum xt_status xt_cpu_norm_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 enum xt_status xt_cpu_norm_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
+/* Whether the loops that run a convolution form a norm's sums; also before it is prepared. */
+bool xt_cpu_conv_forms_sums(const struct xt_op *op, struct xt_graph *graph, bool backward);
 bool xt_cpu_norm_can_recompute(const struct xt_op *op);
 void xt_cpu_norm_recompute(struct xt_op *op, struct xt_graph *graph);
 /* A norm's sums by the loops of a convolution (xt_conv_op's sums_for): whether this pass uses the
@@ -162,6 +162,9 @@ void xt_cpu_norm_end_part(const struct xt_op *op, const struct xt_graph *graph, 
  * without values do. */
 bool xt_cpu_weights_are(const struct xt_conv_op *conv, struct xt_graph *graph,
                         dnnl_format_tag_t format);
+/* A copy that is written together with those of oneDNN's kernels; its memory. */
+struct xt_buffer *xt_cpu_add_weight_copy(struct xt_conv_op *conv, struct xt_graph *graph,
+                                         const struct xt_weight_copy *copy);
 enum xt_status xt_cpu_copy_weights(struct xt_graph *graph, struct xt_err *err);
 
 extern const struct xt_by_slices xt_cpu_input_by_slices, xt_cpu_conv_by_slices,

@@ -90,14 +90,7 @@ static struct xt_buffer *copy_weights(struct xt_conv_op *conv, struct xt_graph *
                                   .out_is_wide = out_is_wide,
                                   .by_tiles = true,
                                   .wide = XT_TILE_CONV_WIDE};
-    size_t panels = (size_t)((out_is_wide ? out->c : in->c) / XT_TILE_CONV_WIDE);
-    struct xt_buffer *to =
-        xt_graph_permanent(graph, conv->op.name, XT_WORKING_WEIGHTS,
-                           panels * xt_weight_copy_panel(&copy) * sizeof *copy.to);
-    conv->copied_from = xt_graph_value_of(graph, conv->weight);
-    conv->copied_to[conv->copy_count] = xt_in_buffer(to);
-    conv->copies[conv->copy_count++] = copy;
-    return to;
+    return xt_cpu_add_weight_copy(conv, graph, &copy);
 }
 
 static void plan(struct xt_tile_conv *job, struct xt_graph *graph)

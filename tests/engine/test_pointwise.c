@@ -1,4 +1,5 @@
 #include "loop_builds.h"
+#include "norm_sums.h"
 #include "random_tensor.h"
 
 #include <math.h>
@@ -106,34 +107,8 @@ static void it_is_what_plain_loops_make_of_it(void **state)
 
 /* ---- sums for a norm ---- */
 
-/* One pixel and channel more in sums that are relative to a pivot; `size` is of their terms. */
-struct sum {
-    double first, second, size[2];
-};
-
-static void add(struct sum *sum, double first, double second)
-{
-    sum->first += first;
-    sum->second += second;
-    sum->size[0] += fabs(first);
-    sum->size[1] += fabs(second);
-}
-
 /* Terms are rounded, and float32 adds up a few dozen of them. */
-static void check_sum(const struct sum *sum, const struct xt_pointwise *job, int channel)
-{
-    const double most = 3e-6;
-    assert_true(fabs(job->norm.sums[0][channel] - sum->first) <= most * sum->size[0]);
-    assert_true(fabs(job->norm.sums[1][channel] - sum->second) <= most * sum->size[1]);
-}
-
-static void begin_sums(struct work *work, double *sums, float *pivot)
-{
-    memset(sums, 0, 2 * (size_t)work->job.out_c * sizeof *sums);
-    work->job.norm.sums[0] = sums;
-    work->job.norm.sums[1] = sums + work->job.out_c;
-    work->job.norm.pivot = pivot;
-}
+static const double sums_apart = 3e-6;
 
 static void check_statistics(struct work *work, int first, int end)
 {
@@ -144,9 +119,9 @@ static void check_statistics(struct work *work, int first, int end)
         assert_true(job->norm.pivot[o] == out[first * job->out_c]);
         for (int p = first; p < end; p++) {
             double value = (double)out[p * job->out_c] - (double)job->norm.pivot[o];
-            add(&sum, value, value * value);
+            add_to_sum(&sum, value, value * value);
         }
-        check_sum(&sum, job, o);
+        check_sum(&sum, &job->norm, o, sums_apart);
     }
 }
 
@@ -175,7 +150,7 @@ static void statistics_come_with_the_output(void **state)
         float *alone = work.out;
         work.out = work.job.out = aligned_memory(bytes);
         for (int first = 0; first < pixels; first += pixels / 3 + 1) {
-            begin_sums(&work, sums, pivot);
+            begin_sums(&work.job.norm, work.job.out_c, sums, pivot);
             loops->pointwise(&work.job, first, pixels);
             check_statistics(&work, first, pixels);
         }
@@ -198,9 +173,10 @@ static void check_gradient(const struct work *work, const float *plain, const fl
             float grad = job->norm.adds ? plain[at] + before[at] : plain[at];
             grad = y[at] > 0 ? grad : 0;
             assert_true(work->out[at] == grad);
-            add(&sum, (double)grad, (double)grad * ((double)z[at] - (double)job->norm.pivot[o]));
+            add_to_sum(&sum, (double)grad,
+                       (double)grad * ((double)z[at] - (double)job->norm.pivot[o]));
         }
-        check_sum(&sum, job, o);
+        check_sum(&sum, &job->norm, o, sums_apart);
     }
 }
 
@@ -228,7 +204,7 @@ static void run_gradient(const struct xt_loops *loops, struct work *work, bool a
     loops->pointwise(&work->job, 0, out_pixels(work));
     memcpy(work->out, before, count * sizeof(float));
     work->job.out = work->out;
-    begin_sums(work, sums, pivot);
+    begin_sums(&work->job.norm, work->job.out_c, sums, pivot);
     work->job.norm.z = tensors[2];
     work->job.norm.y = tensors[3];
     work->job.norm.adds = adds;

@@ -1,4 +1,5 @@
 #include "loop_builds.h"
+#include "norm_sums.h"
 #include "random_tensor.h"
 
 #include <math.h>
@@ -238,35 +239,6 @@ static void a_phase_writes_its_own_pixels(void **state)
 
 /* ---- sums for a norm ---- */
 
-/* Sums that are relative to a pivot; `size` is of their terms. */
-struct sum {
-    double first, second, size[2];
-};
-
-static void add(struct sum *sum, double first, double second)
-{
-    sum->first += first;
-    sum->second += second;
-    sum->size[0] += fabs(first);
-    sum->size[1] += fabs(second);
-}
-
-/* Terms of a gradient are not rounded to bf16, as what is stored is. */
-static void check_sum(const struct sum *sum, const struct xt_tile_conv *job, int channel,
-                      double most)
-{
-    assert_true(fabs(job->norm.sums[0][channel] - sum->first) <= most * sum->size[0]);
-    assert_true(fabs(job->norm.sums[1][channel] - sum->second) <= most * sum->size[1]);
-}
-
-static void begin_sums(struct work *work, double *sums, float *pivot)
-{
-    memset(sums, 0, 2 * (size_t)work->job.out_c * sizeof *sums);
-    work->job.norm.sums[0] = sums;
-    work->job.norm.sums[1] = sums + work->job.out_c;
-    work->job.norm.pivot = pivot;
-}
-
 static double value_at(const uint16_t *tensor, size_t at)
 {
     return (double)xt_bf16_to_float(tensor[at]);
@@ -282,9 +254,9 @@ static void check_statistics(const struct work *work, int from)
         assert_true(job->norm.pivot[o] == xt_bf16_to_float(work->out[first]));
         for (size_t at = first; at < work->outputs; at += c) {
             double value = value_at(work->out, at) - (double)job->norm.pivot[o];
-            add(&sum, value, value * value);
+            add_to_sum(&sum, value, value * value);
         }
-        check_sum(&sum, job, (int)o, 3e-6);
+        check_sum(&sum, &job->norm, (int)o, 3e-6);
     }
 }
 
@@ -306,7 +278,7 @@ static void statistics_come_with_the_output(void **state)
         int first = 0;
         xt_tile_conv_part(&work.job, 1, 2, &first);
         for (int from = first; from >= 0; from -= first > 0 ? first : 1) {
-            begin_sums(&work, sums, pivot);
+            begin_sums(&work.job.norm, work.job.out_c, sums, pivot);
             loops->tile_conv(&work.job, from, work.job.units, work.scratch);
             check_statistics(&work, xt_tile_conv_pixels(&work.job, 0, from));
         }
@@ -329,9 +301,10 @@ static void check_gradient(const struct work *work, const uint16_t *plain, const
             bool above = value_at(job->norm.y, at) > 0;
             double size = fabs(value_at(plain, at)) + fabs(got);
             assert_true(above ? fabs(got - grad) <= size / 128 : got == 0);
-            add(&sum, got, got * (value_at(job->norm.z, at) - (double)job->norm.pivot[o]));
+            add_to_sum(&sum, got, got * (value_at(job->norm.z, at) - (double)job->norm.pivot[o]));
         }
-        check_sum(&sum, job, (int)o, 4e-3);
+        /* Their terms are not rounded to bf16, as what is stored is. */
+        check_sum(&sum, &job->norm, (int)o, 4e-3);
     }
 }
 
@@ -352,7 +325,7 @@ static void run_gradient(const struct xt_loops *loops, struct work *work, bool a
     loops->tile_conv(&work->job, 0, work->job.units, work->scratch);
     memcpy(work->out, tensors[1], bytes);
     work->job.out = work->out;
-    begin_sums(work, sums, pivot);
+    begin_sums(&work->job.norm, work->job.out_c, sums, pivot);
     work->job.norm.z = tensors[2];
     work->job.norm.y = tensors[3];
     work->job.norm.adds = adds;

@@ -139,10 +139,8 @@ int xt_tile_conv_pixels(const struct xt_tile_conv *job, int first, int end)
     if (job->flat)
         return end - first;
     int rows = 0;
-    for (int unit = first; unit < end; unit++) {
-        int left = job->rows - unit % job->image_units * job->unit_rows;
-        rows += smaller(left, job->unit_rows);
-    }
+    for (int unit = first, row = 0; unit < end; unit++)
+        rows += xt_tile_conv_rows(job, unit, &row);
     return rows * job->columns;
 }
 

@@ -71,8 +71,8 @@ static void copy_row(const struct xt_tile_conv *job, const uint16_t *row, int fi
 
 static void copy_unit(const struct xt_tile_conv *job, int unit, uint16_t *to)
 {
-    int first = unit % job->image_units * job->unit_rows;
-    int rows = job->rows - first < job->unit_rows ? job->rows - first : job->unit_rows;
+    int first = 0;
+    int rows = xt_tile_conv_rows(job, unit, &first);
     size_t row = (size_t)job->in_w * (size_t)job->in_c;
     const uint16_t *image = job->in + (size_t)(unit / job->image_units) * (size_t)job->in_h * row;
     size_t plane = (size_t)job->in_c * (size_t)job->block_positions;
@@ -258,8 +258,8 @@ static void take_units(struct chunk *chunk, int first, int end, uint16_t *left)
     size_t out_line = (size_t)job->out_w * (size_t)job->out_c;
     chunk->span_count = end - first;
     for (int unit = first; unit < end; unit++, left += blocks * chunk->block) {
-        int row = unit % job->image_units * job->unit_rows;
-        int rows = job->rows - row < job->unit_rows ? job->rows - row : job->unit_rows;
+        int row = 0;
+        int rows = xt_tile_conv_rows(job, unit, &row);
         size_t line = (size_t)(unit / job->image_units) * (size_t)job->out_h +
                       (size_t)(row * job->out_step_h + job->out_y);
         copy_unit(job, unit, left);

@@ -85,6 +85,12 @@ static inline size_t xt_tile_conv_list(const struct xt_tile_conv *job)
 /* Part `part` of `parts`: units from *first up to the returned end. */
 int xt_tile_conv_part(const struct xt_tile_conv *job, int part, int parts, int *first);
 
+/* The grid's rows of a unit that is not flat, from *first on. */
+static inline int xt_tile_conv_rows(const struct xt_tile_conv *job, int unit, int *first)
+{
+    *first = unit % job->image_units * job->unit_rows;
+    return job->rows - *first < job->unit_rows ? job->rows - *first : job->unit_rows;
+}
 /* Results of units [first, end), per channel. */
 int xt_tile_conv_pixels(const struct xt_tile_conv *job, int first, int end);
 

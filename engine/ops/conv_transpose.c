@@ -205,7 +205,8 @@ static struct xt_reference_conv leading_back(const struct xt_op *op)
 
 static enum xt_status reference_forward(struct xt_reference_op *reference)
 {
-    xt_reference_op_round(xt_op_in(reference->op, 0)->dtype, reference->param[WEIGHT],
+    /* The type it computes in, which an int8 input's is not. */
+    xt_reference_op_round(xt_op_out(reference->op, 0)->dtype, reference->param[WEIGHT],
                           xt_reference_op_param_count(reference, WEIGHT));
     return XT_OK;
 }

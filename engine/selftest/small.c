@@ -98,8 +98,16 @@ static struct xt_tensor *add_groups(struct xt_graph *graph, struct xt_tensor *in
 {
     struct xt_conv_spec groups = same("groups.0", 24, 3, 3);
     groups.groups = 4;
-    struct xt_tensor *x = conv(graph, in, groups);
+    struct xt_tensor *x = xt_graph_fan_out(graph, conv(graph, in, groups), "groups.fan_out");
+    /* both of int8 in inference */
+    const struct xt_conv_transpose_spec back = {.name = "groups.back",
+                                                .channels = 24,
+                                                .kernel = {3, 3},
+                                                .pad_before = {1, 1},
+                                                .pad_after = {1, 1}};
+    struct xt_tensor *transposed = xt_graph_conv_transpose(graph, x, &back);
     x = xt_graph_eltwise(graph, x, &(struct xt_activation){.kind = XT_ACT_GELU}, "gelu");
+    x = xt_graph_add(graph, x, transposed, "groups.sum");
     groups.name = "groups.1";
     groups.groups = 24;
     x = conv_relu(graph, x, groups);

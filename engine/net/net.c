@@ -93,15 +93,19 @@ static void free_numbers(const struct xt_node *node)
         free((void *)(uintptr_t)node->as.axis_map.map.picked);
 }
 
+static void free_node(struct xt_node *node)
+{
+    free_numbers(node);
+    free(node->inputs);
+    free(node);
+}
+
 void xt_net_destroy(struct xt_net *net)
 {
     if (!net)
         return;
-    for (size_t i = 0; i < net->node_count; i++) {
-        free_numbers(net->nodes[i]);
-        free(net->nodes[i]->inputs);
-        free(net->nodes[i]);
-    }
+    for (size_t i = 0; i < net->node_count; i++)
+        free_node(net->nodes[i]);
     for (size_t i = 0; i < net->value_count; i++)
         free(net->values[i]);
     for (size_t i = 0; i < net->param_count; i++)
@@ -126,11 +130,61 @@ void *xt_net_refuse(struct xt_net *net, enum xt_status status, const char *forma
     return NULL;
 }
 
+/* Whether nothing reads what the node gives, so that nothing would write its gradient. */
+static bool is_unread(const struct xt_net *net, const struct xt_node *node)
+{
+    return node->kind != XT_NODE_INPUT && node->output != net->output && !node->output->readers;
+}
+
+static bool has_params(const struct xt_node *node)
+{
+    bool has = false;
+    for (int i = 0; i < XT_NODE_PARAMS_MAX; i++)
+        has = has || node->params[i] >= 0;
+    return has;
+}
+
+/* From the last node to the first; one with parameters is a mistake, since they could not be
+ * trained. */
+static void remove_unread(struct xt_net *net)
+{
+    size_t left = 0;
+    for (size_t i = net->node_count; i-- > 0;) {
+        struct xt_node *node = net->nodes[i];
+        if (!is_unread(net, node))
+            continue;
+        if (has_params(node))
+            xt_net_refuse(net, XT_ERR_DATA, "%s: no other layer reads what it computes",
+                          node->name);
+        for (int k = 0; k < node->input_count; k++)
+            node->inputs[k]->readers--;
+        net->nodes[i] = NULL;
+        net->values[node->output->index] = NULL;
+        free(node->output);
+        free_node(node);
+    }
+    for (size_t i = 0; i < net->node_count; i++)
+        if (net->nodes[i]) {
+            net->nodes[i]->index = (int)left;
+            net->nodes[left++] = net->nodes[i];
+        }
+    net->node_count = left;
+    left = 0;
+    for (size_t i = 0; i < net->value_count; i++)
+        if (net->values[i]) {
+            net->values[i]->index = (int)left;
+            net->values[left++] = net->values[i];
+        }
+    net->value_count = left;
+}
+
 enum xt_status xt_net_finish(struct xt_net *net, struct xt_value *output, struct xt_err *err)
 {
     net->output = output;
     if (!output)
         xt_net_refuse(net, XT_ERR_RUN, "a network without an output");
+    if (!xt_net_fails(net))
+        remove_unread(net);
     return xt_net_fails(net) ? xt_err_set(err, net->err.status, "%s", net->err.text) : XT_OK;
 }
 

@@ -233,7 +233,8 @@ bool xt_net_fails(const struct xt_net *net);
 /* Stores the error, and returns NULL. */
 void *xt_net_refuse(struct xt_net *net, enum xt_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Sets the network's output; returns the first error, if any. */
+/* Sets the network's output, removes what leads to nothing, and refuses it if it has parameters;
+ * returns the first error, if any. */
 enum xt_status xt_net_finish(struct xt_net *net, struct xt_value *output, struct xt_err *err);
 
 /* ---- describing ---- */

@@ -118,10 +118,44 @@ static void parts_and_order(void **state)
     expect(all, 1, 25, 8);
     expect(xt_net_matmul(net, all, all, &(struct xt_net_matmul){.transpose = true}), 1, 25, 25);
     expect(xt_net_mul(net, in, xt_net_global_avg_pool(net, in, NULL), NULL), 4, 6, 8);
-    expect(xt_net_linear(net, all, &(struct xt_net_linear){.name = "fc", .channels = 5}), 1, 25, 5);
     expect(xt_net_channel_mean(net, all, NULL), 1, 25, 1);
+    struct xt_value *last =
+        xt_net_linear(net, all, &(struct xt_net_linear){.name = "fc", .channels = 5});
+    expect(last, 1, 25, 5);
     struct xt_err err = {0};
-    assert_int_equal(xt_net_finish(net, all, &err), XT_OK);
+    assert_int_equal(xt_net_finish(net, last, &err), XT_OK);
+    xt_net_destroy(net);
+}
+
+/* Nothing would write their gradients. */
+static void what_leads_to_nothing_is_removed(void **state)
+{
+    static const struct xt_activation relu = {.kind = XT_ACT_RELU};
+    struct xt_err err = {0};
+    (void)state;
+    struct xt_net *net = begin();
+    struct xt_value *in = xt_net_input(net, 4, 6, 8);
+    struct xt_value *unread = xt_net_activation(net, in, relu, NULL);
+    xt_net_add(net, unread, in, NULL);
+    struct xt_value *last = xt_net_global_avg_pool(net, in, NULL);
+    assert_int_equal(xt_net_finish(net, last, &err), XT_OK);
+    assert_int_equal(net->node_count, 2);
+    assert_int_equal(in->readers, 1);
+    assert_ptr_equal(net->nodes[1], last->of);
+    assert_int_equal(last->of->index, 1);
+    assert_int_equal(last->index, 1);
+    xt_net_destroy(net);
+}
+
+static void parameters_that_lead_to_nothing_are_refused(void **state)
+{
+    struct xt_err err = {0};
+    (void)state;
+    struct xt_net *net = begin();
+    struct xt_value *in = xt_net_input(net, 4, 6, 8);
+    xt_net_conv(net, in, &(struct xt_net_conv){.name = "aside", .channels = 2, .kernel = {1, 1}});
+    assert_int_not_equal(xt_net_finish(net, xt_net_global_avg_pool(net, in, NULL), &err), XT_OK);
+    assert_string_equal(err.text, "aside: no other layer reads what it computes");
     xt_net_destroy(net);
 }
 
@@ -204,6 +238,8 @@ int main(void)
         cmocka_unit_test(convolution_shapes),
         cmocka_unit_test(pool_shapes),
         cmocka_unit_test(parts_and_order),
+        cmocka_unit_test(what_leads_to_nothing_is_removed),
+        cmocka_unit_test(parameters_that_lead_to_nothing_are_refused),
         cmocka_unit_test(refusals),
         cmocka_unit_test(params_in_the_order_of_a_file),
     };

@@ -381,6 +381,7 @@ struct xt_constant_spec {
     int h, w, c;
     const float *numbers; /* [h][w][c], copied */
     size_t count;         /* of them; 1: all are equal */
+    bool f32;             /* in a graph of any type: weights are computed with it */
 };
 struct xt_tensor *xt_graph_constant(struct xt_graph *graph, const struct xt_constant_spec *spec);
 /* A parameter's or constant's tensor among them is repeated for each sample. */

@@ -33,6 +33,7 @@ struct held {
     struct xt_tensor *f32;     /* a float32 copy; NULL: not needed yet */
     struct xt_tensor *rest;    /* second half of an average of split channels; NULL: not split */
     const struct group *split; /* of the channels in `tensor` and `rest` */
+    bool of_weights;           /* a parameter, or computed with one, but by no layer */
 };
 
 struct lowering {
@@ -697,6 +698,29 @@ static struct xt_tensor *lower_context(struct lowering *l, const struct xt_node 
     return xt_graph_context(l->graph, &spec);
 }
 
+/* Notes what is computed of parameters, in the nodes' order. */
+static void note_weights(struct lowering *l)
+{
+    for (size_t i = 0; i < l->net->node_count; i++) {
+        const struct xt_node *node = l->net->nodes[i];
+        bool of_weights = node->kind == XT_NODE_PARAMETER;
+        bool is_layer = node->params[XT_NODE_WEIGHT] >= 0;
+        for (int k = 0; k < node->input_count && node->output->of_parameter && !is_layer; k++)
+            of_weights = of_weights || l->held[node->inputs[k]->index].of_weights;
+        l->held[node->output->index].of_weights = of_weights;
+    }
+}
+
+/* Whether a weight is computed with the constant. */
+static bool is_of_weights(const struct lowering *l, const struct xt_value *constant)
+{
+    const struct xt_node *reader = NULL;
+    for (int i = 0; (reader = xt_net_reader(l->net, constant, i)); i++)
+        if (l->held[reader->output->index].of_weights)
+            return true;
+    return false;
+}
+
 /* Whether the parameter is only the beginning of a computation, which is in float32: rounding the
  * norms and deviations in between would cost more than rounding what comes out. */
 static bool is_computed_with(const struct lowering *l, const struct xt_value *parameter)
@@ -727,12 +751,14 @@ static struct xt_tensor *lower_parameter(struct lowering *l, const struct xt_nod
 static struct xt_tensor *lower_constant(const struct lowering *l, const struct xt_node *node)
 {
     const struct xt_net_constant *constant = &node->as.constant;
-    return xt_graph_constant(l->graph, &(struct xt_constant_spec){.name = node->name,
-                                                                  .h = constant->h,
-                                                                  .w = constant->w,
-                                                                  .c = constant->c,
-                                                                  .numbers = constant->numbers,
-                                                                  .count = constant->count});
+    return xt_graph_constant(l->graph,
+                             &(struct xt_constant_spec){.name = node->name,
+                                                        .h = constant->h,
+                                                        .w = constant->w,
+                                                        .c = constant->c,
+                                                        .numbers = constant->numbers,
+                                                        .count = constant->count,
+                                                        .f32 = is_of_weights(l, node->output)});
 }
 
 static struct xt_tensor *lower_concat(struct lowering *l, const struct xt_node *node)
@@ -1014,6 +1040,7 @@ struct xt_tensor *xt_net_lower(const struct xt_net *net, struct xt_graph *graph,
         return NULL;
     if (begin(&l)) {
         group_nodes(&l);
+        note_weights(&l);
         declare_params(&l);
         graph->params_declared = true;
         for (size_t i = 0; i < net->node_count && !xt_graph_fails(graph); i++)

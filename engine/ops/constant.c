@@ -62,7 +62,7 @@ struct xt_tensor *xt_graph_constant(struct xt_graph *graph, const struct xt_cons
         return NULL;
     constant->op.frozen = constant->op.of_parameters = true;
     struct xt_tensor *out = xt_op_write(&constant->op, graph, spec->name, 1, spec->h, spec->w,
-                                        spec->c, graph->options.dtype);
+                                        spec->c, spec->f32 ? XT_F32 : graph->options.dtype);
     size_t count = out ? xt_tensor_count(out) : 0;
     if (!out || (spec->count != 1 && spec->count != count))
         return xt_graph_refuse(graph, XT_ERR_RUN, "%s: %zu numbers are not %dx%dx%d", spec->name,

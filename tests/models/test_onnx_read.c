@@ -278,6 +278,7 @@ static void test_layers_of_the_same_weights_share_a_parameter(void **state)
 static void test_equal_numbers_of_layers_that_may_be_different_are_refused(void **state)
 {
     Onnx__ModelProto *model = load(write_shared(*state, false, true));
+    replace(&model->producer_name, "pytorch");
     assert_refused(model, "conv.weight, as other nodes do, and its numbers are all equal");
     onnx__model_proto__free_unpacked(model, NULL);
 }
@@ -460,7 +461,7 @@ static void test_weights_that_are_not_finite_are_refused(void **state)
     onnx__model_proto__free_unpacked(model, NULL);
 }
 
-static void test_open_sizes_several_outputs_and_control_flow_are_refused(void **state)
+static void test_open_sizes_several_outputs_and_loops_are_refused(void **state)
 {
     Onnx__ModelProto *model = load(write_model(*state, "Relu"));
     Onnx__GraphProto *graph = model->graph;
@@ -476,19 +477,150 @@ static void test_open_sizes_several_outputs_and_control_flow_are_refused(void **
     graph->output = once;
     graph->n_output = 1;
     Onnx__GraphProto inner = ONNX__GRAPH_PROTO__INIT;
-    Onnx__AttributeProto branch = ONNX__ATTRIBUTE_PROTO__INIT;
-    Onnx__AttributeProto *branches[] = {&branch};
+    Onnx__AttributeProto body = ONNX__ATTRIBUTE_PROTO__INIT;
+    Onnx__AttributeProto *bodies[] = {&body};
     Onnx__NodeProto *node = graph->node[1];
-    branch.name = (char *)"then_branch";
-    branch.g = &inner;
+    body.name = (char *)"body";
+    body.g = &inner;
     Onnx__AttributeProto **before = node->attribute;
     size_t count = node->n_attribute;
-    node->attribute = branches;
+    node->attribute = bodies;
     node->n_attribute = 1;
-    assert_refused(model, "is control flow");
+    assert_refused(model, "is a loop");
     node->attribute = before;
     node->n_attribute = count;
     onnx__model_proto__free_unpacked(model, NULL);
+}
+
+/* ---- branches ---- */
+
+enum { NODES = 5, IF = 1 };
+
+/* A node of one input as a graph of its own, and as an attribute. */
+struct branch {
+    Onnx__NodeProto node;
+    Onnx__NodeProto *nodes[1];
+    char *input[1], *output[1];
+    Onnx__ValueInfoProto value;
+    Onnx__ValueInfoProto *values[1];
+    Onnx__GraphProto graph;
+    Onnx__AttributeProto attribute;
+};
+
+static void make_branch(struct branch *branch, const char *name, const char *op, char *in,
+                        const char *out)
+{
+    onnx__node_proto__init(&branch->node);
+    onnx__value_info_proto__init(&branch->value);
+    onnx__graph_proto__init(&branch->graph);
+    onnx__attribute_proto__init(&branch->attribute);
+    branch->node.op_type = (char *)op;
+    branch->input[0] = in;
+    branch->output[0] = branch->value.name = (char *)out;
+    branch->node.input = branch->input;
+    branch->node.output = branch->output;
+    branch->node.n_input = branch->node.n_output = 1;
+    branch->nodes[0] = &branch->node;
+    branch->values[0] = &branch->value;
+    branch->graph.node = branch->nodes;
+    branch->graph.output = branch->values;
+    branch->graph.n_node = branch->graph.n_output = 1;
+    branch->attribute.name = (char *)name;
+    branch->attribute.g = &branch->graph;
+}
+
+/* A model whose second node is an If: a Relu where the condition holds, else an operator that is
+ * not there. */
+struct branched {
+    Onnx__ModelProto *model;
+    Onnx__NodeProto **own; /* its nodes */
+    Onnx__NodeProto *nodes[NODES + 1];
+    Onnx__NodeProto constant, choice;
+    Onnx__TensorProto number;
+    Onnx__AttributeProto value;
+    Onnx__AttributeProto *of_constant[1], *of_choice[2];
+    int32_t holds;
+    char *condition[1];
+    struct branch branches[2];
+};
+
+static void begin_branched(struct branched *b, const char *folder)
+{
+    b->model = load(write_model(folder, "Relu"));
+    Onnx__GraphProto *graph = b->model->graph;
+    assert_int_equal(graph->n_node, NODES);
+    onnx__tensor_proto__init(&b->number);
+    onnx__attribute_proto__init(&b->value);
+    onnx__node_proto__init(&b->constant);
+    b->holds = true;
+    b->number.has_data_type = true;
+    b->number.data_type = ONNX__TENSOR_PROTO__DATA_TYPE__BOOL;
+    b->number.int32_data = &b->holds;
+    b->number.n_int32_data = 1;
+    b->value.name = (char *)"value";
+    b->value.t = &b->number;
+    b->of_constant[0] = &b->value;
+    b->condition[0] = (char *)"condition";
+    b->constant.op_type = (char *)"Constant";
+    b->constant.attribute = b->of_constant;
+    b->constant.output = b->condition;
+    b->constant.n_attribute = b->constant.n_output = 1;
+    b->choice = *graph->node[IF];
+    make_branch(&b->branches[0], "then_branch", "Relu", b->choice.input[0], "as it is");
+    make_branch(&b->branches[1], "else_branch", "Spin", b->choice.input[0], "turned");
+    for (int i = 0; i < 2; i++)
+        b->of_choice[i] = &b->branches[i].attribute;
+    b->choice.op_type = (char *)"If";
+    b->choice.input = b->condition;
+    b->choice.attribute = b->of_choice;
+    b->choice.n_attribute = 2;
+    b->own = graph->node;
+    for (int i = 0; i < NODES; i++)
+        b->nodes[i + (i >= IF)] = i == IF ? NULL : b->own[i];
+    b->nodes[IF] = &b->constant;
+    b->nodes[IF + 1] = &b->choice;
+    graph->node = b->nodes;
+    graph->n_node = NODES + 1;
+}
+
+static void end_branched(struct branched *b)
+{
+    b->model->graph->node = b->own;
+    b->model->graph->n_node = NODES;
+    onnx__model_proto__free_unpacked(b->model, NULL);
+}
+
+static void test_of_branches_the_one_is_read_that_a_number_decides(void **state)
+{
+    struct branched b;
+    struct xt_onnx_net read;
+    struct xt_err err;
+    begin_branched(&b, *state);
+    if (read_model(&read, b.model, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(count_nodes(read.net, XT_NODE_ACTIVATION), 1);
+    xt_onnx_net_clear(&read);
+    b.holds = false;
+    assert_refused(b.model, "(Spin) is an operator that is not there");
+    end_branched(&b);
+}
+
+static void test_branches_that_cannot_be_followed_are_refused(void **state)
+{
+    struct branched b;
+    Onnx__ValueInfoProto input = ONNX__VALUE_INFO_PROTO__INIT;
+    Onnx__ValueInfoProto *inputs[] = {&input};
+    begin_branched(&b, *state);
+    b.choice.input = b.branches[0].input;
+    assert_refused(b.model, "(If) chooses by what the network computes");
+    b.choice.input = b.condition;
+    b.branches[1].graph.n_output = 0;
+    assert_refused(b.model, "(If) has not one condition and two branches of one value");
+    b.branches[1].graph.n_output = 1;
+    b.branches[0].graph.input = inputs;
+    b.branches[0].graph.n_input = 1;
+    assert_refused(b.model, "(If) has a branch with weights or inputs of its own");
+    end_branched(&b);
 }
 
 static void test_values_that_no_node_gives_are_refused(void **state)
@@ -614,9 +746,12 @@ int main(void)
                                         support_remove_folder),
         cmocka_unit_test_setup_teardown(test_weights_that_are_not_finite_are_refused,
                                         support_make_folder, support_remove_folder),
-        cmocka_unit_test_setup_teardown(
-            test_open_sizes_several_outputs_and_control_flow_are_refused, support_make_folder,
-            support_remove_folder),
+        cmocka_unit_test_setup_teardown(test_of_branches_the_one_is_read_that_a_number_decides,
+                                        support_make_folder, support_remove_folder),
+        cmocka_unit_test_setup_teardown(test_branches_that_cannot_be_followed_are_refused,
+                                        support_make_folder, support_remove_folder),
+        cmocka_unit_test_setup_teardown(test_open_sizes_several_outputs_and_loops_are_refused,
+                                        support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(test_values_that_no_node_gives_are_refused,
                                         support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(test_external_data_lies_in_the_folder_of_the_file,

@@ -125,12 +125,29 @@ struct pads {
     int64_t before[XT_READ_DIMS_MAX], behind[XT_READ_DIMS_MAX];
 };
 
+/* As an attribute, or since opset 11 as an input; the count, -1: not known. */
+static int list_of_pads(struct xt_reader *reader, struct xt_read_node *node,
+                        int64_t out[2 * XT_READ_DIMS_MAX])
+{
+    const Onnx__AttributeProto *list = xt_read_attribute(node, "pads");
+    struct xt_read_value *value = xt_read_input(node, 1);
+    struct xt_read_constant *given = !list && value ? xt_read_constant_of(reader, value) : NULL;
+    size_t count = list ? list->n_ints : given ? given->count : 0;
+    const double *numbers =
+        given && count <= 2 * XT_READ_DIMS_MAX ? xt_read_numbers(reader, given) : NULL;
+    if (count > 2 * XT_READ_DIMS_MAX || (!list && !numbers))
+        return -1;
+    for (size_t i = 0; i < count; i++)
+        out[i] = list ? list->ints[i] : xt_read_whole(numbers[i]);
+    return (int)count;
+}
+
 static bool read_amounts(struct xt_reader *reader, struct xt_read_node *node, int ndims,
                          struct pads *out)
 {
-    int64_t amounts[XT_READ_DIMS_MAX];
+    int64_t amounts[2 * XT_READ_DIMS_MAX];
     int64_t axes[XT_READ_DIMS_MAX];
-    int count = xt_read_ints(reader, node, "pads", 1, amounts);
+    int count = list_of_pads(reader, node, amounts);
     int named = xt_read_ints(reader, node, "axes", 3, axes);
     if (count < 0 || named < -1 || count != 2 * (named < 0 ? ndims : named))
         return xt_reader_refuse(reader, node, "pads by amounts that are not constant");

@@ -6,7 +6,15 @@
 
 #include "models/onnx/read/reader.h"
 
-enum { OPSET_LEAST = 9, OPSET_MOST = 21, NAME_MAX_BYTES = 1024, NODE_VALUES_MAX = 4096 };
+enum {
+    OPSET_LEAST = 9,
+    OPSET_MOST = 21,
+    NAME_MAX_BYTES = 1024,
+    NODE_VALUES_MAX = 4096,
+    BRANCHES_MAX = 8, /* within each other */
+};
+
+static const char *const branches[] = {"then_branch", "else_branch"};
 
 bool xt_reader_fails(const struct xt_reader *reader)
 {
@@ -157,12 +165,11 @@ static bool take_values(struct xt_reader *reader)
 {
     const Onnx__GraphProto *graph = reader->file.model->graph;
     size_t count = graph->n_initializer + graph->n_input;
-    for (size_t i = 0; i < graph->n_node; i++)
-        count += graph->node[i]->n_output;
-    if (graph->n_node > XT_READ_NODES_MAX || count > XT_READ_VALUES_MAX)
-        return xt_reader_refuse(reader, NULL,
-                                "it has %zu nodes and %zu values; the limits are %d and %d",
-                                graph->n_node, count, XT_READ_NODES_MAX, XT_READ_VALUES_MAX);
+    for (size_t i = 0; i < reader->node_count; i++)
+        count += reader->nodes[i].proto->n_output;
+    if (count > XT_READ_VALUES_MAX)
+        return xt_reader_refuse(reader, NULL, "it has %zu values; the limit is %d", count,
+                                XT_READ_VALUES_MAX);
     reader->values = xt_reader_take(reader, count + 1, sizeof *reader->values);
     reader->by_name = xt_reader_take(reader, count + 1, sizeof *reader->by_name);
     return reader->values && reader->by_name;
@@ -271,12 +278,11 @@ static bool check_node(struct xt_reader *reader, const struct xt_read_node *node
         return xt_reader_refuse(reader, node,
                                 "is of the operators \"%s\", only ONNX's own are supported",
                                 xt_str_quote(proto->domain, strlen(proto->domain)).text);
-    for (size_t i = 0; i < proto->n_attribute; i++)
+    for (size_t i = 0; i < proto->n_attribute && strcmp(proto->op_type, "If") != 0; i++)
         if (proto->attribute[i]->g || proto->attribute[i]->n_graphs)
             return xt_reader_refuse(reader, node,
-                                    "is control flow, which cannot be trained here: export the "
-                                    "network with its branches decided (torch.jit.trace, or the "
-                                    "model without the `if`)");
+                                    "is a loop, which cannot be trained here: export the network "
+                                    "with its loops unrolled (torch.jit.trace)");
     if (proto->n_input > NODE_VALUES_MAX || proto->n_output > NODE_VALUES_MAX)
         return xt_reader_refuse(reader, node, "reads or gives more than %d values",
                                 NODE_VALUES_MAX);
@@ -285,43 +291,122 @@ static bool check_node(struct xt_reader *reader, const struct xt_read_node *node
 
 static bool add_outputs(struct xt_reader *reader)
 {
-    const Onnx__GraphProto *graph = reader->file.model->graph;
-    for (size_t i = 0; i < graph->n_node; i++)
-        for (size_t k = 0; k < graph->node[i]->n_output; k++)
-            if (graph->node[i]->output[k] && *graph->node[i]->output[k] &&
-                !add_value(reader, graph->node[i]->output[k]))
+    for (size_t i = 0; i < reader->node_count; i++) {
+        const Onnx__NodeProto *proto = reader->nodes[i].proto;
+        for (size_t k = 0; k < proto->n_output; k++)
+            if (proto->output[k] && *proto->output[k] && !add_value(reader, proto->output[k]))
                 return false;
+    }
     return true;
 }
 
-/* Its inputs are there already, its outputs come to be. */
+/* Input i is the value of that name, which is there already. */
+static bool join_input(struct xt_reader *reader, struct xt_read_node *node, int i, const char *name)
+{
+    if (!name || !*name)
+        return true;
+    struct xt_read_value *value = xt_read_named(reader, name);
+    if (!value || (!value->producer && !value->is_input && !value->initializer))
+        return xt_reader_refuse(reader, node, "reads \"%s\", which no node before it gives",
+                                xt_str_quote(name, strlen(name)).text);
+    node->inputs[i] = value;
+    value->readers++;
+    return true;
+}
+
+/* Its inputs are there already, its outputs come to be. An If reads what its branches give too. */
 static bool join(struct xt_reader *reader, struct xt_read_node *node)
 {
     const Onnx__NodeProto *proto = node->proto;
-    node->op = proto->op_type;
-    node->inputs = xt_reader_take(reader, proto->n_input, sizeof *node->inputs);
+    bool is_if = xt_read_is(node, "If");
+    node->input_count = (int)proto->n_input + (is_if ? 2 : 0);
+    node->output_count = (int)proto->n_output;
+    node->inputs = xt_reader_take(reader, (size_t)node->input_count, sizeof *node->inputs);
     node->outputs = xt_reader_take(reader, proto->n_output, sizeof *node->outputs);
     if (!node->inputs || !node->outputs)
         return false;
-    node->input_count = (int)proto->n_input;
-    node->output_count = (int)proto->n_output;
     for (int i = 0; i < node->output_count; i++)
         if (proto->output[i] && *proto->output[i])
             node->outputs[i] = xt_read_named(reader, proto->output[i]);
-    for (int i = 0; i < node->input_count; i++) {
-        const char *name = proto->input[i];
-        if (!name || !*name)
-            continue;
-        struct xt_read_value *value = xt_read_named(reader, name);
-        if (!value || (!value->producer && !value->is_input && !value->initializer))
-            return xt_reader_refuse(reader, node, "reads \"%s\", which no node before it gives",
-                                    xt_str_quote(name, strlen(name)).text);
-        node->inputs[i] = value;
-        value->readers++;
-    }
+    for (int i = 0; i < (int)proto->n_input; i++)
+        if (!join_input(reader, node, i, proto->input[i]))
+            return false;
+    for (int i = 0; is_if && i < 2; i++)
+        if (!join_input(reader, node, 1 + i,
+                        xt_read_attribute(node, branches[i])->g->output[0]->name))
+            return false;
     for (int i = 0; i < node->output_count; i++)
         if (node->outputs[i])
             node->outputs[i]->producer = node;
+    return true;
+}
+
+/* ---- branches ---- */
+
+/* The nodes of a graph: those of an If's branches, then itself. False after a failure. */
+static bool count_nodes(struct xt_reader *reader, const Onnx__GraphProto *graph, int depth,
+                        size_t *count)
+{
+    *count += graph->n_node;
+    if (depth > BRANCHES_MAX || *count > XT_READ_NODES_MAX)
+        return xt_reader_refuse(reader, NULL,
+                                "it has more than %d nodes, or branches deeper than %d",
+                                XT_READ_NODES_MAX, BRANCHES_MAX);
+    for (size_t i = 0; i < graph->n_node; i++)
+        for (size_t k = 0; k < graph->node[i]->n_attribute; k++) {
+            const Onnx__GraphProto *branch = graph->node[i]->attribute[k]->g;
+            if (branch && !count_nodes(reader, branch, depth + 1, count))
+                return false;
+        }
+    return true;
+}
+
+static bool check_branch(struct xt_reader *reader, const struct xt_read_node *node,
+                         const Onnx__GraphProto *branch)
+{
+    bool known = node->proto->n_input == 1 && node->proto->n_output == 1 && branch &&
+                 branch->n_output == 1 && branch->output[0]->name && *branch->output[0]->name;
+    if (!known)
+        return xt_reader_refuse(reader, node,
+                                "has not one condition and two branches of one value");
+    return (!branch->n_initializer && !branch->n_sparse_initializer && !branch->n_input) ||
+           xt_reader_refuse(reader, node, "has a branch with weights or inputs of its own");
+}
+
+static bool add_nodes(struct xt_reader *reader, const Onnx__GraphProto *graph)
+{
+    for (size_t i = 0; i < graph->n_node; i++) {
+        struct xt_read_node own = {.proto = graph->node[i], .op = graph->node[i]->op_type};
+        if (!check_node(reader, &own))
+            return false;
+        size_t ends[3] = {reader->node_count};
+        for (int b = 0; b < 2 && xt_read_is(&own, "If"); b++) {
+            const Onnx__AttributeProto *branch = xt_read_attribute(&own, branches[b]);
+            if (!check_branch(reader, &own, branch ? branch->g : NULL) ||
+                !add_nodes(reader, branch->g))
+                return false;
+            ends[b + 1] = reader->node_count;
+        }
+        struct xt_read_node *node = &reader->nodes[reader->node_count++];
+        *node = own;
+        for (size_t k = ends[0]; k < ends[2]; k++)
+            if (!reader->nodes[k].choice) {
+                reader->nodes[k].choice = node;
+                reader->nodes[k].in_then = k < ends[1];
+            }
+    }
+    return true;
+}
+
+bool xt_read_is_taken(struct xt_reader *reader, const struct xt_read_node *node)
+{
+    for (; node->choice; node = node->choice) {
+        double condition = 0;
+        struct xt_read_value *value = xt_read_input(node->choice, 0);
+        if (!value || !xt_read_number(reader, value, &condition) ||
+            (condition != 0) != node->in_then)
+            return false;
+    }
     return true;
 }
 
@@ -355,18 +440,16 @@ static bool take_output(struct xt_reader *reader)
 bool xt_reader_load(struct xt_reader *reader)
 {
     const Onnx__GraphProto *graph = reader->file.model->graph;
-    if (!check_opset(reader) || !take_values(reader) || !add_initializers(reader) ||
-        !sort(reader) || !add_inputs(reader) || !add_outputs(reader) || !sort(reader))
+    size_t count = 0;
+    if (!check_opset(reader) || !count_nodes(reader, graph, 0, &count))
         return false;
-    reader->nodes = xt_reader_take(reader, graph->n_node, sizeof *reader->nodes);
-    if (!reader->nodes)
+    reader->nodes = xt_reader_take(reader, count, sizeof *reader->nodes);
+    if (!reader->nodes || !add_nodes(reader, graph) || !take_values(reader) ||
+        !add_initializers(reader) || !sort(reader) || !add_inputs(reader) || !add_outputs(reader) ||
+        !sort(reader))
         return false;
-    for (size_t i = 0; i < graph->n_node; i++) {
-        struct xt_read_node *node = &reader->nodes[i];
-        node->proto = graph->node[i];
-        reader->node_count++;
-        if (!check_node(reader, node) || !join(reader, node))
+    for (size_t i = 0; i < reader->node_count; i++)
+        if (!join(reader, &reader->nodes[i]))
             return false;
-    }
     return take_output(reader);
 }

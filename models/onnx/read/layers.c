@@ -140,10 +140,11 @@ static bool begin_as(struct xt_reader *reader, const struct xt_value *made, int 
 static bool is_one_parameter(struct xt_reader *reader, const struct xt_read_node *node,
                              const struct xt_read_value *value, struct xt_read_constant *constant)
 {
-    char module[XT_PARAM_NAME_MAX];
     double number = 0;
-    if (value->readers < 2 || !xt_read_is_learned(reader, constant) ||
-        module_of(node, module, sizeof module) || !xt_read_all_equal(reader, constant, &number))
+    /* The other exporter names each node after its module, of the network itself "/Pow". */
+    bool knows = (node->proto->name && *node->proto->name == '/') || xt_read_is_own_export(reader);
+    if (value->readers < 2 || !xt_read_is_learned(reader, constant) || knows ||
+        !xt_read_all_equal(reader, constant, &number))
         return true;
     return xt_reader_refuse(
         reader, node,
@@ -518,16 +519,30 @@ bool xt_read_batch_norm(struct xt_reader *reader, struct xt_read_node *node)
     return xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
 }
 
-static struct xt_read_view *unscaled_layer_norm(struct xt_reader *reader,
-                                                const struct xt_read_node *node,
-                                                struct xt_read_view *view)
+static double eps_of(const struct xt_read_node *node)
 {
-    const struct xt_net_norm spec = {.eps = xt_read_float(node, "epsilon", 1e-5), .unscaled = true};
+    return node->number > 0 ? node->number : xt_read_float(node, "epsilon", 1e-5);
+}
+
+/* Over this axis and those behind it, times the scale and plus the shift, where there are any. */
+static bool norm_from(struct xt_reader *reader, struct xt_read_node *node,
+                      struct xt_read_view *view, int axis)
+{
+    const struct xt_net_norm spec = {.eps = eps_of(node), .unscaled = true};
     int homes[XT_READ_DIMS_MAX] = {0};
     xt_read_channel_homes(view, view->ndims - 1, homes);
+    for (int i = 0; i < view->ndims && axis < view->ndims - 1; i++)
+        homes[i] = xt_read_dim(view, i) == XT_READ_BATCH ? XT_READ_N
+                   : i < axis                            ? XT_AXIS_W
+                                                         : XT_AXIS_C;
     struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
     value = value ? xt_net_layer_norm(reader->net, value, &spec) : NULL;
-    return xt_read_after(reader, node, view, NULL, homes, value);
+    view = xt_read_after(reader, node, view, NULL, homes, value);
+    reader->norms++;
+    for (int i = 1; i <= 2 && view; i++)
+        if (!xt_read_is_neutral(reader, node, i, i == 1))
+            view = xt_read_combine(reader, node, view, xt_read_data(reader, node, i), i == 1);
+    return xt_read_give(node, view);
 }
 
 bool xt_read_layer_norm(struct xt_reader *reader, struct xt_read_node *node)
@@ -541,25 +556,19 @@ bool xt_read_layer_norm(struct xt_reader *reader, struct xt_read_node *node)
     int axis = xt_read_axis_of(reader, node, xt_read_int(node, "axis", -1), view->ndims);
     if (axis < 0)
         return false;
-    if (axis == last && xt_read_is_neutral(reader, node, 2, 0)) {
-        view = unscaled_layer_norm(reader, node, view);
-        if (view && !xt_read_is_neutral(reader, node, 1, 1))
-            view = xt_read_combine(reader, node, view, xt_read_data(reader, node, 1), true);
-        return xt_read_give(node, view);
-    }
-    struct xt_read_constant *weight = axis == last ? weight_of(reader, node, 1, 1) : NULL;
+    if (xt_read_dim(view, axis) == XT_READ_BATCH)
+        return xt_reader_refuse(reader, node, "norms over the batch");
+    if (axis < last || xt_read_is_neutral(reader, node, 2, 0))
+        return norm_from(reader, node, view, axis);
+    struct xt_read_constant *weight = weight_of(reader, node, 1, 1);
     struct xt_read_constant *bias = weight ? weight_of(reader, node, 2, 1) : NULL;
-    if (axis == last && (!bias || !name_layer(reader, node, weight, bias, &names)))
+    if (!bias || !name_layer(reader, node, weight, bias, &names))
         return false;
-    if (axis != last || weight->dims[0] != xt_read_dim(view, last) ||
-        bias->dims[0] != weight->dims[0])
-        return xt_reader_refuse(
-            reader, node,
-            "norms over more than the last axis; layer norms over the last axis are supported");
-    const struct xt_net_norm spec = {
-        .name = names.layer,
-        .eps = node->number > 0 ? node->number : xt_read_float(node, "epsilon", 1e-5),
-    };
+    if (weight->dims[0] != xt_read_dim(view, last) || bias->dims[0] != weight->dims[0])
+        return xt_reader_refuse(reader, node,
+                                "has a scale of %lld numbers for an axis of %lld elements",
+                                (long long)weight->dims[0], (long long)xt_read_dim(view, last));
+    const struct xt_net_norm spec = {.name = names.layer, .eps = eps_of(node)};
     reader->norms++;
     xt_read_channel_homes(view, last, homes);
     struct xt_value *value = xt_read_lay_out(reader, node, view, homes);

@@ -1,5 +1,6 @@
 /* Operators without parameters that compute. */
 #include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "models/onnx/read/ops.h"
@@ -92,16 +93,28 @@ bool xt_read_activation(struct xt_reader *reader, struct xt_read_node *node)
 
 static const struct xt_activation reciprocal = {.kind = XT_ACT_POWER, .alpha = -1};
 
+/* exp(exponent * log(x)): of positive numbers, by an exponent that is trained or computed. */
+static bool power_by_value(struct xt_reader *reader, struct xt_read_node *node)
+{
+    const struct xt_activation exponential = {.kind = XT_ACT_EXP};
+    double base = 0;
+    struct xt_read_view *exponent = xt_read_data(reader, node, 1);
+    if (exponent && xt_read_is_number(reader, node, xt_read_input(node, 0), &base) && base > 0) {
+        exponent->scale *= log(base);
+        return apply(reader, node, exponent, exponential);
+    }
+    struct xt_read_view *x = exponent ? xt_read_data(reader, node, 0) : NULL;
+    x = xt_read_activate(reader, node, x, (struct xt_activation){.kind = XT_ACT_LOG});
+    return x && apply(reader, node, xt_read_combine(reader, node, x, exponent, true), exponential);
+}
+
 bool xt_read_power(struct xt_reader *reader, struct xt_read_node *node)
 {
     double exponent;
+    if (!xt_read_input(node, 1) || !xt_read_number(reader, xt_read_input(node, 1), &exponent))
+        return power_by_value(reader, node);
     struct xt_read_view *in = xt_read_data(reader, node, 0);
-    if (!in)
-        return false;
-    if (!xt_read_number(reader, xt_read_input(node, 1), &exponent))
-        return xt_reader_refuse(reader, node,
-                                "has an exponent that is not one number, known while it is read");
-    if (exponent == 1)
+    if (in && exponent == 1)
         return xt_read_give(node, in);
     return apply(reader, node, in,
                  (struct xt_activation){.kind = XT_ACT_POWER, .alpha = (float)exponent});
@@ -109,9 +122,8 @@ bool xt_read_power(struct xt_reader *reader, struct xt_read_node *node)
 
 /* ---- two values ---- */
 
-/* A number and no parameter: one of a node, or that an exporter made. */
-static bool is_number(struct xt_reader *reader, const struct xt_read_node *node,
-                      struct xt_read_value *value, double *out)
+bool xt_read_is_number(struct xt_reader *reader, const struct xt_read_node *node,
+                       struct xt_read_value *value, double *out)
 {
     const struct xt_read_constant *constant = value ? xt_read_constant_of(reader, value) : NULL;
     if (!constant || value->view || !xt_read_check_origin(reader, node, constant))
@@ -323,7 +335,7 @@ bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node)
 {
     double number = 0;
     for (int i = 0; i < 2; i++)
-        if (is_number(reader, node, xt_read_input(node, 1 - i), &number))
+        if (xt_read_is_number(reader, node, xt_read_input(node, 1 - i), &number))
             return with_number(reader, node, i, number);
     struct xt_read_view *a = xt_read_data(reader, node, 0);
     struct xt_read_view *b = a ? xt_read_data(reader, node, 1) : NULL;
@@ -340,259 +352,6 @@ bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node)
         b->scale = -b->scale;
     return xt_read_give(node,
                         xt_read_combine(reader, node, a, b, divides || xt_read_is(node, "Mul")));
-}
-
-/* ---- pools ---- */
-
-static struct xt_read_view *pool(struct xt_reader *reader, const struct xt_read_node *node,
-                                 struct xt_read_view *view, const int homes[],
-                                 const struct xt_net_pool *spec, bool is_max)
-{
-    struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
-    if (!value)
-        return NULL;
-    value = is_max ? xt_net_max_pool(reader->net, value, spec)
-                   : xt_net_avg_pool(reader->net, value, spec);
-    return xt_read_after(reader, node, view, NULL, homes, value);
-}
-
-/* What waits around the image becomes the window's: for a maximum beside its own; zeros, pixels
- * like any other, which an average counts, instead of its own. */
-static void take_padding(struct xt_read_view *view, bool is_max, struct xt_net_pool *spec)
-{
-    bool waits = false;
-    bool own = false;
-    for (int k = 0; k < 4; k++) {
-        waits = waits || view->pad[k];
-        own = own || spec->pad[k];
-    }
-    if (!waits || (own && !is_max))
-        return;
-    spec->count_include_pad = true;
-    for (int k = 0; k < 4; k++)
-        spec->pad[k] += (int)view->pad[k];
-    memset(view->pad, 0, sizeof view->pad);
-    view->pads_least = false;
-}
-
-/* With its own window, or over the whole image. */
-bool xt_read_pool(struct xt_reader *reader, struct xt_read_node *node)
-{
-    struct xt_read_view *view = xt_read_data(reader, node, 0);
-    struct xt_net_pool spec = {.kernel = {1, 1}, .stride = {1, 1}};
-    int dilation[2] = {1, 1};
-    int sides[2] = {1, 1};
-    int homes[XT_READ_DIMS_MAX] = {0};
-    if (!view)
-        return false;
-    if (view->ndims < 3 || !xt_read_image_homes(view, homes))
-        return xt_reader_refuse(reader, node, "is a pool of something else than [n][c][h][w]");
-    int line = view->ndims == 3;
-    for (int i = line; i < 2; i++)
-        sides[i] = (int)xt_read_dim(view, 2 + i - line);
-    bool is_max = strstr(node->op, "MaxPool") != NULL;
-    if (xt_str_starts(node->op, "Global")) {
-        memcpy(spec.kernel, sides, sizeof sides);
-        memcpy(spec.stride, sides, sizeof sides);
-        return xt_read_give(node, pool(reader, node, view, homes, &spec, is_max));
-    }
-    if (!xt_read_window(reader, node, "kernel_shape", 0, 2 - line, spec.kernel + line) ||
-        !xt_read_window(reader, node, "strides", 1, 2 - line, spec.stride + line) ||
-        !xt_read_window(reader, node, "dilations", 1, 2 - line, dilation + line) ||
-        !xt_read_pads(reader, node, sides, spec.kernel, spec.stride, dilation, spec.pad))
-        return false;
-    if (!spec.kernel[1] || dilation[0] != 1 || dilation[1] != 1)
-        return xt_reader_refuse(reader, node,
-                                "is a pool with a dilation, which is not there; one without is");
-    if (node->output_count > 1 && node->outputs[1] && node->outputs[1]->readers)
-        return xt_reader_refuse(reader, node,
-                                "gives the indices of the largest, which are not read");
-    spec.ceil_mode = xt_read_int(node, "ceil_mode", 0) != 0;
-    spec.count_include_pad = xt_read_int(node, "count_include_pad", 0) != 0;
-    take_padding(view, is_max, &spec);
-    return xt_read_give(node, pool(reader, node, view, homes, &spec, is_max));
-}
-
-/* A pool over these axes, each of which lies in H or W. */
-static struct xt_read_view *pool_over(struct xt_reader *reader, const struct xt_read_node *node,
-                                      struct xt_read_view *view, const bool goes[],
-                                      const int homes[], bool is_max)
-{
-    struct xt_net_pool spec = {.kernel = {1, 1}};
-    for (int i = 0; i < view->ndims; i++)
-        if (goes[i] && homes[i] != XT_READ_NONE)
-            spec.kernel[homes[i]] *= (int)xt_read_dim(view, i);
-    return pool(reader, node, view, homes, &spec, is_max);
-}
-
-/* Over the channels: they become the image's columns, all else its rows. */
-static struct xt_read_view *pool_channels(struct xt_reader *reader, const struct xt_read_node *node,
-                                          struct xt_read_view *view, int axis, bool is_max)
-{
-    bool goes[XT_READ_DIMS_MAX] = {false};
-    int homes[XT_READ_DIMS_MAX] = {0};
-    for (int i = 0; i < view->ndims; i++) {
-        int64_t dim = xt_read_dim(view, i);
-        homes[i] = dim == XT_READ_BATCH ? XT_READ_N : dim == 1 ? XT_READ_NONE : XT_AXIS_H;
-    }
-    goes[axis] = true;
-    homes[axis] = XT_AXIS_W;
-    return pool_over(reader, node, view, goes, homes, is_max);
-}
-
-/* Over one of five axes, as groups of channels have them: the mean or the largest of its parts. */
-static struct xt_read_view *pool_groups(struct xt_reader *reader, const struct xt_read_node *node,
-                                        struct xt_read_view *view, int axis, bool is_max)
-{
-    enum { PARTS_MOST = 16 };
-    int64_t parts = xt_read_dim(view, axis);
-    struct xt_read_view *out = NULL;
-    if (parts > PARTS_MOST)
-        return xt_reader_refuse(reader, node, "is over %lld groups of channels: %d at most",
-                                (long long)parts, PARTS_MOST);
-    for (int64_t i = 0; i < parts; i++) {
-        struct xt_read_view *part = xt_read_take(reader, node, view, axis, i, 1, 1);
-        if (!part || !out)
-            out = part;
-        else
-            out = is_max ? xt_read_extreme_of(reader, node, out, part, true)
-                         : xt_read_combine(reader, node, out, part, false);
-        if (!out)
-            return NULL;
-    }
-    if (out && !is_max)
-        out->scale /= (double)parts;
-    return out;
-}
-
-/* Which axes go, and how many elements they are; false: refused. All of a parameter's may. */
-static bool axes_to_reduce(struct xt_reader *reader, const struct xt_read_node *node,
-                           const struct xt_read_view *view, bool goes[], double *count)
-{
-    int64_t axes[XT_READ_DIMS_MAX];
-    int given = xt_read_ints(reader, node, "axes", 1, axes);
-    for (int i = 0; i < view->ndims && given == -1 && view->value->of_parameter; i++)
-        axes[i] = i;
-    given = given == -1 && view->value->of_parameter ? view->ndims : given;
-    if (given < 1)
-        return xt_reader_refuse(reader, node,
-                                "is over axes that are not known while it is read, or over all");
-    for (int i = 0; i < given; i++) {
-        int axis = xt_read_axis_of(reader, node, axes[i], view->ndims);
-        if (axis < 0)
-            return false;
-        if (xt_read_dim(view, axis) % XT_READ_BATCH == 0)
-            return xt_reader_refuse(reader, node, "is over the batch");
-        *count *= goes[axis] ? 1 : (double)xt_read_dim(view, axis);
-        goes[axis] = true;
-    }
-    return true;
-}
-
-/* Whether one axis goes of several that lie together. */
-static bool reduces_a_part(const struct xt_read_view *view, const bool goes[], const int homes[])
-{
-    for (int i = 0; i < view->ndims; i++)
-        for (int k = 0; k < view->ndims; k++)
-            if (goes[i] && !goes[k] && homes[i] == homes[k] && homes[i] < XT_AXES &&
-                xt_read_dim(view, k) != 1)
-                return true;
-    return false;
-}
-
-/* The root of a sum of squares. The 1e-30 gives the length of zeros a gradient of 0, as PyTorch
- * does, not an infinite one. */
-static struct xt_read_view *length_of(struct xt_reader *reader, const struct xt_read_node *node,
-                                      struct xt_read_view *squares)
-{
-    const struct xt_activation root = {.kind = XT_ACT_POWER, .alpha = 0.5f};
-    const struct xt_activation above_0 = {XT_ACT_LINEAR, (float)squares->scale, 1e-30f};
-    squares->scale = 1;
-    squares = xt_read_activate(reader, node, squares, above_0);
-    return squares ? xt_read_activate(reader, node, squares, root) : NULL;
-}
-
-/* The mean or the largest over these axes, which stay with length 1: first over those that are an
- * image's sides, then over others. */
-static struct xt_read_view *reduce(struct xt_reader *reader, const struct xt_read_node *node,
-                                   const struct xt_read_view *in, const bool goes[], bool is_max)
-{
-    struct xt_read_view *view = in ? xt_read_copy(reader, in) : NULL;
-    int homes[XT_READ_DIMS_MAX] = {0};
-    bool sides[XT_READ_DIMS_MAX] = {false};
-    bool any = false;
-    if (!view)
-        return NULL;
-    if (view->value->of_parameter && !is_max)
-        return xt_read_parameter_mean(reader, node, view, goes);
-    bool known = (xt_read_homes(view, homes) && !reduces_a_part(view, goes, homes)) ||
-                 xt_read_image_homes(view, homes);
-    for (int i = 0; i < view->ndims; i++) {
-        sides[i] = known && goes[i] && (homes[i] == XT_AXIS_H || homes[i] == XT_AXIS_W);
-        any = any || sides[i];
-    }
-    if (any)
-        view = pool_over(reader, node, view, sides, homes, is_max);
-    for (int i = 0; view && i < in->ndims; i++)
-        if (goes[i] && xt_read_dim(view, i) != 1)
-            view = view->ndims > 4 ? pool_groups(reader, node, view, i, is_max)
-                                   : pool_channels(reader, node, view, i, is_max);
-    return view;
-}
-
-/* log(sum(exp(x))) as max + log(sum(exp(x - max))), which does not overflow. */
-static struct xt_read_view *log_sum_exp(struct xt_reader *reader, const struct xt_read_node *node,
-                                        struct xt_read_view *in, const bool goes[], double count)
-{
-    struct xt_read_view *largest = reduce(reader, node, in, goes, true);
-    struct xt_read_view *minus = largest ? xt_read_copy(reader, largest) : NULL;
-    if (!minus)
-        return NULL;
-    minus->scale = -minus->scale;
-    struct xt_read_view *view = xt_read_combine(reader, node, in, minus, false);
-    view = xt_read_activate(reader, node, view, (struct xt_activation){.kind = XT_ACT_EXP});
-    view = reduce(reader, node, view, goes, false);
-    if (!view)
-        return NULL;
-    view->scale *= count;
-    view = xt_read_activate(reader, node, view, (struct xt_activation){.kind = XT_ACT_LOG});
-    return xt_read_combine(reader, node, view, largest, false);
-}
-
-static void drop_axes(struct xt_read_view *view, const bool goes[])
-{
-    int left = 0;
-    for (int i = 0; i < view->ndims; i++)
-        if (!goes[i])
-            view->axes[left++] = view->axes[i];
-    view->ndims = left;
-}
-
-/* The mean, the sum, the largest, the sum of squares or its root, the logarithm of the sum of
- * exponentials. */
-bool xt_read_reduce(struct xt_reader *reader, struct xt_read_node *node)
-{
-    const struct xt_activation square = {.kind = XT_ACT_POWER, .alpha = 2};
-    struct xt_read_view *view = xt_read_data(reader, node, 0);
-    bool is_length = xt_read_is(node, "ReduceL2");
-    bool of_squares = is_length || xt_read_is(node, "ReduceSumSquare");
-    bool goes[XT_READ_DIMS_MAX] = {false};
-    double count = 1;
-    if (!view || !axes_to_reduce(reader, node, view, goes, &count))
-        return false;
-    if (of_squares)
-        view = xt_read_activate(reader, node, view, square);
-    if (xt_read_is(node, "ReduceLogSumExp"))
-        view = log_sum_exp(reader, node, view, goes, count);
-    else
-        view = reduce(reader, node, view, goes, xt_read_is(node, "ReduceMax"));
-    if (!view)
-        return false;
-    view->scale *= of_squares || xt_read_is(node, "ReduceSum") ? count : 1;
-    view = is_length ? length_of(reader, node, view) : view;
-    if (view && !xt_read_int(node, "keepdims", 1))
-        drop_axes(view, goes);
-    return xt_read_give(node, view);
 }
 
 /* ---- dropout ---- */
@@ -689,6 +448,24 @@ static bool is_of_parameters(struct xt_reader *reader, const struct xt_read_node
     return value && xt_read_constant_of(reader, value);
 }
 
+/* Whether it is one matrix, the same for all samples. */
+static bool is_matrix(const struct xt_read_view *view)
+{
+    bool is = view->ndims >= 2;
+    for (int i = 0; i < view->ndims - 2; i++)
+        is = is && xt_read_dim(view, i) == 1;
+    return is;
+}
+
+static struct xt_read_view *as_matrix(struct xt_read_view *view)
+{
+    view->axes[0] = view->axes[view->ndims - 2];
+    view->axes[1] = view->axes[view->ndims - 1];
+    view->ndims = 2;
+    return view;
+}
+
+/* Of two values, or of a parameter and a value. */
 bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node)
 {
     bool of_weights = is_of_parameters(reader, node, 0); /* which become another one */
@@ -703,6 +480,8 @@ bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node)
     int second_homes[XT_READ_DIMS_MAX] = {0};
     if (!b)
         return false;
+    if (of_weights && !is_of_parameters(reader, node, 1) && is_matrix(a) && b->ndims >= a->ndims)
+        return xt_read_give(node, xt_read_contract(reader, node, b, b->ndims - 2, as_matrix(a)));
     if (a->ndims != b->ndims || a->ndims < (of_weights ? 2 : 3) ||
         xt_read_dim(a, a->ndims - 1) != xt_read_dim(b, b->ndims - 2))
         return xt_reader_refuse(reader, node,

@@ -31,6 +31,10 @@ struct xt_read_view *xt_read_computed_weight(struct xt_reader *reader, struct xt
  * order. */
 struct xt_value *xt_read_weight_rows(struct xt_reader *reader, struct xt_read_node *node,
                                      struct xt_read_view *weight, int channels);
+/* The products with a weight's rows, [out][in], along that axis, which is `out` long then. */
+struct xt_read_view *xt_read_contract(struct xt_reader *reader, struct xt_read_node *node,
+                                      struct xt_read_view *view, int axis,
+                                      struct xt_read_view *weight);
 /* The mean over these axes, which stay as axes of length 1. */
 struct xt_read_view *xt_read_parameter_mean(struct xt_reader *reader,
                                             const struct xt_read_node *node,
@@ -45,17 +49,35 @@ bool xt_read_unsqueeze(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_expand(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_tile(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_same(struct xt_reader *reader, struct xt_read_node *node); /* Identity, Cast */
+bool xt_read_if(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_slice(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_split(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_gather(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_concat(struct xt_reader *reader, struct xt_read_node *node);
 
+/* ---- pools.c ---- */
+bool xt_read_pool(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_reduce(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_response_norm(struct xt_reader *reader, struct xt_read_node *node); /* LRN */
+/* The mean or the largest over these axes, which stay with length 1. */
+struct xt_read_view *xt_read_reduced(struct xt_reader *reader, const struct xt_read_node *node,
+                                     const struct xt_read_view *in, const bool goes[], bool is_max);
+bool xt_read_log_softmax(struct xt_reader *reader, struct xt_read_node *node);
+
+/* ---- choose.c ---- */
+bool xt_read_compare(struct xt_reader *reader, struct xt_read_node *node); /* Greater and its kin */
+bool xt_read_logic(struct xt_reader *reader, struct xt_read_node *node);   /* And, Or, Not */
+bool xt_read_sign(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_condition(struct xt_reader *reader, struct xt_read_node *node); /* Cast to BOOL */
+bool xt_read_where(struct xt_reader *reader, struct xt_read_node *node);
+
 /* ---- math.c: the rest ---- */
 bool xt_read_activation(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_power(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node); /* Add, Sub, Mul, Div */
-bool xt_read_pool(struct xt_reader *reader, struct xt_read_node *node);
-bool xt_read_reduce(struct xt_reader *reader, struct xt_read_node *node);
+/* A number and no parameter: one of a node, or that an exporter made. */
+bool xt_read_is_number(struct xt_reader *reader, const struct xt_read_node *node,
+                       struct xt_read_value *value, double *out);
 bool xt_read_dropout(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_softmax(struct xt_reader *reader, struct xt_read_node *node);

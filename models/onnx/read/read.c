@@ -72,6 +72,8 @@ operators[] = {
     {"ReduceSum", xt_read_reduce},
     {"ReduceSumSquare", xt_read_reduce},
     {"ReduceL2", xt_read_reduce},
+    {"ReduceL1", xt_read_reduce},
+    {"ReduceMin", xt_read_reduce},
     {"ReduceLogSumExp", xt_read_reduce},
     {"Elu", xt_read_activation},
     {"Selu", xt_read_scaled_elu},
@@ -89,6 +91,19 @@ operators[] = {
     {"(drop whole)", xt_read_dropout},
     {"Einsum", xt_read_einsum},
     {"Softmax", xt_read_softmax},
+    {"LogSoftmax", xt_read_log_softmax},
+    {"LRN", xt_read_response_norm},
+    {"Greater", xt_read_compare},
+    {"GreaterOrEqual", xt_read_compare},
+    {"Less", xt_read_compare},
+    {"LessOrEqual", xt_read_compare},
+    {"Equal", xt_read_compare},
+    {"And", xt_read_logic},
+    {"Or", xt_read_logic},
+    {"Not", xt_read_logic},
+    {"Where", xt_read_where},
+    {"Sign", xt_read_sign},
+    {"If", xt_read_if},
 };
 enum { OPERATORS = sizeof operators / sizeof *operators };
 
@@ -100,7 +115,9 @@ static const char *advice_on(const char *op)
     static const char larger[] = "an image is made larger by Resize or DepthToSpace";
     static const char alike[] = "BatchNormalization, LayerNormalization, GroupNormalization and "
                                 "InstanceNormalization are supported";
-    static const char chosen[] = "elements cannot be chosen by what the network computes";
+    static const char chosen[] =
+        "elements can be chosen by comparisons (Greater, Where) alone, not by "
+        "indices that the network computes";
     static const char functions[] =
         "of the functions of one value there are Exp, Log, Sqrt, Abs, Pow, "
         "Reciprocal, Tanh, Sigmoid and the usual activations";
@@ -110,18 +127,11 @@ static const char *advice_on(const char *op)
         {"GRU", recurrent},
         {"RNN", recurrent},
         {"GridSample", larger},
-        {"LRN", alike},
         {"MeanVarianceNormalization", alike},
         {"Sin", functions},
         {"Cos", functions},
-        {"Sign", functions},
         {"Floor", functions},
         {"Round", functions},
-        {"Where", chosen},
-        {"LessOrEqual", chosen},
-        {"GreaterOrEqual", chosen},
-        {"Greater", chosen},
-        {"Less", chosen},
         {"TopK", chosen},
         {"ArgMax", chosen},
         {"NonZero", chosen},
@@ -249,7 +259,7 @@ static bool walk(struct xt_reader *reader)
         return false;
     for (size_t i = 0; i < reader->node_count; i++) {
         struct xt_read_node *node = &reader->nodes[i];
-        if (!node->live || xt_read_fold(reader, node))
+        if (!node->live || !xt_read_is_taken(reader, node) || xt_read_fold(reader, node))
             continue;
         if (xt_reader_fails(reader) || !read_op(reader, node)) {
             if (xt_net_fails(reader->net))

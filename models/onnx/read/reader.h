@@ -80,9 +80,11 @@ struct xt_read_node {
     const char *op;                           /* the type; of a pattern its name in brackets */
     struct xt_read_value **inputs, **outputs; /* a missing one is NULL */
     int input_count, output_count;
-    bool live;                       /* the output needs it */
-    struct xt_activation activation; /* of "(activation)" */
-    double number;                   /* of a pattern: eps, p */
+    bool live;                         /* the output needs it */
+    const struct xt_read_node *choice; /* the If of whose branch it is; NULL: of none */
+    bool in_then;                      /* of the branch that is taken where it holds */
+    struct xt_activation activation;   /* of "(activation)" */
+    double number;                     /* of a pattern: eps, p */
 };
 
 /* What a tensor of the file is in PyTorch. */
@@ -140,6 +142,9 @@ bool xt_reader_load(struct xt_reader *reader); /* graph.c */
 /* The value of that name; NULL: there is none. */
 struct xt_read_value *xt_read_named(const struct xt_reader *reader, const char *name);
 bool xt_reader_match(struct xt_reader *reader); /* patterns.c */
+/* Whether the node is of no branch, or of branches that are taken: false also where that is not
+ * known. */
+bool xt_read_is_taken(struct xt_reader *reader, const struct xt_read_node *node);
 /* Whether the node is of that type. */
 bool xt_read_is(const struct xt_read_node *node, const char *op);
 /* The input; NULL where it is not given. */
@@ -180,6 +185,8 @@ bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node);
 
 /* Reads the file's signature, where it has one. */
 bool xt_read_take_signature(struct xt_reader *reader);
+/* Whether this program wrote the file. */
+bool xt_read_is_own_export(const struct xt_reader *reader);
 enum xt_read_origin xt_read_origin_of(const struct xt_reader *reader, const char *name);
 /* Whether the file has a tensor of that name. */
 bool xt_read_is_initializer(const struct xt_reader *reader, const char *name);

@@ -226,9 +226,31 @@ bool xt_read_same(struct xt_reader *reader, struct xt_read_node *node)
                     to == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE ||
                     to == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 ||
                     to == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16;
+    if (view && to == ONNX__TENSOR_PROTO__DATA_TYPE__BOOL)
+        return xt_read_condition(reader, node);
     if (view && !is_float)
         return xt_reader_refuse(reader, node, "converts values of the network to integers");
     return xt_read_give(node, view);
+}
+
+/* Of a condition that shapes decide: what the branch gives that is taken. */
+bool xt_read_if(struct xt_reader *reader, struct xt_read_node *node)
+{
+    double condition = 0;
+    struct xt_read_value *decides = xt_read_input(node, 0);
+    if (!decides || !xt_read_number(reader, decides, &condition))
+        return xt_reader_refuse(reader, node,
+                                "chooses by what the network computes, which cannot be trained "
+                                "here: export it with its branches decided (torch.jit.trace, or "
+                                "the model without the `if`)");
+    struct xt_read_value *taken = xt_read_input(node, condition != 0 ? 1 : 2);
+    if (!taken)
+        return xt_reader_refuse(reader, node, "has a branch that gives nothing");
+    if (!taken->view && node->outputs[0])
+        node->outputs[0]->constant = xt_read_constant_of(reader, taken);
+    if (taken->view || !node->outputs[0] || !node->outputs[0]->constant)
+        return xt_read_give(node, xt_read_view_of(reader, node, taken));
+    return true;
 }
 
 /* Makes an axis of length 1 the batch, of a parameter, which is the same for all of it. */

@@ -80,8 +80,22 @@ bool xt_read_take_signature(struct xt_reader *reader)
     return true;
 }
 
+bool xt_read_is_own_export(const struct xt_reader *reader)
+{
+    const char *producer = reader->file.model->producer_name;
+    return producer && xt_str_starts(producer, "xtrain");
+}
+
+/* Numbers that an export of this program writes beside the parameters, by their names. */
+static bool is_of_own_export(const struct xt_reader *reader, const char *name)
+{
+    return xt_read_is_own_export(reader) && (strchr(name, '/') || xt_str_starts(name, "constant "));
+}
+
 enum xt_read_origin xt_read_origin_of(const struct xt_reader *reader, const char *name)
 {
+    if (is_of_own_export(reader, name))
+        return XT_READ_MADE;
     if (!reader->signature.count)
         return XT_READ_UNKNOWN;
     const struct xt_read_target *target =

@@ -30,7 +30,7 @@
 #include "engine/tensor.h"
 
 enum {
-    XT_OPS_MAX = 2048,
+    XT_OPS_MAX = 8192,
     XT_TAPS_MAX = 8,
     XT_OP_INPUTS_MAX = 64, /* of a concatenation */
     XT_OP_OUTPUTS_MAX = 3,

@@ -9,7 +9,7 @@
 #include "device/device.h"
 
 /* Most readers of a tensor, and of one that was fanned out (ops/fan_out.c). */
-enum { XT_READERS_MAX = 2, XT_FAN_OUT_MAX = 64, XT_TENSORS_MAX = 2048 };
+enum { XT_READERS_MAX = 2, XT_FAN_OUT_MAX = 256, XT_TENSORS_MAX = 8192 };
 
 /* A segment of the arena with a lifetime in steps of the schedule: op i runs forward at time i and
  * backward at 2 * ops - i; the loss is between. */

@@ -82,6 +82,9 @@ bool xt_read_dropout(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_softmax(struct xt_reader *reader, struct xt_read_node *node);
 
+/* ---- recurrent.c ---- */
+bool xt_read_recurrent(struct xt_reader *reader, struct xt_read_node *node); /* LSTM, GRU, RNN */
+
 /* ---- einsum.c ---- */
 bool xt_read_einsum(struct xt_reader *reader, struct xt_read_node *node);
 

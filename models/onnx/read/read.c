@@ -104,14 +104,15 @@ operators[] = {
     {"Where", xt_read_where},
     {"Sign", xt_read_sign},
     {"If", xt_read_if},
+    {"LSTM", xt_read_recurrent},
+    {"GRU", xt_read_recurrent},
+    {"RNN", xt_read_recurrent},
 };
 enum { OPERATORS = sizeof operators / sizeof *operators };
 
 /* What is near in meaning, where the spelling says something else or nothing. */
 static const char *advice_on(const char *op)
 {
-    static const char recurrent[] = "recurrent layers are not supported; convolutions along the "
-                                    "width and attention (MatMul, Softmax) are";
     static const char larger[] = "an image is made larger by Resize or DepthToSpace";
     static const char alike[] = "BatchNormalization, LayerNormalization, GroupNormalization and "
                                 "InstanceNormalization are supported";
@@ -123,9 +124,6 @@ static const char *advice_on(const char *op)
         "Reciprocal, Tanh, Sigmoid and the usual activations";
     static const char quantised[] = "export the network before it is quantised";
     static const char *const advice[][2] = {
-        {"LSTM", recurrent},
-        {"GRU", recurrent},
-        {"RNN", recurrent},
         {"GridSample", larger},
         {"MeanVarianceNormalization", alike},
         {"Sin", functions},

@@ -35,6 +35,7 @@ static struct {
     int signal_fd;                /* for signal handlers; -1: none */
     xt_log_listener *listener;    /* NULL: standard error */
     void *context;                /* the listener's */
+    const char *said;             /* the last warning that is given once */
 } log_state = {.level = XT_LOG_NORMAL, .lock = PTHREAD_MUTEX_INITIALIZER, .signal_fd = -1};
 
 static const char wipe[] = "\r\033[K";
@@ -149,6 +150,16 @@ void xt_log_say(enum xt_log_level least, const char *prefix, const char *format,
 void xt_log_set_name(const char *name)
 {
     snprintf(log_state.name, sizeof log_state.name, "%s", name);
+}
+
+void xt_log_warn_once(const char *sentence)
+{
+    pthread_mutex_lock(&log_state.lock);
+    bool again = log_state.said == sentence;
+    log_state.said = sentence;
+    pthread_mutex_unlock(&log_state.lock);
+    if (!again)
+        xt_log_warn("%s", sentence);
 }
 
 void xt_log_warn_here(const char *format, ...)

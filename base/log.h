@@ -34,6 +34,8 @@ void xt_log_say(enum xt_log_level least, const char *prefix, const char *format,
 #define xt_log_note(...) xt_log_say(XT_LOG_NORMAL, "", __VA_ARGS__)
 /* Something the user should change: "warning: ..."; printed at every level but silent. */
 #define xt_log_warn(...) xt_log_say(XT_LOG_QUIET, "warning: ", __VA_ARGS__)
+/* The same for a constant sentence, not again when it comes up several times running. */
+void xt_log_warn_once(const char *sentence);
 /* The same of this machine: ranks that are silent say it too, after their name ("rank 1 on a: ").
  */
 void xt_log_warn_here(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -32,10 +32,10 @@ enum xt_status xt_network_check_amp(const struct xt_network *network,
             "--amp bf16: this CPU has no AVX-512, without which oneDNN computes nothing "
             "in bf16; use f32 (--amp off)");
     if (settings->amp == XT_AMP_BF16 && !has_type)
-        xt_log_warn("--amp bf16: this CPU has no bf16 instructions (AVX512_BF16 or AMX); bf16 will "
-                    "be slower than --amp f32");
+        xt_log_warn_once("--amp bf16: this CPU has no bf16 instructions (AVX512_BF16 or AMX); bf16 "
+                         "will be slower than --amp f32");
     else if (settings->amp == XT_AMP_BF16 && on_cpu && !xt_device_cpu_has_tiles())
-        xt_log_warn(
+        xt_log_warn_once(
             "--amp bf16: this CPU has no matrix tiles (AMX), and with AVX512_BF16 alone bf16 "
             "may be slower than --amp f32; xtrain bench step --amp f32,bf16 measures both");
     return XT_OK;

@@ -50,7 +50,22 @@ static bool parse(const char *text, struct equation *out)
             return false;
         label->at[part] = out->ndims[part]++;
     }
-    return part == RESULT && out->ndims[RESULT] > 0;
+    bool known = part == RESULT && out->ndims[RESULT] > 0;
+    for (int i = 0; i < out->count; i++)
+        known = known && (out->labels[i].at[FIRST] >= 0 || out->labels[i].at[SECOND] >= 0);
+    return known;
+}
+
+/* Whether a label that both have is as long in both. */
+static bool fit(const struct equation *equation, struct xt_read_view *const views[2])
+{
+    bool fit = true;
+    for (int i = 0; i < equation->count; i++) {
+        const int *at = equation->labels[i].at;
+        if (at[FIRST] >= 0 && at[SECOND] >= 0)
+            fit = fit && xt_read_dim(views[0], at[FIRST]) == xt_read_dim(views[1], at[SECOND]);
+    }
+    return fit;
 }
 
 /* The view with its axes in the order of the equation's labels; labels that it lacks have length 1.
@@ -175,12 +190,14 @@ static struct labels labels_of(const struct equation *equation, const struct xt_
 static bool is_linear(const struct equation *equation, int value, int parameter)
 {
     bool is = true;
+    bool any = false;
     for (int i = 0; i < equation->count; i++) {
         const int *at = equation->labels[i].at;
         bool in_both = at[value] >= 0 && at[parameter] >= 0;
         is = is && in_both == is_summed(&equation->labels[i]);
+        any = any || in_both;
     }
-    return is;
+    return is && any;
 }
 
 /* The view's axes of the one group of labels, each for itself or all as one, then those of the
@@ -247,6 +264,7 @@ bool xt_read_einsum(struct xt_reader *reader, struct xt_read_node *node)
         views[i] = xt_read_data(reader, node, i);
         known = views[i] && views[i]->ndims == equation.ndims[i];
     }
+    known = known && fit(&equation, views);
     for (int i = 0; known && i < 2; i++)
         if (views[1 - i]->value->of_parameter && !views[i]->value->of_parameter &&
             is_linear(&equation, i, 1 - i))

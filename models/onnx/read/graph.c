@@ -361,16 +361,19 @@ static bool count_nodes(struct xt_reader *reader, const Onnx__GraphProto *graph,
     return true;
 }
 
-static bool check_branch(struct xt_reader *reader, const struct xt_read_node *node,
-                         const Onnx__GraphProto *branch)
+/* One of the two graphs of an If; NULL, refused: not of one value by one condition. */
+static const Onnx__GraphProto *branch_of(struct xt_reader *reader, const struct xt_read_node *node,
+                                         int which)
 {
+    const Onnx__AttributeProto *attribute = xt_read_attribute(node, branches[which]);
+    const Onnx__GraphProto *branch = attribute ? attribute->g : NULL;
     bool known = node->proto->n_input == 1 && node->proto->n_output == 1 && branch &&
                  branch->n_output == 1 && branch->output[0]->name && *branch->output[0]->name;
     if (!known)
-        return xt_reader_refuse(reader, node,
-                                "has not one condition and two branches of one value");
-    return (!branch->n_initializer && !branch->n_sparse_initializer && !branch->n_input) ||
-           xt_reader_refuse(reader, node, "has a branch with weights or inputs of its own");
+        xt_reader_refuse(reader, node, "has not one condition and two branches of one value");
+    else if (branch->n_initializer || branch->n_sparse_initializer || branch->n_input)
+        xt_reader_refuse(reader, node, "has a branch with weights or inputs of its own");
+    return xt_reader_fails(reader) ? NULL : branch;
 }
 
 static bool add_nodes(struct xt_reader *reader, const Onnx__GraphProto *graph)
@@ -381,9 +384,8 @@ static bool add_nodes(struct xt_reader *reader, const Onnx__GraphProto *graph)
             return false;
         size_t ends[3] = {reader->node_count};
         for (int b = 0; b < 2 && xt_read_is(&own, "If"); b++) {
-            const Onnx__AttributeProto *branch = xt_read_attribute(&own, branches[b]);
-            if (!check_branch(reader, &own, branch ? branch->g : NULL) ||
-                !add_nodes(reader, branch->g))
+            const Onnx__GraphProto *branch = branch_of(reader, &own, b);
+            if (!branch || !add_nodes(reader, branch))
                 return false;
             ends[b + 1] = reader->node_count;
         }

@@ -32,10 +32,36 @@ static void print_row(const struct row *row, FILE *out)
             row->type, bytes, or_dash(row->format), or_dash(row->forward), or_dash(row->backward));
 }
 
+/* The parts of a layer as one row. */
+static void print_layer(const struct xt_graph *graph, int first, int end, int length, FILE *out)
+{
+    char name[64];
+    char kind[32];
+    double bytes = 0;
+    enum xt_dtype dtype = graph->ops[first]->dtype;
+    bool same = true;
+    for (int i = first; i < end; i++) {
+        bytes += (double)graph->ops[i]->out_bytes;
+        same = same && graph->ops[i]->dtype == dtype;
+    }
+    snprintf(name, sizeof name, "%.*s", length, graph->ops[first]->name);
+    snprintf(kind, sizeof kind, "%d ops", end - first);
+    print_row(&(struct row){name, kind, graph->options.device->place,
+                            same ? xt_dtype_name(dtype) : "both", bytes, "nhwc", "", ""},
+              out);
+}
+
 static void print_ops(const struct xt_graph *graph, FILE *out)
 {
-    for (int i = 0; i < graph->op_count; i++) {
+    int length = 0;
+    int end = 0;
+    for (int i = 0; i < graph->op_count; i = end) {
         const struct xt_op *op = graph->ops[i];
+        end = xt_graph_layer_end(graph, i, &length);
+        if (end > i + 1) {
+            print_layer(graph, i, end, length, out);
+            continue;
+        }
         const struct row row = {
             .name = op->name,
             .kind = xt_op_kind_name(op),
@@ -64,15 +90,28 @@ static size_t count_params(const struct xt_graph *graph, const struct xt_op *op)
     return count;
 }
 
-static void print_op(const struct xt_graph *graph, const struct xt_op *op, FILE *out)
+/* An op, or those of one layer, the last of which gives what the layer does. */
+static void print_part(const struct xt_graph *graph, int first, int end, int length, FILE *out)
 {
+    const struct xt_op *op = graph->ops[end - 1];
     char shape[40] = "";
+    char runs[32];
+    size_t params = 0;
+    double flops = 0;
     for (int k = op->output_count - 1; k >= 0; k--)
         if (op->outputs[k])
             snprintf(shape, sizeof shape, "%dx%dx%d", op->outputs[k]->h, op->outputs[k]->w,
                      op->outputs[k]->c);
-    fprintf(out, "%-32s %-17s %10zu %10.1f  %s\n", op->name, shape, count_params(graph, op),
-            op->flops / graph->options.batch * 1e-6, *op->runs ? op->runs : xt_op_kind_name(op));
+    for (int i = first; i < end; i++) {
+        params += count_params(graph, graph->ops[i]);
+        flops += graph->ops[i]->flops;
+    }
+    snprintf(runs, sizeof runs, "%d ops", end - first);
+    fprintf(out, "%-32.*s %-17s %10zu %10.1f  %s\n", length, op->name, shape, params,
+            flops / graph->options.batch * 1e-6,
+            end > first + 1 ? runs
+            : *op->runs     ? op->runs
+                            : xt_op_kind_name(op));
 }
 
 /* The network's ops for one image: fused ops, shapes, cost. */
@@ -80,8 +119,12 @@ static void print_network(const struct xt_graph *graph, FILE *out)
 {
     fprintf(out, "%-32s %-17s %10s %10s  %s\n", "op", "output, h x w x c", "parameters", "MFLOP",
             "what runs as it");
-    for (int i = 0; i < graph->op_count; i++)
-        print_op(graph, graph->ops[i], out);
+    int length = 0;
+    int end = 0;
+    for (int i = 0; i < graph->op_count; i = end) {
+        end = xt_graph_layer_end(graph, i, &length);
+        print_part(graph, i, end, length, out);
+    }
 }
 
 static const char loops[] = "xtrain loops";

@@ -733,6 +733,18 @@ bool xt_graph_averages_in_f32(const struct xt_graph *graph)
     return graph->backend->averages_in_f32;
 }
 
+int xt_graph_layer_end(const struct xt_graph *graph, int first, int *length)
+{
+    const char *name = graph->ops[first]->name;
+    const char *own = strstr(name, ": ");
+    int end = first + 1;
+    *length = own ? (int)(own - name) : (int)strlen(name);
+    while (own && end < graph->op_count &&
+           strncmp(graph->ops[end]->name, name, (size_t)(own - name) + 2) == 0)
+        end++;
+    return end;
+}
+
 const char *xt_op_kind_name(const struct xt_op *op)
 {
     return op->kind->name;

@@ -51,6 +51,26 @@ static void add_op(struct xt_bench_op *sum, const struct xt_bench_op *op)
     }
 }
 
+/* A row for each op, and for the parts of a layer one. */
+static void describe_ops(struct xt_report *table, const struct xt_bench_profile *p)
+{
+    int end = 0;
+    for (int i = 0; i < p->op_count; i = end) {
+        struct xt_bench_op sum = p->ops[i];
+        const char *own = strstr(sum.name, ": ");
+        for (end = i + 1; own && end < p->op_count; end++) {
+            if (strncmp(p->ops[end].name, sum.name, (size_t)(own - sum.name) + 2) != 0)
+                break;
+            add_op(&sum, &p->ops[end]);
+        }
+        if (end > i + 1) {
+            snprintf(sum.name, sizeof sum.name, "%.*s", (int)(own - sum.name), p->ops[i].name);
+            snprintf(sum.kind, sizeof sum.kind, "%d ops", end - i);
+        }
+        describe_op(table, &sum, xt_dtype_name(sum.dtype), p->step_s);
+    }
+}
+
 /* A row for all ops of a kind and type, in order of first use. */
 static void describe_kinds(struct xt_report *table, const struct xt_bench_profile *p)
 {
@@ -88,8 +108,7 @@ static void describe_profile(struct xt_report *row, const struct xt_bench_run *r
                      1e3 * p->step_s, 1e3 * p->sum_s, 1e3 * p->refresh_s, 1e3 * p->loss_s,
                      1e3 * p->update_s);
     struct xt_report *ops = xt_report_table(to, "ops");
-    for (int i = 0; i < p->op_count; i++)
-        describe_op(ops, &p->ops[i], xt_dtype_name(p->ops[i].dtype), p->step_s);
+    describe_ops(ops, p);
     struct xt_report *sums = xt_report_group_in(to, NULL, NULL);
     xt_report_line(sums, "%s", "");
     struct xt_report *kinds = xt_report_table(sums, NULL);

@@ -206,11 +206,16 @@ static bool is_size(struct shape shape)
            shape.w < ELEMENTS_MAX / shape.h && shape.c < ELEMENTS_MAX / (shape.h * shape.w);
 }
 
+void xt_net_begin_layer(struct xt_net *net, const char *layer)
+{
+    snprintf(net->layer, sizeof net->layer, "%.40s", layer ? layer : "");
+}
+
 static bool name_node(struct xt_net *net, struct xt_node *node, const char *name)
 {
     int length = name ? snprintf(node->name, sizeof node->name, "%s", name)
-                      : snprintf(node->name, sizeof node->name, "%s %d", kind_names[node->kind],
-                                 node->index);
+                      : snprintf(node->name, sizeof node->name, "%s%s%s %d", net->layer,
+                                 *net->layer ? ": " : "", kind_names[node->kind], node->index);
     return (size_t)length < sizeof node->name ||
            xt_net_refuse(net, XT_ERR_DATA, "a layer's name is longer than %zu bytes: %s...",
                          sizeof node->name - 1, node->name);

@@ -216,6 +216,7 @@ struct xt_node {
 
 struct xt_net {
     struct xt_err err; /* the first failure */
+    char layer[64];    /* that nodes without a name of their own are parts of; "": none */
     struct xt_node **nodes;
     size_t node_count, node_capacity;
     struct xt_value **values;
@@ -238,6 +239,10 @@ void *xt_net_refuse(struct xt_net *net, enum xt_status status, const char *forma
 enum xt_status xt_net_finish(struct xt_net *net, struct xt_value *output, struct xt_err *err);
 
 /* ---- describing ---- */
+
+/* Nodes that are given no name are called "LAYER: slice 3" from now on: tables show them as one.
+ * NULL: by themselves again. */
+void xt_net_begin_layer(struct xt_net *net, const char *layer);
 
 struct xt_value *xt_net_input(struct xt_net *net, int h, int w, int c);
 struct xt_value *xt_net_parameter(struct xt_net *net, const struct xt_net_parameter *spec);

@@ -13,9 +13,7 @@ struct names {
     char weight[XT_PARAM_NAME_MAX], bias[XT_PARAM_NAME_MAX];
 };
 
-/* The module that a node is of, from the node's name: "/layer1/layer1.0/conv1/Conv" is of
- * layer1.0.conv1. False where the name does not say. */
-static bool module_of(const struct xt_read_node *node, char *out, size_t size)
+bool xt_read_module_of(const struct xt_read_node *node, char *out, size_t size)
 {
     const char *at = node->proto->name ? node->proto->name : "";
     char last[XT_PARAM_NAME_MAX] = "";
@@ -87,7 +85,7 @@ static bool name_layer(struct xt_reader *reader, const struct xt_read_node *node
     bool named =
         (!lost && (strip(own, ".weight", out->layer) || strip(own, ".running_mean", out->layer))) ||
         (second && !xt_read_is_made_up(reader, second) && strip(second, ".bias", out->layer)) ||
-        module_of(node, out->layer, sizeof out->layer);
+        xt_read_module_of(node, out->layer, sizeof out->layer);
     if (!named)
         snprintf(out->layer, sizeof out->layer, "layer%zu", reader->net->node_count);
     int length = snprintf(out->weight, sizeof out->weight, "%s%s", lost ? out->layer : own,

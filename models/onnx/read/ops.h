@@ -16,6 +16,9 @@ bool xt_read_linear(struct xt_reader *reader, struct xt_read_node *node); /* Gem
 bool xt_read_batch_norm(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_layer_norm(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_filled(struct xt_reader *reader, struct xt_read_node *node); /* ConstantOfShape */
+/* The module that a node is of, from the node's name: "/layer1/layer1.0/conv1/Conv" is of
+ * layer1.0.conv1. False where the name does not say. */
+bool xt_read_module_of(const struct xt_read_node *node, char *out, size_t size);
 /* An initializer as a value of the net. */
 struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt_read_node *node,
                                        struct xt_read_value *value);

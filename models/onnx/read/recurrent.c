@@ -351,7 +351,7 @@ static bool give(const struct layer *l, int output, struct xt_value *value, int6
     return true;
 }
 
-bool xt_read_recurrent(struct xt_reader *reader, struct xt_read_node *node)
+static bool unroll(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct layer l;
     struct xt_read_view *states[STEPS_MAX] = {NULL};
@@ -374,4 +374,14 @@ bool xt_read_recurrent(struct xt_reader *reader, struct xt_read_node *node)
            give(&l, 1, side_by_side(&l, h, l.directions, XT_AXIS_C), 1) &&
            (!xt_read_is(node, "LSTM") ||
             give(&l, 2, side_by_side(&l, cell, l.directions, XT_AXIS_C), 1));
+}
+
+bool xt_read_recurrent(struct xt_reader *reader, struct xt_read_node *node)
+{
+    char module[XT_PARAM_NAME_MAX];
+    bool named = xt_read_module_of(node, module, sizeof module);
+    xt_net_begin_layer(reader->net, named ? module : node->op);
+    bool done = unroll(reader, node);
+    xt_net_begin_layer(reader->net, NULL);
+    return done;
 }

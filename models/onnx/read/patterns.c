@@ -276,10 +276,25 @@ static struct xt_read_value *mask_of(struct xt_reader *reader, struct xt_read_va
     return node && node->input_count ? filled_shape(node->inputs[0]) : NULL;
 }
 
+/* Whether the only node that reads the product multiplies or divides it by a number. */
+static bool is_scaled_later(struct xt_reader *reader, const struct xt_read_node *node)
+{
+    const struct xt_read_value *value = node->outputs[0];
+    double number = 0;
+    for (size_t i = 0; value && value->readers == 1 && i < reader->node_count; i++) {
+        struct xt_read_node *reads = &reader->nodes[i];
+        bool is_product = xt_read_is(reads, "Mul") || xt_read_is(reads, "Div");
+        for (int k = 0; is_product && reads->input_count == 2 && k < 2; k++)
+            if (reads->inputs[k] == value)
+                return number_of(reader, reads->inputs[1 - k], &number);
+    }
+    return false;
+}
+
 /* Of samples or channels, by the mask's shape. */
 static bool match_drop_whole(struct xt_reader *reader, struct xt_read_node *node)
 {
-    if (!xt_read_is(node, "Mul"))
+    if (!xt_read_is(node, "Mul") && !xt_read_is(node, "Div"))
         return false;
     struct product product = product_of(reader, node);
     for (int i = 0; product.count == 2 && !product.large && i < 2; i++) {
@@ -292,6 +307,8 @@ static bool match_drop_whole(struct xt_reader *reader, struct xt_read_node *node
             shape = filled_shape(dropout->inputs[0]);
             stays = 1 - ratio;
         } else if (shape && !is_near(product.number * stays, 1)) {
+            if (is_scaled_later(reader, node))
+                return false;
             return xt_reader_refuse(reader, node,
                                     "drops samples without making the others larger, which "
                                     "stochastic depth does (scale_by_keep)");

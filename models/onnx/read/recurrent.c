@@ -216,17 +216,31 @@ static bool run(const struct layer *l, int direction, struct xt_read_view *state
 
 /* ---- the layer ---- */
 
+/* Whether a constant of zeros, or some of its elements in any order. */
+static bool gives_zeros(const struct xt_node *node, int depth)
+{
+    enum { DEPTH_MAX = 8 };
+    bool zeros = node->kind == XT_NODE_CONSTANT;
+    for (size_t i = 0; zeros && i < node->as.constant.count; i++)
+        zeros = node->as.constant.numbers[i] == 0;
+    bool moves = node->kind == XT_NODE_SLICE || node->kind == XT_NODE_RESHAPE ||
+                 node->kind == XT_NODE_TRANSPOSE || node->kind == XT_NODE_CONCAT ||
+                 node->kind == XT_NODE_MUL ||
+                 (node->kind == XT_NODE_AXIS_MAP && node->as.axis_map.map.fill == 0);
+    for (int i = 0; moves && depth < DEPTH_MAX && i < node->input_count; i++) {
+        zeros = gives_zeros(node->inputs[i]->of, depth + 1);
+        if (zeros == (node->kind == XT_NODE_MUL)) /* one factor is enough, and one part is not */
+            break;
+    }
+    return zeros;
+}
+
 static bool is_zero(struct xt_reader *reader, const struct xt_read_node *node, int i)
 {
     struct xt_read_value *value = xt_read_input(node, i);
     double number = 1;
-    if (!value || (xt_read_number(reader, value, &number) && number == 0))
-        return true;
-    const struct xt_node *of = value->view ? value->view->value->of : NULL;
-    while (of && (of->kind == XT_NODE_SLICE || of->kind == XT_NODE_RESHAPE)) /* of several layers */
-        of = of->inputs[0]->of;
-    return of && of->kind == XT_NODE_CONSTANT && of->as.constant.count == 1 &&
-           of->as.constant.numbers[0] == 0;
+    return !value || (xt_read_number(reader, value, &number) && number == 0) ||
+           (value->view && gives_zeros(value->view->value->of, 0));
 }
 
 static bool is_named(const ProtobufCBinaryData *given, const char *name)

@@ -34,7 +34,11 @@ void *xt_graph_add_op(struct xt_graph *graph, const struct xt_op_kind *kind, con
 {
     struct xt_op *op = NULL;
     if (graph->op_count == XT_OPS_MAX)
-        return xt_graph_refuse(graph, XT_ERR_RUN, "a network of more than %d ops", XT_OPS_MAX);
+        return xt_graph_refuse(
+            graph, XT_ERR_DATA,
+            "the network has more than %d ops, of which each step of a recurrent "
+            "layer takes about 20",
+            XT_OPS_MAX);
     if (xt_graph_fails(graph) || xt_mem_calloc(&op, 1, kind->size, name, &graph->err))
         return NULL;
     op->kind = kind;

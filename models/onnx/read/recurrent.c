@@ -6,7 +6,7 @@
 #include "models/onnx/read/ops.h"
 
 /* A weight has as many readers. Concatenations of more than some values are of several. */
-enum { STEPS_MAX = 256, AT_ONCE = 32, DIRECTIONS_MAX = 2 };
+enum { STEPS_MAX = 256, AT_ONCE = 32, DIRECTIONS_MAX = 2, HIDDEN_MAX = 65536 };
 enum { IN_X, IN_W, IN_R, IN_B, IN_LENGTHS, IN_STATE, IN_CELL, IN_PEEPHOLES };
 enum { AXIS_STEPS, AXIS_BATCH, AXIS_CHANNELS };
 
@@ -306,9 +306,15 @@ static bool begin(struct xt_reader *reader, struct xt_read_node *node, struct la
                                                              : 1};
     if (!out->x || !check(reader, node))
         return false;
+    if (hidden < 1 || hidden > HIDDEN_MAX)
+        return xt_reader_refuse(reader, node, "has a hidden_size of %lld: 1 to %d are supported",
+                                (long long)hidden, HIDDEN_MAX);
+    if (*direction.text && strcmp(direction.text, "forward") != 0 && !out->reverse &&
+        out->directions == 1)
+        return xt_reader_refuse(reader, node, "has an unknown direction: \"%s\"",
+                                xt_str_quote(direction.text, strlen(direction.text)).text);
     int64_t steps = out->x->ndims == 3 ? xt_read_dim(out->x, AXIS_STEPS) : 0;
-    if (steps < 1 || xt_read_dim(out->x, AXIS_BATCH) != XT_READ_BATCH || hidden < 1 ||
-        hidden > 65536)
+    if (steps < 1 || xt_read_dim(out->x, AXIS_BATCH) != XT_READ_BATCH)
         return xt_reader_refuse(reader, node, "reads something else than [steps][n][channels]");
     if (steps > STEPS_MAX)
         return xt_reader_refuse(reader, node, "runs over %lld steps: %d at most", (long long)steps,

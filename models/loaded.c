@@ -69,10 +69,12 @@ static struct xt_value *parse(struct xt_net *net, const struct xt_model_info *mo
                                              .classes = options->classes};
     struct xt_value *logits = xt_net_parse(net, model->variant, &text);
     if (logits && options->classes && logits->c != options->classes)
-        return xt_net_refuse(net, XT_ERR_USAGE,
-                             "%s distinguishes %d classes, and its last layer cannot be replaced "
-                             "by one of %d: it is not a convolution or linear layer",
-                             model->name, logits->c, options->classes);
+        return xt_net_refuse(
+            net, XT_ERR_USAGE,
+            "%s distinguishes %d classes, not %d, and does not end in one convolution "
+            "or linear layer that another could replace: create it for %d classes "
+            "before you export it",
+            model->name, logits->c, options->classes, options->classes);
     return logits;
 }
 

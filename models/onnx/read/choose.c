@@ -126,9 +126,7 @@ bool xt_read_condition(struct xt_reader *reader, struct xt_read_node *node)
     return xt_read_give(node, by_sign(reader, node, 1));
 }
 
-/* What is infinite would give NaN where it is not chosen. In a mask before a softmax, the place of
- * such numbers, this one has its effect in each type. */
-static double as_finite(double number)
+double xt_read_finite(double number)
 {
     enum { AS_INFINITE = 60000 };
     return isinf(number) ? copysign(AS_INFINITE, number) : number;
@@ -143,7 +141,7 @@ static struct xt_read_view *chosen(struct xt_reader *reader, struct xt_read_node
         struct xt_read_view *out = xt_read_copy(reader, weight);
         *is_0 = number == 0;
         if (out)
-            out->scale *= as_finite(number);
+            out->scale *= xt_read_finite(number);
         return *is_0 ? NULL : out;
     }
     struct xt_read_view *view = xt_read_data(reader, node, i);

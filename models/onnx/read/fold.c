@@ -599,6 +599,24 @@ static struct xt_read_constant *fold_running_sum(const struct fold *f)
     return out;
 }
 
+/* Trilu: zeros below the k-th diagonal (upper), or above it. */
+static struct xt_read_constant *fold_triangle(const struct fold *f)
+{
+    const struct xt_read_constant *in = f->in[0];
+    bool upper = xt_read_int(f->node, "upper", 1) != 0;
+    double k = f->count > 1 && f->in[1]->count == 1 ? f->in[1]->numbers[0] : 0;
+    struct xt_read_constant *out =
+        in->ndims < 2 ? NULL : copy_as(f->reader, in, in->ndims, in->dims);
+    for (size_t i = 0; out && i < out->count; i++) {
+        size_t columns = (size_t)in->dims[in->ndims - 1];
+        size_t rows = (size_t)in->dims[in->ndims - 2];
+        double right = (double)(i % columns) - (double)(i / columns % rows) - k;
+        if (upper ? right < 0 : right > 0)
+            out->numbers[i] = 0;
+    }
+    return out;
+}
+
 static struct xt_read_constant *fold_range(const struct fold *f)
 {
     if (f->in[0]->count != 1 || f->in[1]->count != 1 || f->in[2]->count != 1)
@@ -682,6 +700,7 @@ static struct xt_read_constant *compute(const struct fold *f)
         {"Expand", 2, fold_expand},     {"Range", 3, fold_range},
         {"ReduceProd", 0, fold_reduce}, {"ReduceSum", 0, fold_reduce},
         {"Tile", 2, fold_tile},         {"CumSum", 2, fold_running_sum},
+        {"Trilu", 0, fold_triangle},
     };
     if (f->count == 0 || xt_read_is(f->node, "Identity"))
         return f->count ? f->in[0] : NULL;

@@ -609,7 +609,7 @@ static struct xt_value *numbers_of(struct xt_reader *reader, const struct xt_rea
             xt_str_quote(value->name, strlen(value->name)).text, constant->count,
             XT_READ_STORED_MAX);
     for (size_t i = 0; i < constant->count; i++) {
-        numbers[i] = (float)from[i];
+        numbers[i] = (float)(xt_read_is(node, "Add") ? xt_read_finite(from[i]) : from[i]);
         if (!isfinite(numbers[i]))
             return xt_reader_refuse(reader, node, "reads %s, among whose numbers is %g",
                                     xt_str_quote(value->name, strlen(value->name)).text, from[i]);

@@ -72,6 +72,9 @@ bool xt_read_compare(struct xt_reader *reader, struct xt_read_node *node); /* Gr
 bool xt_read_logic(struct xt_reader *reader, struct xt_read_node *node);   /* And, Or, Not */
 bool xt_read_sign(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_condition(struct xt_reader *reader, struct xt_read_node *node); /* Cast to BOOL */
+/* Of an infinite number one that has its effect in a mask before a softmax, in each type, and
+ * gives no NaN where it is not chosen. */
+double xt_read_finite(double number);
 bool xt_read_where(struct xt_reader *reader, struct xt_read_node *node);
 
 /* ---- math.c: the rest ---- */

@@ -397,18 +397,30 @@ static struct xt_read_constant *fold_gather(const struct fold *f)
 /* Of vectors, as shapes are. */
 static struct xt_read_constant *fold_concat(const struct fold *f)
 {
-    int64_t all = 0;
-    for (int i = 0; i < f->count; i++) {
-        if (f->in[i]->ndims != 1)
-            return NULL;
-        all += f->in[i]->dims[0];
+    const struct xt_read_constant *first = f->in[0];
+    int axis = (int)normal_axis(xt_read_int(f->node, "axis", 0), first->ndims);
+    int64_t dims[XT_READ_DIMS_MAX];
+    size_t outer = 1;
+    if (axis < 0 || axis >= first->ndims)
+        return NULL;
+    memcpy(dims, first->dims, sizeof dims);
+    for (int i = 1; i < f->count; i++) {
+        const struct xt_read_constant *in = f->in[i];
+        for (int k = 0; k < first->ndims; k++)
+            if (in->ndims != first->ndims || (k != axis && in->dims[k] != first->dims[k]))
+                return NULL;
+        dims[axis] += in->dims[axis];
     }
-    struct xt_read_constant *out = make(f->reader, 1, &all, f->in[0]->is_float);
+    for (int k = 0; k < axis; k++)
+        outer *= (size_t)dims[k];
+    struct xt_read_constant *out = make(f->reader, first->ndims, dims, first->is_float);
     size_t at = 0;
-    for (int i = 0; out && i < f->count; i++) {
-        memcpy(out->numbers + at, f->in[i]->numbers, f->in[i]->count * sizeof *out->numbers);
-        at += f->in[i]->count;
-    }
+    for (size_t o = 0; out && o < outer; o++)
+        for (int i = 0; i < f->count; i++) {
+            size_t part = f->in[i]->count / outer;
+            memcpy(out->numbers + at, f->in[i]->numbers + o * part, part * sizeof *out->numbers);
+            at += part;
+        }
     return out;
 }
 
@@ -460,13 +472,34 @@ static struct xt_read_constant *fold_transpose(const struct fold *f)
 {
     const struct xt_read_constant *in = f->in[0];
     int64_t perm[XT_READ_DIMS_MAX];
+    int64_t dims[XT_READ_DIMS_MAX];
+    size_t steps[XT_READ_DIMS_MAX]; /* of the input's axes */
+    bool taken[XT_READ_DIMS_MAX] = {false};
+    int ndims = in->ndims;
     int given = xt_read_ints(f->reader, f->node, "perm", -1, perm);
-    if (in->ndims != 2 || (given == 2 && perm[0] == 0))
+    for (int i = 0; i < ndims && given == -1; i++)
+        perm[i] = ndims - 1 - i;
+    if (given != -1 && given != ndims)
         return NULL;
-    const int64_t dims[] = {in->dims[1], in->dims[0]};
-    struct xt_read_constant *out = make(f->reader, 2, dims, in->is_float);
-    for (size_t i = 0; out && i < out->count; i++)
-        out->numbers[i] = in->numbers[i % (size_t)dims[1] * (size_t)dims[0] + i / (size_t)dims[1]];
+    size_t step = 1;
+    for (int i = ndims - 1; i >= 0; i--) {
+        if (perm[i] < 0 || perm[i] >= ndims || taken[perm[i]])
+            return NULL;
+        taken[perm[i]] = true;
+        dims[i] = in->dims[perm[i]];
+        steps[i] = step;
+        step *= (size_t)in->dims[i];
+    }
+    struct xt_read_constant *out = make(f->reader, ndims, dims, in->is_float);
+    for (size_t i = 0; out && i < out->count; i++) {
+        size_t left = i;
+        size_t from = 0;
+        for (int k = ndims - 1; k >= 0; k--) {
+            from += left % (size_t)dims[k] * steps[perm[k]];
+            left /= (size_t)dims[k];
+        }
+        out->numbers[i] = in->numbers[from];
+    }
     return out;
 }
 
@@ -599,6 +632,39 @@ static struct xt_read_constant *fold_running_sum(const struct fold *f)
     return out;
 }
 
+/* ScatterND, without a reduction: each row of indices names a part of the data, which is replaced.
+ */
+static struct xt_read_constant *fold_scatter(const struct fold *f)
+{
+    const struct xt_read_constant *in = f->in[0];
+    const struct xt_read_constant *at = f->in[1];
+    const struct xt_read_constant *by = f->in[2];
+    int depth =
+        at->ndims && at->dims[at->ndims - 1] <= in->ndims ? (int)at->dims[at->ndims - 1] : 0;
+    const struct xt_read_text reduction = xt_read_string(f->node, "reduction");
+    if (depth < 1 || (*reduction.text && strcmp(reduction.text, "none") != 0))
+        return NULL;
+    size_t part = 1;
+    for (int i = depth; i < in->ndims; i++)
+        part *= (size_t)in->dims[i];
+    size_t rows = at->count / (size_t)depth;
+    struct xt_read_constant *out = copy_as(f->reader, in, in->ndims, in->dims);
+    if (!part || by->count / part != rows || by->count % part)
+        return NULL;
+    for (size_t row = 0; out && row < rows; row++) {
+        size_t place = 0;
+        for (int i = 0; i < depth; i++) {
+            int64_t index = xt_read_whole(at->numbers[row * (size_t)depth + (size_t)i]);
+            index += index < 0 ? in->dims[i] : 0;
+            if (index < 0 || index >= in->dims[i])
+                return NULL;
+            place = place * (size_t)in->dims[i] + (size_t)index;
+        }
+        memcpy(out->numbers + place * part, by->numbers + row * part, part * sizeof *out->numbers);
+    }
+    return out;
+}
+
 /* Trilu: zeros below the k-th diagonal (upper), or above it. */
 static struct xt_read_constant *fold_triangle(const struct fold *f)
 {
@@ -700,7 +766,7 @@ static struct xt_read_constant *compute(const struct fold *f)
         {"Expand", 2, fold_expand},     {"Range", 3, fold_range},
         {"ReduceProd", 0, fold_reduce}, {"ReduceSum", 0, fold_reduce},
         {"Tile", 2, fold_tile},         {"CumSum", 2, fold_running_sum},
-        {"Trilu", 0, fold_triangle},
+        {"Trilu", 0, fold_triangle},    {"ScatterND", 3, fold_scatter},
     };
     if (f->count == 0 || xt_read_is(f->node, "Identity"))
         return f->count ? f->in[0] : NULL;

@@ -733,14 +733,25 @@ bool xt_graph_averages_in_f32(const struct xt_graph *graph)
     return graph->backend->averages_in_f32;
 }
 
+int xt_op_layer_length(const char *name)
+{
+    const char *own = strstr(name, ": ");
+    return own ? (int)(own - name) : 0;
+}
+
+bool xt_op_shares_layer(const char *name, const char *other)
+{
+    int length = xt_op_layer_length(name);
+    return length && strncmp(other, name, (size_t)length + 2) == 0;
+}
+
 int xt_graph_layer_end(const struct xt_graph *graph, int first, int *length)
 {
     const char *name = graph->ops[first]->name;
-    const char *own = strstr(name, ": ");
+    int layer = xt_op_layer_length(name);
     int end = first + 1;
-    *length = own ? (int)(own - name) : (int)strlen(name);
-    while (own && end < graph->op_count &&
-           strncmp(graph->ops[end]->name, name, (size_t)(own - name) + 2) == 0)
+    *length = layer ? layer : (int)strlen(name);
+    while (end < graph->op_count && xt_op_shares_layer(name, graph->ops[end]->name))
         end++;
     return end;
 }

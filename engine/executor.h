@@ -45,9 +45,12 @@ float *xt_graph_logits_grad(struct xt_graph *graph); /* the same shape */
 /* Whether average pools of a 16-bit tensor compute in float32, else in the tensor's type. */
 bool xt_graph_averages_in_f32(const struct xt_graph *graph);
 const char *xt_op_kind_name(const struct xt_op *op); /* "convolution" */
+/* By its name, the length of the name of the layer that an op is a part of; 0: of none. */
+int xt_op_layer_length(const char *name);
+bool xt_op_shares_layer(const char *name, const char *other);
 /* The end of the ops, from this one on, that are parts of one layer of the network's description,
  * such as the steps of a recurrent one; the next op for others. *length: of the layer's name, with
- * which theirs begin. */
+ * which theirs begin, or of the op's own. */
 int xt_graph_layer_end(const struct xt_graph *graph, int first, int *length);
 /* For the placement table: "jit:avx512_core_amx", "xtrain loops" or "xtrain AMX"; "" if nothing
  * runs. */

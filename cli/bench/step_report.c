@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/slow_report.h"
+#include "engine/executor.h"
 
 static int fastest_of(const struct xt_bench_run *runs, int count)
 {
@@ -57,14 +58,11 @@ static void describe_ops(struct xt_report *table, const struct xt_bench_profile 
     int end = 0;
     for (int i = 0; i < p->op_count; i = end) {
         struct xt_bench_op sum = p->ops[i];
-        const char *own = strstr(sum.name, ": ");
-        for (end = i + 1; own && end < p->op_count; end++) {
-            if (strncmp(p->ops[end].name, sum.name, (size_t)(own - sum.name) + 2) != 0)
-                break;
+        const char *name = p->ops[i].name;
+        for (end = i + 1; end < p->op_count && xt_op_shares_layer(name, p->ops[end].name); end++)
             add_op(&sum, &p->ops[end]);
-        }
         if (end > i + 1) {
-            snprintf(sum.name, sizeof sum.name, "%.*s", (int)(own - sum.name), p->ops[i].name);
+            snprintf(sum.name, sizeof sum.name, "%.*s", xt_op_layer_length(name), name);
             snprintf(sum.kind, sizeof sum.kind, "%d ops", end - i);
         }
         describe_op(table, &sum, xt_dtype_name(sum.dtype), p->step_s);

@@ -14,20 +14,12 @@ static struct xt_read_view *opposite(struct xt_reader *reader, const struct xt_r
     return xt_read_activate(reader, node, view, (struct xt_activation){XT_ACT_LINEAR, -1, 1});
 }
 
-static struct xt_read_view *negative(struct xt_reader *reader, const struct xt_read_view *view)
-{
-    struct xt_read_view *out = view ? xt_read_copy(reader, view) : NULL;
-    if (out)
-        out->scale = -out->scale;
-    return out;
-}
-
 /* x - number, or number - x */
 static struct xt_read_view *less_number(struct xt_reader *reader, struct xt_read_node *node, int i,
                                         double number, bool turned)
 {
     struct xt_read_view *view = xt_read_data(reader, node, i);
-    view = turned ? negative(reader, view) : view;
+    view = turned ? xt_read_times(reader, view, -1) : view;
     return !view || number == 0
                ? view
                : xt_read_activate(
@@ -46,7 +38,8 @@ static struct xt_read_view *difference(struct xt_reader *reader, struct xt_read_
         return less_number(reader, node, b, number, true);
     struct xt_read_view *first = xt_read_data(reader, node, a);
     struct xt_read_view *second = first ? xt_read_data(reader, node, b) : NULL;
-    return second ? xt_read_combine(reader, node, first, negative(reader, second), false) : NULL;
+    return second ? xt_read_combine(reader, node, first, xt_read_times(reader, second, -1), false)
+                  : NULL;
 }
 
 /* Whether input `a` is greater than input `b`. */
@@ -96,7 +89,7 @@ static struct xt_read_view *by_sign(struct xt_reader *reader, struct xt_read_nod
     struct xt_read_view *x = xt_read_data(reader, node, 0);
     struct xt_read_view *more = x ? xt_read_activate(reader, node, x, above_0) : NULL;
     struct xt_read_view *less =
-        more ? xt_read_activate(reader, node, negative(reader, x), above_0) : NULL;
+        more ? xt_read_activate(reader, node, xt_read_times(reader, x, -1), above_0) : NULL;
     if (less)
         less->scale *= below;
     return less ? xt_read_combine(reader, node, more, less, false) : NULL;

@@ -9,8 +9,8 @@
 
 static const struct xt_activation relu = {.kind = XT_ACT_RELU};
 
-static struct xt_read_view *times(struct xt_reader *reader, struct xt_read_view *view,
-                                  double factor)
+struct xt_read_view *xt_read_times(struct xt_reader *reader, const struct xt_read_view *view,
+                                   double factor)
 {
     struct xt_read_view *out = view ? xt_read_copy(reader, view) : NULL;
     if (out)
@@ -43,18 +43,18 @@ bool xt_read_scaled_elu(struct xt_reader *reader, struct xt_read_node *node)
     if (!(alpha > 0))
         return xt_reader_refuse(reader, node, "has an alpha of %g", alpha);
     struct xt_read_view *y =
-        xt_read_activate(reader, node, times(reader, x, is_celu ? 1 / alpha : 1), elu);
-    return xt_read_give(node, times(reader, y, gamma));
+        xt_read_activate(reader, node, xt_read_times(reader, x, is_celu ? 1 / alpha : 1), elu);
+    return xt_read_give(node, xt_read_times(reader, y, gamma));
 }
 
 struct xt_read_view *xt_read_extreme_of(struct xt_reader *reader, const struct xt_read_node *node,
                                         struct xt_read_view *a, struct xt_read_view *b, bool is_max)
 {
     double sign = is_max ? 1 : -1;
-    struct xt_read_view *apart =
-        xt_read_combine(reader, node, times(reader, b, sign), times(reader, a, -sign), false);
+    struct xt_read_view *apart = xt_read_combine(reader, node, xt_read_times(reader, b, sign),
+                                                 xt_read_times(reader, a, -sign), false);
     struct xt_read_view *more = apart ? xt_read_activate(reader, node, apart, relu) : NULL;
-    return more ? xt_read_combine(reader, node, a, times(reader, more, sign), false) : NULL;
+    return more ? xt_read_combine(reader, node, a, xt_read_times(reader, more, sign), false) : NULL;
 }
 
 /* Of a number a clip. */

@@ -394,7 +394,6 @@ static struct xt_read_constant *fold_gather(const struct fold *f)
     return out;
 }
 
-/* Of vectors, as shapes are. */
 static struct xt_read_constant *fold_concat(const struct fold *f)
 {
     const struct xt_read_constant *first = f->in[0];

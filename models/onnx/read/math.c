@@ -503,14 +503,20 @@ bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node)
     return xt_read_give(node, xt_read_after(reader, node, a, NULL, homes, value));
 }
 
+int xt_read_softmax_axis(struct xt_reader *reader, const struct xt_read_node *node,
+                         const struct xt_read_view *view)
+{
+    return xt_read_axis_of(reader, node, xt_read_int(node, "axis", reader->opset < 13 ? 1 : -1),
+                           view->ndims);
+}
+
 bool xt_read_softmax(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_view *view = xt_read_data(reader, node, 0);
     int homes[XT_READ_DIMS_MAX] = {0};
     if (!view)
         return false;
-    int axis = xt_read_axis_of(reader, node, xt_read_int(node, "axis", reader->opset < 13 ? 1 : -1),
-                               view->ndims);
+    int axis = xt_read_softmax_axis(reader, node, view);
     if (axis < 0)
         return false;
     xt_read_channel_homes(view, axis, homes);

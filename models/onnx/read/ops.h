@@ -87,6 +87,9 @@ bool xt_read_is_number(struct xt_reader *reader, const struct xt_read_node *node
 bool xt_read_dropout(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_softmax(struct xt_reader *reader, struct xt_read_node *node);
+/* The axis of a Softmax or LogSoftmax; -1, refused: there is none. */
+int xt_read_softmax_axis(struct xt_reader *reader, const struct xt_read_node *node,
+                         const struct xt_read_view *view);
 
 /* ---- recurrent.c ---- */
 bool xt_read_recurrent(struct xt_reader *reader, struct xt_read_node *node); /* LSTM, GRU, RNN */
@@ -98,6 +101,9 @@ bool xt_read_einsum(struct xt_reader *reader, struct xt_read_node *node);
 struct xt_read_view *xt_read_activate(struct xt_reader *reader, const struct xt_read_node *node,
                                       const struct xt_read_view *in,
                                       struct xt_activation activation);
+/* The view times a number; NULL: it is NULL, or after a failure. */
+struct xt_read_view *xt_read_times(struct xt_reader *reader, const struct xt_read_view *view,
+                                   double factor);
 /* The product or the sum of two views, with broadcasting. */
 struct xt_read_view *xt_read_combine(struct xt_reader *reader, const struct xt_read_node *node,
                                      struct xt_read_view *a, struct xt_read_view *b, bool multiply);

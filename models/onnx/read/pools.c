@@ -309,11 +309,8 @@ static struct xt_read_view *log_sum_exp(struct xt_reader *reader, const struct x
                                         struct xt_read_view *in, const bool goes[], double count)
 {
     struct xt_read_view *largest = xt_read_reduced(reader, node, in, goes, true);
-    struct xt_read_view *minus = largest ? xt_read_copy(reader, largest) : NULL;
-    if (!minus)
-        return NULL;
-    minus->scale = -minus->scale;
-    struct xt_read_view *view = xt_read_combine(reader, node, in, minus, false);
+    struct xt_read_view *view =
+        xt_read_combine(reader, node, in, xt_read_times(reader, largest, -1), false);
     view = xt_read_activate(reader, node, view, (struct xt_activation){.kind = XT_ACT_EXP});
     view = xt_read_reduced(reader, node, view, goes, false);
     if (!view)
@@ -339,8 +336,7 @@ bool xt_read_log_softmax(struct xt_reader *reader, struct xt_read_node *node)
     bool goes[XT_READ_DIMS_MAX] = {false};
     if (!view)
         return false;
-    int axis = xt_read_axis_of(reader, node, xt_read_int(node, "axis", reader->opset < 13 ? 1 : -1),
-                               view->ndims);
+    int axis = xt_read_softmax_axis(reader, node, view);
     if (axis < 0)
         return false;
     if (xt_read_dim(view, axis) % XT_READ_BATCH == 0)
@@ -348,9 +344,8 @@ bool xt_read_log_softmax(struct xt_reader *reader, struct xt_read_node *node)
     goes[axis] = true;
     struct xt_read_view *sum =
         log_sum_exp(reader, node, view, goes, (double)xt_read_dim(view, axis));
-    if (sum)
-        sum->scale = -sum->scale;
-    return sum && xt_read_give(node, xt_read_combine(reader, node, view, sum, false));
+    return xt_read_give(node,
+                        xt_read_combine(reader, node, view, xt_read_times(reader, sum, -1), false));
 }
 
 /* The mean, the sum (of magnitudes), the largest, the least, the sum of squares or its root, the

@@ -65,10 +65,7 @@ static struct xt_read_view *activate(const struct layer *l, const struct xt_read
 static struct xt_read_view *less(const struct layer *l, struct xt_read_view *a,
                                  const struct xt_read_view *b)
 {
-    struct xt_read_view *minus = b ? xt_read_copy(l->reader, b) : NULL;
-    if (minus)
-        minus->scale = -minus->scale;
-    return add(l, a, minus);
+    return add(l, a, xt_read_times(l->reader, b, -1));
 }
 
 /* ---- one step ---- */

@@ -68,6 +68,8 @@ static const struct field {
     {XT_NODE_AXIS_MAP, "scale", AT(axis_map.map.scale), 1, REAL},
     {XT_NODE_AXIS_MAP, "cubic", AT(axis_map.map.cubic), 1, REAL},
     {XT_NODE_AXIS_MAP, "outside", AT(axis_map.map.excludes_outside), 1, BOOL},
+    {XT_NODE_GRID_SAMPLE, "border", AT(grid_sample.border), 1, BOOL},
+    {XT_NODE_GRID_SAMPLE, "align_corners", AT(grid_sample.align_corners), 1, BOOL},
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 
@@ -476,6 +478,9 @@ static struct xt_value *build_other(struct xt_net *net, struct line *line)
         return xt_net_reshape(net, in[0], &shape, name);
     case XT_NODE_AXIS_MAP:
         return build_map(net, line);
+    case XT_NODE_GRID_SAMPLE:
+        node->as.grid_sample.name = name;
+        return xt_net_grid_sample(net, in[0], in[1], &node->as.grid_sample);
     default:
         return NULL;
     }
@@ -523,7 +528,7 @@ static int inputs_wanted(enum xt_node_kind kind)
     if (kind == XT_NODE_INPUT || kind == XT_NODE_PARAMETER || kind == XT_NODE_CONSTANT)
         return 0;
     bool of_two = kind == XT_NODE_ADD || kind == XT_NODE_MUL || kind == XT_NODE_MATMUL ||
-                  kind == XT_NODE_CONV_BY;
+                  kind == XT_NODE_CONV_BY || kind == XT_NODE_GRID_SAMPLE;
     return of_two ? 2 : 1;
 }
 

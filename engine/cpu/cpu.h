@@ -188,6 +188,12 @@ enum xt_status xt_cpu_axis_map_forward(struct xt_op *op, struct xt_graph *graph,
 enum xt_status xt_cpu_axis_map_backward(struct xt_op *op, struct xt_graph *graph,
                                         struct xt_err *err);
 
+void xt_cpu_grid_sample_prepare(struct xt_op *op, struct xt_graph *graph);
+enum xt_status xt_cpu_grid_sample_forward(struct xt_op *op, struct xt_graph *graph,
+                                          struct xt_err *err);
+enum xt_status xt_cpu_grid_sample_backward(struct xt_op *op, struct xt_graph *graph,
+                                           struct xt_err *err);
+
 void xt_cpu_gate_prepare(struct xt_op *op, struct xt_graph *graph);
 enum xt_status xt_cpu_gate_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 

@@ -108,6 +108,15 @@ struct xt_norm_sample {
 /* Floats of scratch that a sample needs. */
 size_t xt_norm_scratch(const struct xt_norm_sample *sample);
 
+/* Points of one sample's grid over an image [h][w][c]; see xt_grid_axis. */
+struct xt_grid_points {
+    const float *grid; /* [count][2]: x, y */
+    size_t count;
+    int w, h, c;
+    float scale[2], offset[2]; /* from coordinates to pixels */
+    bool border;               /* its nearest pixel lies outside, else zeros */
+};
+
 struct xt_loops {
     const char *isa;
     int lanes;            /* float32 numbers of a vector; 0 in builds without AVX2 */
@@ -163,6 +172,11 @@ struct xt_loops {
     void (*sparse_product)(enum xt_dtype dtype, const struct xt_sparse_rows *rows,
                            const int part[2], const float *fill, const void *from, size_t inner,
                            void *to);
+    /* One sample's pixels at a grid's points, and the gradients. */
+    void (*grid_sample)(const struct xt_grid_points *points, enum xt_dtype dtype, const void *image,
+                        void *out);
+    void (*grid_sample_backward)(const struct xt_grid_points *points, enum xt_dtype dtype,
+                                 const void *image, const void *dout, float *dimage, float *dgrid);
     /* out = in - 128. */
     void (*centre)(const uint8_t *in, size_t count, int8_t *out);
     /* Zero-insertion: `pixels` of `bytes` each go to every stride-th row and column of a tensor of

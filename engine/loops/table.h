@@ -42,6 +42,11 @@ void XT_LOOPS_NAME(convert)(enum xt_dtype dtype, const float *in, size_t count, 
 void XT_LOOPS_NAME(copy_weights)(const struct xt_weight_copy *copy, int row);
 void XT_LOOPS_NAME(normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count,
                               const float mean[3], const float scale[3], void *out);
+void XT_LOOPS_NAME(grid_sample)(const struct xt_grid_points *points, enum xt_dtype dtype,
+                                const void *image, void *out);
+void XT_LOOPS_NAME(grid_sample_backward)(const struct xt_grid_points *points, enum xt_dtype dtype,
+                                         const void *image, const void *dout, float *dimage,
+                                         float *dgrid);
 void XT_LOOPS_NAME(sparse_product)(enum xt_dtype dtype, const struct xt_sparse_rows *rows,
                                    const int part[2], const float *fill, const void *from,
                                    size_t inner, void *to);

@@ -34,6 +34,7 @@ struct held {
     struct xt_tensor *rest;    /* second half of an average of split channels; NULL: not split */
     const struct group *split; /* of the channels in `tensor` and `rest` */
     bool of_weights;           /* a parameter, or computed with one, but by no layer */
+    bool to_points;            /* leads to a grid's points alone, and is float32 */
 };
 
 struct lowering {
@@ -492,10 +493,13 @@ static struct xt_tensor *take_f32(struct lowering *l, const struct xt_value *val
     return xt_graph_cast(l->graph, held->tensor, XT_F32, name);
 }
 
-/* As a node reads it that is not computed of parameters alone: those are in float32. */
+/* As a node reads it: what leads to points is computed in float32, what is computed of parameters
+ * alone is there in that. */
 static struct xt_tensor *take_for(struct lowering *l, const struct xt_node *node, int i)
 {
     const struct xt_value *value = node->inputs[i];
+    if (l->held[node->output->index].to_points)
+        return take_f32(l, value);
     struct xt_tensor *tensor = take(l, value);
     char name[80];
     if (!tensor || !value->of_parameter || node->output->of_parameter ||
@@ -569,17 +573,24 @@ static struct xt_conv_spec conv_spec(const struct xt_node *node)
                                  .bias = conv->bias};
 }
 
+/* Why a layer computes in float32; NULL: it does not. */
+static const char *why_f32(const struct lowering *l, const struct xt_node *layer,
+                           const struct xt_value *y)
+{
+    return is_last_layer(l, layer)       ? "its logits go into the loss"
+           : l->held[y->index].to_points ? "points of an image follow from it"
+                                         : NULL;
+}
+
 static void lower_conv(struct lowering *l, const struct group *group)
 {
     struct xt_conv_spec spec = conv_spec(group->conv);
     struct xt_conv_params params = conv_params(l, group->conv, 0);
     spec.params = &params;
     spec.relu = group->activation != NULL;
-    bool is_last = is_last_layer(l, group->conv);
-    if (is_last)
-        spec.why_f32 = "its logits go into the loss";
+    spec.why_f32 = why_f32(l, group->conv, group->y);
     const struct xt_value *in = group->conv->inputs[0];
-    hold(l, group->y, xt_graph_conv(l->graph, is_last ? take_f32(l, in) : take(l, in), &spec));
+    hold(l, group->y, xt_graph_conv(l->graph, spec.why_f32 ? take_f32(l, in) : take(l, in), &spec));
 }
 
 static struct xt_tensor *lower_conv_by(struct lowering *l, const struct xt_node *node)
@@ -587,11 +598,9 @@ static struct xt_tensor *lower_conv_by(struct lowering *l, const struct xt_node 
     struct xt_conv_spec spec = conv_spec(node);
     struct xt_conv_params params = conv_params(l, node, 0);
     spec.params = &params;
-    bool is_last = is_last_layer(l, node);
-    if (is_last)
-        spec.why_f32 = "its logits go into the loss";
+    spec.why_f32 = why_f32(l, node, node->output);
     const struct xt_value *in = node->inputs[0];
-    return xt_graph_conv_by(l->graph, is_last ? take_f32(l, in) : take(l, in),
+    return xt_graph_conv_by(l->graph, spec.why_f32 ? take_f32(l, in) : take(l, in),
                             take(l, node->inputs[1]), &spec);
 }
 
@@ -711,6 +720,52 @@ static void note_weights(struct lowering *l)
     }
 }
 
+/* Whether the node computes in the type of what it reads, and passes it on. */
+static bool passes_type(const struct xt_node *node)
+{
+    switch (node->kind) {
+    case XT_NODE_ACTIVATION:
+    case XT_NODE_ADD:
+    case XT_NODE_MUL:
+    case XT_NODE_CONCAT:
+    case XT_NODE_SLICE:
+    case XT_NODE_MATMUL:
+    case XT_NODE_SOFTMAX:
+    case XT_NODE_CHANNEL_MEAN:
+    case XT_NODE_DROPOUT:
+    case XT_NODE_TRANSPOSE:
+    case XT_NODE_RESHAPE:
+    case XT_NODE_AXIS_MAP:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Whether all that reads the value makes points of it. */
+static bool leads_to_points(const struct lowering *l, const struct xt_value *value)
+{
+    const struct xt_node *reader = NULL;
+    for (int i = 0; (reader = xt_net_reader(l->net, value, i)); i++) {
+        bool is_grid = reader->kind == XT_NODE_GRID_SAMPLE && reader->inputs[0] != value;
+        if (!is_grid && !(passes_type(reader) && l->held[reader->output->index].to_points))
+            return false;
+    }
+    return value != l->net->output && value->readers > 0;
+}
+
+/* Notes what leads to points, from them back. */
+static void note_points(struct lowering *l)
+{
+    bool any = false;
+    for (size_t i = l->net->node_count; i > 0; i--) {
+        const struct xt_node *node = l->net->nodes[i - 1];
+        any = any || node->kind == XT_NODE_GRID_SAMPLE;
+        if (any)
+            l->held[node->output->index].to_points = leads_to_points(l, node->output);
+    }
+}
+
 /* Whether a weight is computed with the constant. */
 static bool is_of_weights(const struct lowering *l, const struct xt_value *constant)
 {
@@ -742,7 +797,8 @@ static struct xt_tensor *lower_parameter(struct lowering *l, const struct xt_nod
                                      .w = out->w,
                                      .c = out->c,
                                      .ndims = param->ndims,
-                                     .f32 = is_computed_with(l, out),
+                                     .f32 =
+                                         is_computed_with(l, out) || l->held[out->index].to_points,
                                      .declared = &declared};
     memcpy(spec.dims, param->dims, sizeof spec.dims);
     return xt_graph_parameter(l->graph, &spec);
@@ -751,14 +807,15 @@ static struct xt_tensor *lower_parameter(struct lowering *l, const struct xt_nod
 static struct xt_tensor *lower_constant(const struct lowering *l, const struct xt_node *node)
 {
     const struct xt_net_constant *constant = &node->as.constant;
-    return xt_graph_constant(l->graph,
-                             &(struct xt_constant_spec){.name = node->name,
-                                                        .h = constant->h,
-                                                        .w = constant->w,
-                                                        .c = constant->c,
-                                                        .numbers = constant->numbers,
-                                                        .count = constant->count,
-                                                        .f32 = is_of_weights(l, node->output)});
+    return xt_graph_constant(
+        l->graph, &(struct xt_constant_spec){.name = node->name,
+                                             .h = constant->h,
+                                             .w = constant->w,
+                                             .c = constant->c,
+                                             .numbers = constant->numbers,
+                                             .count = constant->count,
+                                             .f32 = is_of_weights(l, node->output) ||
+                                                    l->held[node->output->index].to_points});
 }
 
 static struct xt_tensor *lower_concat(struct lowering *l, const struct xt_node *node)
@@ -772,10 +829,11 @@ static struct xt_tensor *lower_concat(struct lowering *l, const struct xt_node *
     return xt_graph_concat(l->graph, in, node->input_count, node->as.axis, node->name);
 }
 
-static struct xt_tensor *lower_slice(struct lowering *l, const struct xt_node *node)
+static struct xt_tensor *lower_slice(struct lowering *l, const struct xt_node *node,
+                                     struct xt_tensor *in)
 {
     const struct xt_net_slice *slice = &node->as.slice;
-    return xt_graph_slice(l->graph, take(l, node->inputs[0]),
+    return xt_graph_slice(l->graph, in,
                           &(struct xt_slice_spec){.name = node->name,
                                                   .axis = slice->axis,
                                                   .start = slice->start,
@@ -845,11 +903,23 @@ static struct xt_tensor *lower_conv_transpose(struct lowering *l, const struct x
             .params = &params});
 }
 
+static struct xt_tensor *lower_grid_sample(struct lowering *l, const struct xt_node *node)
+{
+    const struct xt_net_grid_sample *sample = &node->as.grid_sample;
+    return xt_graph_grid_sample(
+        l->graph, take(l, node->inputs[0]), take_f32(l, node->inputs[1]),
+        &(struct xt_grid_sample_spec){
+            .name = node->name, .border = sample->border, .align_corners = sample->align_corners});
+}
+
 /* A node that is not fused. */
 static struct xt_tensor *lower_node(struct lowering *l, const struct xt_node *node)
 {
     const struct xt_value *out = node->output;
-    struct xt_tensor *in = node->input_count ? take(l, node->inputs[0]) : NULL;
+    bool is_alone = node->input_count == 1 && node->kind != XT_NODE_CONCAT && passes_type(node);
+    struct xt_tensor *in = is_alone            ? take_for(l, node, 0)
+                           : node->input_count ? take(l, node->inputs[0])
+                                               : NULL;
     switch (node->kind) {
     case XT_NODE_INPUT:
         return xt_graph_input(l->graph, out->h, out->w, l->normalise);
@@ -862,7 +932,7 @@ static struct xt_tensor *lower_node(struct lowering *l, const struct xt_node *no
     case XT_NODE_CONCAT:
         return lower_concat(l, node);
     case XT_NODE_SLICE:
-        return lower_slice(l, node);
+        return lower_slice(l, node, in);
     case XT_NODE_CHANNEL_SHUFFLE:
         return xt_graph_shuffle(l->graph, in, node->as.shuffle_groups, node->name);
     case XT_NODE_LAYER_NORM:
@@ -898,6 +968,8 @@ static struct xt_tensor *lower_node(struct lowering *l, const struct xt_node *no
     case XT_NODE_AXIS_MAP:
         return xt_graph_axis_map(l->graph, in, node->as.axis_map.axis, &node->as.axis_map.map,
                                  node->name);
+    case XT_NODE_GRID_SAMPLE:
+        return lower_grid_sample(l, node);
     case XT_NODE_GLOBAL_CONTEXT:
         return lower_context(l, node);
     default:
@@ -1041,6 +1113,7 @@ struct xt_tensor *xt_net_lower(const struct xt_net *net, struct xt_graph *graph,
     if (begin(&l)) {
         group_nodes(&l);
         note_weights(&l);
+        note_points(&l);
         declare_params(&l);
         graph->params_declared = true;
         for (size_t i = 0; i < net->node_count && !xt_graph_fails(graph); i++)

@@ -39,6 +39,7 @@ static const char *const kind_names[XT_NODE_KINDS] = {
     [XT_NODE_TRANSPOSE] = "transpose",
     [XT_NODE_RESHAPE] = "reshape",
     [XT_NODE_AXIS_MAP] = "axis map",
+    [XT_NODE_GRID_SAMPLE] = "grid sample",
     [XT_NODE_GLOBAL_CONTEXT] = "global context",
 };
 
@@ -923,6 +924,24 @@ struct xt_value *xt_net_axis_map(struct xt_net *net, struct xt_value *in,
         return xt_net_refuse(net, XT_ERR_DATA, "%s: an axis of %d %s", node->name, length, why);
     *size_along(&out, spec->axis) = xt_axis_map_length(&spec->map, length);
     return write(net, node, out);
+}
+
+struct xt_value *xt_net_grid_sample(struct xt_net *net, struct xt_value *image,
+                                    struct xt_value *grid, const struct xt_net_grid_sample *spec)
+{
+    struct xt_node *node =
+        add_node(net, XT_NODE_GRID_SAMPLE, spec->name, (struct xt_value *[]){image, grid}, 2);
+    if (!node)
+        return NULL;
+    node->as.grid_sample = *spec;
+    if (grid->c != 2)
+        return xt_net_refuse(net, XT_ERR_DATA, "%s: points of %d coordinates, not of 2", node->name,
+                             grid->c);
+    if (image->of_parameter != grid->of_parameter)
+        return xt_net_refuse(net, XT_ERR_DATA,
+                             "%s: an image or points that are the same for all samples",
+                             node->name);
+    return write(net, node, (struct shape){grid->h, grid->w, image->c});
 }
 
 struct xt_value *xt_net_flatten(struct xt_net *net, struct xt_value *in, const char *name)

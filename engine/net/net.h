@@ -51,6 +51,7 @@ enum xt_node_kind {
     XT_NODE_TRANSPOSE,
     XT_NODE_RESHAPE,
     XT_NODE_AXIS_MAP,
+    XT_NODE_GRID_SAMPLE,
     XT_NODE_GLOBAL_CONTEXT,
     XT_NODE_KINDS
 };
@@ -170,6 +171,12 @@ struct xt_net_axis_map {
     struct xt_axis_map map; /* of a node: `picked` is the node's own */
 };
 
+/* As struct xt_grid_sample_spec in graph.h. */
+struct xt_net_grid_sample {
+    const char *name;
+    bool border, align_corners;
+};
+
 /* ---- nodes ---- */
 
 struct xt_net_param {
@@ -211,6 +218,7 @@ struct xt_node {
         struct xt_net_transpose transpose;
         struct xt_net_context context;
         struct xt_net_axis_map axis_map;
+        struct xt_net_grid_sample grid_sample;
     } as;
 };
 
@@ -305,6 +313,10 @@ struct xt_value *xt_net_reshape(struct xt_net *net, struct xt_value *in,
                                 const struct xt_net_reshape *shape, const char *name);
 struct xt_value *xt_net_axis_map(struct xt_net *net, struct xt_value *in,
                                  const struct xt_net_axis_map *spec);
+/* Samples of an image at the points of a grid [h][w][2] of x and y, bilinear: the values that lead
+ * to points alone are float32 in a graph of any type. */
+struct xt_value *xt_net_grid_sample(struct xt_net *net, struct xt_value *image,
+                                    struct xt_value *grid, const struct xt_net_grid_sample *spec);
 /* A vector in PyTorch's order: c, h, w. */
 struct xt_value *xt_net_flatten(struct xt_net *net, struct xt_value *in, const char *name);
 struct xt_value *xt_net_context(struct xt_net *net, struct xt_value *const *in, int count,

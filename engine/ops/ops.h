@@ -184,7 +184,7 @@ extern const struct xt_op_kind xt_kind_input, xt_kind_conv, xt_kind_norm, xt_kin
     xt_kind_transpose, xt_kind_reshape, xt_kind_cast, xt_kind_parameter, xt_kind_constant,
     xt_kind_concat, xt_kind_fan_out, xt_kind_window_pool, xt_kind_add, xt_kind_mul, xt_kind_matmul,
     xt_kind_softmax, xt_kind_layer_norm, xt_kind_drop_path, xt_kind_drop_channels, xt_kind_axis_map,
-    xt_kind_conv_transpose, xt_kind_channel_mean, xt_kind_conv_by;
+    xt_kind_conv_transpose, xt_kind_channel_mean, xt_kind_conv_by, xt_kind_grid_sample;
 
 struct xt_input_op {
     struct xt_op op;
@@ -412,6 +412,19 @@ struct xt_axis_parts {
     size_t outer, count, inner;
 };
 struct xt_axis_parts xt_axis_parts(const struct xt_tensor *t, enum xt_axis axis);
+
+struct xt_grid_sample_op {
+    struct xt_op op; /* inputs: the image, the grid */
+    struct xt_grid_sample_spec spec;
+    struct xt_device_memory numbers; /* pinned: 0, 1, 2, ... */
+    struct xt_operand image;         /* the back end's: what its loops read */
+};
+/* From a coordinate to pixels: coordinate * scale + offset. Axis 0 is x. */
+struct xt_grid_axis {
+    int length;
+    float scale, offset;
+};
+struct xt_grid_axis xt_grid_axis(const struct xt_grid_sample_op *sample, int axis);
 
 struct xt_dropout_op {
     struct xt_op op;

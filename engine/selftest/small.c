@@ -452,6 +452,24 @@ static struct xt_tensor *add_axis_maps(struct xt_graph *graph, struct xt_tensor 
     return xt_graph_slice(graph, x, &odd);
 }
 
+/* Zeros outside, by points of all samples; then the border's pixels, at as many points as there
+ * are channels. 6x4x6 becomes 6x4x6. */
+static struct xt_tensor *add_grid_samples(struct xt_graph *graph, struct xt_tensor *x)
+{
+    static const struct xt_grid_sample_spec zeros = {.name = "sample.zeros"};
+    static const struct xt_grid_sample_spec border = {
+        .name = "sample.border", .border = true, .align_corners = true};
+    static const struct xt_slice_spec points[] = {{"points.0", XT_AXIS_C, 0, 1, 2},
+                                                  {"points.1", XT_AXIS_C, 3, 1, 2}};
+    for (int i = 0; i < 2; i++) {
+        x = xt_graph_fan_out(graph, x, i ? "sample.1.fan_out" : "sample.0.fan_out");
+        struct xt_tensor *grid = xt_graph_cast(graph, xt_graph_slice(graph, x, &points[i]), XT_F32,
+                                               i ? "points.1.f32" : "points.0.f32");
+        x = xt_graph_grid_sample(graph, x, grid, i ? &border : &zeros);
+    }
+    return x;
+}
+
 /* Transposed convolutions: in groups, with each kind of padding; without a bias, of one channel
  * each, back to as many rows and columns. 6x4x6 becomes 6x4x6. */
 static struct xt_tensor *add_transposed(struct xt_graph *graph, struct xt_tensor *x)
@@ -530,7 +548,8 @@ static struct xt_tensor *describe(struct xt_graph *graph, const void *over_batch
     x = add_activations(graph, add_rearrangements(graph, add_fan_out(graph, x)));
     x = add_constants(graph, add_parameters(graph, x));
     x = add_gates(graph, add_attention(graph, x));
-    x = add_transposed(graph, add_axis_maps(graph, add_pools(graph, x)));
+    x = add_grid_samples(graph, add_axis_maps(graph, add_pools(graph, x)));
+    x = add_transposed(graph, x);
     x = add_computed_weights(graph, x);
     x = conv(graph, x,
              (struct xt_conv_spec){

@@ -26,6 +26,7 @@ struct xt_onnx {
     struct block *blocks;
     struct list nodes, constants, inputs, outputs, meta;
     char *name;
+    struct xt_onnx_version version;
 };
 
 /* The limit of a protobuf message. */
@@ -36,7 +37,20 @@ enum xt_status xt_onnx_create(struct xt_onnx **out, const char *name, struct xt_
     enum xt_status status = xt_mem_calloc(out, 1, sizeof **out, "the ONNX model", err);
     if (!status)
         status = xt_mem_strdup(&(*out)->name, name, err);
+    if (!status)
+        (*out)->version = (struct xt_onnx_version){XT_ONNX_OPSET, XT_ONNX_IR};
     return status;
+}
+
+void xt_onnx_want(struct xt_onnx *onnx, struct xt_onnx_version least)
+{
+    if (onnx->version.opset < least.opset)
+        onnx->version = least;
+}
+
+struct xt_onnx_version xt_onnx_version(const struct xt_onnx *onnx)
+{
+    return onnx->version;
 }
 
 void xt_onnx_destroy(struct xt_onnx *onnx)
@@ -395,7 +409,7 @@ enum xt_status xt_onnx_save(struct xt_onnx *onnx, const char *path, size_t *byte
     }
     opset.domain = empty;
     opset.has_version = true;
-    opset.version = XT_ONNX_OPSET;
+    opset.version = onnx->version.opset;
     graph.name = onnx->name;
     graph.n_node = onnx->nodes.count;
     graph.node = (Onnx__NodeProto **)onnx->nodes.items;
@@ -406,7 +420,7 @@ enum xt_status xt_onnx_save(struct xt_onnx *onnx, const char *path, size_t *byte
     graph.n_output = onnx->outputs.count;
     graph.output = (Onnx__ValueInfoProto **)onnx->outputs.items;
     model.has_ir_version = true;
-    model.ir_version = XT_ONNX_IR;
+    model.ir_version = onnx->version.ir;
     model.producer_name = producer;
     model.producer_version = version;
     model.n_opset_import = 1;

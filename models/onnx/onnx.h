@@ -1,8 +1,8 @@
 /* Builder of an ONNX model (https://onnx.ai/onnx/repo-docs/IR.html): nodes, constants, inputs and
  * outputs, metadata; and its file. Independent of our networks.
  *
- * Opset 13 of the default domain, IR version 7 (ONNX 1.8, 2020): the oldest with per-channel
- * scales, so the most widely readable. Arguments are copied, and results live as long as the model.
+ * Opset 13 of the default domain, IR version 7 (ONNX 1.8, 2020), if no operator wants a later one:
+ * the oldest with per-channel scales, so the most widely readable. Arguments are copied, and results live as long as the model.
  * The first failure sticks: later functions do nothing and return dummy names, and xt_onnx_save
  * returns it. One thread at a time.
  */
@@ -52,6 +52,13 @@ void xt_onnx_refuse(struct xt_onnx *onnx, enum xt_status status, const char *for
     __attribute__((format(printf, 3, 4)));
 /* Whether a failure was recorded. */
 bool xt_onnx_fails(const struct xt_onnx *onnx);
+
+/* The versions that the model is written in: those above, or what was wanted. */
+struct xt_onnx_version {
+    int opset, ir;
+};
+void xt_onnx_want(struct xt_onnx *onnx, struct xt_onnx_version least);
+struct xt_onnx_version xt_onnx_version(const struct xt_onnx *onnx);
 
 /* Adds a node; returns the name of its single output: `name`, made unique. */
 const char *xt_onnx_add(struct xt_onnx *onnx, const char *name, const struct xt_onnx_node *node);

@@ -398,9 +398,9 @@ static void test_an_operator_that_is_not_there_is_refused_with_its_node_and_a_ne
     struct xt_err err;
     xt_onnx_read(&read, write_model(*state, "Relv"), &err);
     support_assert_error(&err, XT_ERR_DATA, "(Relv) is an operator that is not there; Relu is");
-    xt_onnx_read(&read, write_model(*state, "GridSample"), &err);
+    xt_onnx_read(&read, write_model(*state, "TopK"), &err);
     support_assert_error(&err, XT_ERR_DATA,
-                         "(GridSample) is an operator that is not there; an image is made larger");
+                         "(TopK) is an operator that is not there; elements can be chosen");
 }
 
 static void refuse_node(const char *folder, struct xt_onnx_node node, const char *part)
@@ -689,6 +689,40 @@ static void test_external_data_lies_in_the_folder_of_the_file(void **state)
     support_assert_error(&err, XT_ERR_DATA, "not in the model's folder");
 }
 
+/* The attribute of the first node of that type. */
+static Onnx__AttributeProto *attribute_of(const Onnx__ModelProto *model, const char *op,
+                                          const char *name)
+{
+    for (size_t i = 0; i < model->graph->n_node; i++)
+        for (size_t k = 0; k < model->graph->node[i]->n_attribute; k++)
+            if (strcmp(model->graph->node[i]->op_type, op) == 0 &&
+                strcmp(model->graph->node[i]->attribute[k]->name, name) == 0)
+                return model->graph->node[i]->attribute[k];
+    fail();
+    return NULL;
+}
+
+static void test_points_are_sampled_bilinear_with_zeros_or_the_border_outside(void **state)
+{
+    static const struct {
+        const char *attribute, *word, *refused;
+    } cases[] = {
+        {"mode", "cubic", "samples by mode \"cubic\"; only bilinear"},
+        {"mode", "nearest", "samples by mode \"nearest\"; only bilinear"},
+        {"padding_mode", "reflection", "has padding_mode \"reflection\"; zeros and border are"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Onnx__ModelProto *model = load("tests/models/fixtures/parts/points.onnx");
+        Onnx__AttributeProto *attribute = attribute_of(model, "GridSample", cases[i].attribute);
+        free(attribute->s.data);
+        attribute->s.data = (uint8_t *)strdup(cases[i].word);
+        attribute->s.len = strlen(cases[i].word);
+        assert_refused(model, cases[i].refused);
+        onnx__model_proto__free_unpacked(model, NULL);
+    }
+}
+
 static void test_messages_nested_too_deeply_are_refused(void **state)
 {
     enum { DEPTH = 4000 };
@@ -756,6 +790,7 @@ int main(void)
                                         support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(test_external_data_lies_in_the_folder_of_the_file,
                                         support_make_folder, support_remove_folder),
+        cmocka_unit_test(test_points_are_sampled_bilinear_with_zeros_or_the_border_outside),
         cmocka_unit_test(test_messages_nested_too_deeply_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

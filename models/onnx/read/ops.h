@@ -139,6 +139,10 @@ struct xt_read_view *xt_read_pick(struct xt_reader *reader, const struct xt_read
 struct xt_read_view *xt_read_padded(struct xt_reader *reader, const struct xt_read_node *node,
                                     struct xt_read_view *view);
 
+/* ---- points.c ---- */
+bool xt_read_affine_grid(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_grid_sample(struct xt_reader *reader, struct xt_read_node *node);
+
 /* The vector of input i along that axis of `ndims`; NULL, refused: it is none. */
 struct xt_read_view *xt_read_vector(struct xt_reader *reader, struct xt_read_node *node, int i,
                                     int axis, int ndims);

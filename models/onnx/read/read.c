@@ -87,6 +87,8 @@ operators[] = {
     {"SpaceToDepth", xt_read_blocks},
     {"Resize", xt_read_resize},
     {"Upsample", xt_read_resize},
+    {"AffineGrid", xt_read_affine_grid},
+    {"GridSample", xt_read_grid_sample},
     {"Dropout", xt_read_dropout},
     {"(drop whole)", xt_read_dropout},
     {"Einsum", xt_read_einsum},
@@ -113,7 +115,6 @@ enum { OPERATORS = sizeof operators / sizeof *operators };
 /* What is near in meaning, where the spelling says something else or nothing. */
 static const char *advice_on(const char *op)
 {
-    static const char larger[] = "an image is made larger by Resize or DepthToSpace";
     static const char alike[] = "BatchNormalization, LayerNormalization, GroupNormalization and "
                                 "InstanceNormalization are supported";
     static const char chosen[] =
@@ -124,7 +125,6 @@ static const char *advice_on(const char *op)
         "Reciprocal, Tanh, Sigmoid and the usual activations";
     static const char quantised[] = "export the network before it is quantised";
     static const char *const advice[][2] = {
-        {"GridSample", larger},
         {"MeanVarianceNormalization", alike},
         {"Sin", functions},
         {"Cos", functions},

@@ -24,6 +24,7 @@ static const struct {
     {&xt_kind_transpose, xt_export_transpose},
     {&xt_kind_reshape, xt_export_reshape},
     {&xt_kind_axis_map, xt_export_axis_map},
+    {&xt_kind_grid_sample, xt_export_grid_sample},
     {&xt_kind_cast, xt_export_cast},
     {&xt_kind_parameter, xt_export_parameter},
     {&xt_kind_constant, xt_export_numbers},
@@ -91,7 +92,8 @@ enum xt_status xt_export_onnx(const struct xt_graph *graph, const struct xt_expo
             write_logits(exporter, options->logits);
         for (size_t i = 0; i < options->meta_count; i++)
             xt_onnx_meta(exporter->onnx, options->meta[i].key, options->meta[i].value);
-        *out = (struct xt_exported){.opset = XT_ONNX_OPSET, .ir = XT_ONNX_IR};
+        struct xt_onnx_version version = xt_onnx_version(exporter->onnx);
+        *out = (struct xt_exported){.opset = version.opset, .ir = version.ir};
         status = xt_onnx_save(exporter->onnx, path, &out->bytes, err);
     }
     if (exporter)

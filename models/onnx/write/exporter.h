@@ -88,6 +88,7 @@ void xt_export_slice(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_shuffle(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_transpose(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_axis_map(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_grid_sample(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_reshape(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_cast(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_parameter(struct xt_exporter *exporter, const struct xt_op *op);

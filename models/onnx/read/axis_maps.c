@@ -89,18 +89,35 @@ struct xt_read_view *xt_read_pick(struct xt_reader *reader, const struct xt_read
 
 /* ---- padding ---- */
 
-/* Whether the node takes an image's padding into its own. */
-static bool takes_padding(const struct xt_read_node *node, const struct xt_read_view *view)
+/* Whether no window of a pool would lie in padding alone, with the image's beside its own. */
+static bool has_room(struct xt_reader *reader, struct xt_read_node *node,
+                     const struct xt_read_view *view)
 {
-    return view->pads_least ? xt_read_is(node, "MaxPool")
-                            : xt_read_is(node, "Conv") || xt_read_is(node, "AveragePool");
+    int64_t kernel[XT_READ_DIMS_MAX];
+    int64_t own[XT_READ_DIMS_MAX] = {0};
+    if (xt_read_ints(reader, node, "kernel_shape", -1, kernel) != 2)
+        return false;
+    xt_read_ints(reader, node, "pads", -1, own);
+    for (int i = 0; i < 4; i++)
+        if (view->pad[i] && view->pad[i] + own[i] >= kernel[i % 2])
+            return false;
+    return true;
 }
 
-struct xt_read_view *xt_read_padded(struct xt_reader *reader, const struct xt_read_node *node,
+/* Whether the node takes an image's padding into its own. */
+static bool takes_padding(struct xt_reader *reader, struct xt_read_node *node,
+                          const struct xt_read_view *view)
+{
+    return (xt_read_is(node, "Conv") && !view->pads_least) ||
+           (xt_read_is(node, view->pads_least ? "MaxPool" : "AveragePool") &&
+            has_room(reader, node, view));
+}
+
+struct xt_read_view *xt_read_padded(struct xt_reader *reader, struct xt_read_node *node,
                                     struct xt_read_view *view)
 {
     struct xt_read_view *out = view;
-    if (takes_padding(node, view))
+    if (takes_padding(reader, node, view))
         return view;
     for (int i = 1; i >= 0 && out; i--) {
         const struct xt_axis_map map = {.kind = XT_MAP_CONSTANT,

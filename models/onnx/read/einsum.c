@@ -164,90 +164,141 @@ static struct xt_read_view *by_elements(struct xt_reader *reader, struct xt_read
     return pick_result(reader, equation, view);
 }
 
-/* The labels of one part that are summed over, or that are not. */
+/* What a label is to a value that a parameter multiplies. */
+enum role { KEPT, COMMON, MADE, SUMMED }; /* the value's, both's, the parameter's; both's, gone */
+
+static enum role role_of(const struct label *label, int value)
+{
+    if (is_summed(label))
+        return SUMMED;
+    return label->at[value] < 0 ? MADE : label->at[1 - value] < 0 ? KEPT : COMMON;
+}
+
+/* The labels of a role. */
 struct labels {
     int count;
     int which[LABELS_MAX];
+    int64_t dims[LABELS_MAX];
     int64_t elements;
 };
 
+/* As long as they are in that part's view. */
 static struct labels labels_of(const struct equation *equation, const struct xt_read_view *view,
-                               int part, bool summed)
+                               int value, enum role role, int part)
 {
     struct labels out = {.elements = 1};
     for (int i = 0; i < equation->count; i++) {
         const struct label *label = &equation->labels[i];
-        if (label->at[part] < 0 || is_summed(label) != summed)
+        if (role_of(label, value) != role)
             continue;
+        out.dims[out.count] = xt_read_dim(view, label->at[part]);
+        out.elements *= out.dims[out.count] == XT_READ_BATCH ? 1 : out.dims[out.count];
         out.which[out.count++] = i;
-        if (xt_read_dim(view, label->at[part]) != XT_READ_BATCH)
-            out.elements *= xt_read_dim(view, label->at[part]);
     }
     return out;
 }
 
-/* Whether the parameter's labels are summed over, those of the value too, or the result's alone. */
-static bool is_linear(const struct equation *equation, int value, int parameter)
+/* Whether what is summed over is in both, and the parameter has no axis of the batch. */
+static bool is_linear(const struct equation *equation, const struct xt_read_view *view, int value)
 {
     bool is = true;
     bool any = false;
     for (int i = 0; i < equation->count; i++) {
-        const int *at = equation->labels[i].at;
-        bool in_both = at[value] >= 0 && at[parameter] >= 0;
-        is = is && in_both == is_summed(&equation->labels[i]);
-        any = any || in_both;
+        const struct label *label = &equation->labels[i];
+        enum role role = role_of(label, value);
+        is = is && (role != SUMMED || (label->at[0] >= 0 && label->at[1] >= 0)) &&
+             (role != COMMON || xt_read_dim(view, label->at[value]) != XT_READ_BATCH);
+        any = any || role == SUMMED;
     }
     return is && any;
 }
 
-/* The view's axes of the one group of labels, each for itself or all as one, then those of the
- * other, as one. */
-static struct xt_read_view *grouped(struct xt_reader *reader, const struct xt_read_node *node,
-                                    const struct equation *equation,
-                                    const struct xt_read_view *view, int part, bool first_as_one)
+/* The view with the axes of these labels in their order. */
+static struct xt_read_view *in_order(struct xt_reader *reader, const struct equation *equation,
+                                     const struct xt_read_view *view, int part,
+                                     const struct labels *const groups[], int count)
 {
-    const struct labels kept = labels_of(equation, view, part, false);
-    const struct labels summed = labels_of(equation, view, part, true);
     struct xt_read_view *out = xt_read_copy(reader, view);
-    int64_t dims[LABELS_MAX];
     int at = 0;
-    for (int i = 0; out && i < kept.count + summed.count; i++) {
-        int which = i < kept.count ? kept.which[i] : summed.which[i - kept.count];
-        out->axes[i] = view->axes[equation->labels[which].at[part]];
-        if (i < kept.count && !first_as_one)
-            dims[at++] = xt_read_dim(out, i);
-    }
-    if (first_as_one)
-        dims[at++] = kept.elements;
-    dims[at++] = summed.elements;
-    return out ? xt_read_reshape(reader, node, out, at, dims) : NULL;
+    for (int k = 0; out && k < count; k++)
+        for (int i = 0; i < groups[k]->count; i++)
+            out->axes[at++] = view->axes[equation->labels[groups[k]->which[i]].at[part]];
+    return out;
 }
 
-/* A linear map of the axes that are summed over, by a parameter. */
-static bool by_parameter(struct xt_reader *reader, struct xt_read_node *node,
-                         const struct equation *equation, struct xt_read_view *const views[2],
-                         int value)
+/* A linear map of the axes that are summed over, by a parameter; where both have other axes too,
+ * each of their elements has a map of its own. */
+static struct xt_read_view *by_parameter(struct xt_reader *reader, struct xt_read_node *node,
+                                         const struct equation *equation,
+                                         struct xt_read_view *const views[2], int value)
 {
     int parameter = 1 - value;
-    const struct labels kept = labels_of(equation, views[value], value, false);
-    const struct labels made = labels_of(equation, views[parameter], parameter, false);
+    const struct labels kept = labels_of(equation, views[value], value, KEPT, value);
+    const struct labels common = labels_of(equation, views[value], value, COMMON, value);
+    const struct labels summed = labels_of(equation, views[value], value, SUMMED, value);
+    const struct labels made = labels_of(equation, views[parameter], value, MADE, parameter);
+    const int64_t rows[] = {common.elements * made.elements, summed.elements};
     int64_t dims[LABELS_MAX];
-    struct xt_read_view *x = grouped(reader, node, equation, views[value], value, false);
+    memcpy(dims, kept.dims, sizeof dims);
+    dims[kept.count] = common.elements * summed.elements;
+    struct xt_read_view *x = in_order(reader, equation, views[value], value,
+                                      (const struct labels *const[]){&kept, &common, &summed}, 3);
     struct xt_read_view *weight =
-        x ? grouped(reader, node, equation, views[parameter], parameter, true) : NULL;
-    x = weight ? xt_read_contract(reader, node, x, kept.count, weight) : NULL;
-    for (int i = 0; i < kept.count; i++)
-        dims[i] = xt_read_dim(views[value], equation->labels[kept.which[i]].at[value]);
-    for (int i = 0; i < made.count; i++)
-        dims[kept.count + i] =
-            xt_read_dim(views[parameter], equation->labels[made.which[i]].at[parameter]);
-    x = x ? xt_read_reshape(reader, node, x, kept.count + made.count, dims) : NULL;
+        in_order(reader, equation, views[parameter], parameter,
+                 (const struct labels *const[]){&common, &made, &summed}, 3);
+    x = x ? xt_read_reshape(reader, node, x, kept.count + 1, dims) : NULL;
+    weight = x && weight ? xt_read_reshape(reader, node, weight, 2, rows) : NULL;
+    x = weight ? xt_read_contract(reader, node, x, kept.count, (int)common.elements, weight) : NULL;
+    memcpy(dims + kept.count, common.dims, (size_t)common.count * sizeof *dims);
+    memcpy(dims + kept.count + common.count, made.dims, (size_t)made.count * sizeof *dims);
+    x = x ? xt_read_reshape(reader, node, x, kept.count + common.count + made.count, dims) : NULL;
     struct xt_read_view *out = x ? xt_read_copy(reader, x) : NULL;
-    for (int i = 0; out && i < kept.count + made.count; i++) {
-        int which = i < kept.count ? kept.which[i] : made.which[i - kept.count];
-        out->axes[equation->labels[which].at[RESULT]] = x->axes[i];
+    const struct labels *const groups[] = {&kept, &common, &made};
+    for (int k = 0, at = 0; out && k < 3; k++)
+        for (int i = 0; i < groups[k]->count; i++)
+            out->axes[equation->labels[groups[k]->which[i]].at[RESULT]] = x->axes[at++];
+    return out;
+}
+
+/* The equation of such a MatMul; the parameter's axes of length 1 are left out of its view. */
+static bool equation_of_stack(const struct xt_read_view *x, struct xt_read_view *weight,
+                              struct equation *out)
+{
+    int last = x->ndims - 1;
+    int ahead = x->ndims - weight->ndims;
+    int at = 0;
+    if (x->ndims < 2 || ahead < 0 || x->ndims + 1 > LABELS_MAX)
+        return false;
+    out->count = x->ndims + 1;
+    for (int i = 0; i < out->count; i++)
+        out->labels[i] = (struct label){.at = {i <= last ? i : -1, -1, i < last ? i : i - 1}};
+    out->labels[last].at[RESULT] = -1;
+    for (int k = 0; k < weight->ndims; k++) {
+        bool in_stack = k < weight->ndims - 2;
+        int label = in_stack ? ahead + k : ahead + k + 1;
+        if (in_stack && xt_read_dim(weight, k) == 1)
+            continue;
+        if (label <= last && xt_read_dim(weight, k) != xt_read_dim(x, label))
+            return false;
+        weight->axes[at] = weight->axes[k];
+        out->labels[label].at[SECOND] = at++;
     }
-    return xt_read_give(node, out);
+    weight->ndims = at;
+    return true;
+}
+
+bool xt_read_stack_product(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct equation equation = {0};
+    struct xt_read_view *x = xt_read_data(reader, node, 0);
+    struct xt_read_view *weight = x ? xt_read_data(reader, node, 1) : NULL;
+    if (!weight)
+        return false;
+    if (!equation_of_stack(x, weight, &equation) || !is_linear(&equation, x, FIRST))
+        return xt_reader_refuse(reader, node,
+                                "multiplies by a stack of a parameter's matrices that do not fit");
+    return xt_read_give(node, by_parameter(reader, node, &equation,
+                                           (struct xt_read_view *const[]){x, weight}, FIRST));
 }
 
 bool xt_read_einsum(struct xt_reader *reader, struct xt_read_node *node)
@@ -267,8 +318,8 @@ bool xt_read_einsum(struct xt_reader *reader, struct xt_read_node *node)
     known = known && fit(&equation, views);
     for (int i = 0; known && i < 2; i++)
         if (views[1 - i]->value->of_parameter && !views[i]->value->of_parameter &&
-            is_linear(&equation, i, 1 - i))
-            return by_parameter(reader, node, &equation, views, i);
+            is_linear(&equation, views[i], i))
+            return xt_read_give(node, by_parameter(reader, node, &equation, views, i));
     for (int i = 0; known && i < 2; i++) {
         views[i] = by_labels(reader, &equation, views[i], i);
         if (!views[i])

@@ -56,6 +56,11 @@ static struct xt_read_constant *make(struct xt_reader *reader, int ndims, const 
         shape.dims[i] = dims[i];
     if (!count_of(&shape, &shape.count) || shape.count > XT_READ_NUMBERS_MAX)
         return NULL;
+    reader->computed += shape.count;
+    if (reader->computed > XT_READ_COMPUTED_MAX)
+        return xt_reader_refuse(reader, NULL,
+                                "computes more than %d numbers of constants while it is read",
+                                XT_READ_COMPUTED_MAX);
     struct xt_read_constant *out = xt_reader_take(reader, 1, sizeof *out);
     shape.numbers = xt_reader_take(reader, shape.count + 1, sizeof *shape.numbers);
     if (!out || !shape.numbers)
@@ -807,6 +812,17 @@ static struct xt_read_constant *shape_of(struct xt_reader *reader, const struct 
     return out;
 }
 
+static struct xt_read_constant *size_of(struct xt_reader *reader, const struct xt_read_node *node)
+{
+    const struct xt_read_constant *shape = shape_of(reader, node);
+    struct xt_read_constant *out = shape ? make(reader, 0, NULL, false) : NULL;
+    if (out)
+        out->numbers[0] = 1;
+    for (size_t i = 0; out && i < shape->count; i++)
+        out->numbers[0] *= shape->numbers[i];
+    return out;
+}
+
 static bool changes_axes(const struct xt_read_node *node)
 {
     return xt_read_is(node, "Unsqueeze") || xt_read_is(node, "Squeeze") ||
@@ -840,6 +856,8 @@ bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node)
         return node->output_count && xt_read_constant_of(reader, node->outputs[0]);
     if (xt_read_is(node, "Shape"))
         return give(node, shape_of(reader, node));
+    if (xt_read_is(node, "Size"))
+        return give(node, size_of(reader, node));
     if (node->input_count > INPUTS_MAX)
         return false;
     int count = 0;

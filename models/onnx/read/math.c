@@ -465,14 +465,37 @@ static struct xt_read_view *as_matrix(struct xt_read_view *view)
     return view;
 }
 
+/* How many axes an input has; 0: not known. */
+static int axes_of(struct xt_reader *reader, const struct xt_read_node *node, int i)
+{
+    struct xt_read_value *value = xt_read_input(node, i);
+    const struct xt_read_constant *constant =
+        value && !value->view ? xt_read_constant_of(reader, value) : NULL;
+    return constant ? constant->ndims : value && value->view ? value->view->ndims : 0;
+}
+
+/* Matrices of the first value that one of the second's multiplies are rows of one. */
+static bool join_rows(const struct xt_read_view *a, const struct xt_read_view *b, int homes[])
+{
+    bool fit = true;
+    for (int i = 0; i < a->ndims - 2; i++) {
+        if (xt_read_dim(a, i) == xt_read_dim(b, i))
+            continue;
+        fit = fit && xt_read_dim(b, i) == 1 && xt_read_dim(a, i) != XT_READ_BATCH;
+        homes[i] = XT_AXIS_W;
+    }
+    return fit;
+}
+
 /* Of two values, or of a parameter and a value. */
 bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node)
 {
     bool of_weights = is_of_parameters(reader, node, 0); /* which become another one */
-    const struct xt_read_value *second = xt_read_input(node, 1);
-    bool is_stack = second && second->view && second->view->ndims > 2;
-    if (!of_weights && !is_stack && is_of_parameters(reader, node, 1))
+    if (is_of_parameters(reader, node, 1) && axes_of(reader, node, 1) == 2 &&
+        (!of_weights || axes_of(reader, node, 0) > 2))
         return xt_read_linear(reader, node);
+    if (is_of_parameters(reader, node, 1) && !of_weights)
+        return xt_read_stack_product(reader, node);
     struct xt_read_view *a = xt_read_data(reader, node, 0);
     struct xt_read_view *b = a ? xt_read_data(reader, node, 1) : NULL;
     struct xt_net_matmul spec = {0};
@@ -481,20 +504,19 @@ bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node)
     if (!b)
         return false;
     if (of_weights && !is_of_parameters(reader, node, 1) && is_matrix(a) && b->ndims >= a->ndims)
-        return xt_read_give(node, xt_read_contract(reader, node, b, b->ndims - 2, as_matrix(a)));
+        return xt_read_give(node, xt_read_contract(reader, node, b, b->ndims - 2, 1, as_matrix(a)));
     if (a->ndims != b->ndims || a->ndims < (of_weights ? 2 : 3) ||
         xt_read_dim(a, a->ndims - 1) != xt_read_dim(b, b->ndims - 2))
         return xt_reader_refuse(reader, node,
                                 "multiplies matrices whose shapes do not fit, or are "
                                 "not one for each sample");
-    for (int i = 0; i < a->ndims - 2; i++)
-        if (xt_read_dim(a, i) != xt_read_dim(b, i))
-            return xt_reader_refuse(reader, node,
-                                    "multiplies two stacks of different numbers of matrices");
+    matrix_homes(a, XT_AXIS_W, XT_AXIS_C, homes);
+    if (!join_rows(a, b, homes))
+        return xt_reader_refuse(reader, node,
+                                "multiplies two stacks of different numbers of matrices");
     spec.transpose = lies_transposed(b);
     spec.scale = (float)(a->scale * b->scale);
     a->scale = b->scale = 1;
-    matrix_homes(a, XT_AXIS_W, XT_AXIS_C, homes);
     matrix_homes(b, spec.transpose ? XT_AXIS_C : XT_AXIS_W, spec.transpose ? XT_AXIS_W : XT_AXIS_C,
                  second_homes);
     struct xt_value *x = xt_read_lay_out(reader, node, a, homes);

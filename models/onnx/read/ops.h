@@ -34,9 +34,10 @@ struct xt_read_view *xt_read_computed_weight(struct xt_reader *reader, struct xt
  * order. */
 struct xt_value *xt_read_weight_rows(struct xt_reader *reader, struct xt_read_node *node,
                                      struct xt_read_view *weight, int channels);
-/* The products with a weight's rows, [out][in], along that axis, which is `out` long then. */
+/* The products with a weight's rows, [out][in], along that axis, which is `out` long then; with
+ * groups each as many rows by a part of the axis, [groups][in]. */
 struct xt_read_view *xt_read_contract(struct xt_reader *reader, struct xt_read_node *node,
-                                      struct xt_read_view *view, int axis,
+                                      struct xt_read_view *view, int axis, int groups,
                                       struct xt_read_view *weight);
 /* The mean over these axes, which stay as axes of length 1. */
 struct xt_read_view *xt_read_parameter_mean(struct xt_reader *reader,
@@ -96,6 +97,8 @@ bool xt_read_recurrent(struct xt_reader *reader, struct xt_read_node *node); /* 
 
 /* ---- einsum.c ---- */
 bool xt_read_einsum(struct xt_reader *reader, struct xt_read_node *node);
+/* A MatMul of a value by a stack of a parameter's matrices. */
+bool xt_read_stack_product(struct xt_reader *reader, struct xt_read_node *node);
 
 /* The activation of a view; NULL after a failure. */
 struct xt_read_view *xt_read_activate(struct xt_reader *reader, const struct xt_read_node *node,
@@ -136,7 +139,7 @@ struct xt_read_view *xt_read_pick(struct xt_reader *reader, const struct xt_read
                                   struct xt_read_view *view, int axis, const double *at,
                                   size_t count);
 /* The view with the zeros around it that wait, unless this node takes them. */
-struct xt_read_view *xt_read_padded(struct xt_reader *reader, const struct xt_read_node *node,
+struct xt_read_view *xt_read_padded(struct xt_reader *reader, struct xt_read_node *node,
                                     struct xt_read_view *view);
 
 /* ---- points.c ---- */

@@ -23,8 +23,9 @@ enum {
     XT_READ_FACTORS_MAX = 12,
     XT_READ_NODES_MAX = 50000,
     XT_READ_VALUES_MAX = 200000,
-    XT_READ_NUMBERS_MAX = 1 << 16, /* of a value that is computed while reading */
-    XT_READ_STORED_MAX = 1 << 20,  /* of a tensor of the file that is a constant */
+    XT_READ_NUMBERS_MAX = 1 << 18,  /* of a value that is computed while reading */
+    XT_READ_COMPUTED_MAX = 1 << 25, /* of all of them */
+    XT_READ_STORED_MAX = 1 << 20,   /* of a tensor of the file that is a constant */
 };
 
 /* A value that does not depend on the images. */
@@ -123,6 +124,7 @@ struct xt_reader {
     const struct xt_file_tensor **initial; /* of each parameter of the net; NULL: none */
     bool *initial_transposed;
     size_t initial_capacity;
+    size_t computed;    /* numbers, while reading */
     size_t norms;       /* in the net, of any kind */
     bool norm_forms[2]; /* batch norms are in evaluation form, in training form */
 };

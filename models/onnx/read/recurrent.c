@@ -114,7 +114,7 @@ static bool step(const struct layer *l, const struct weights *weights, struct xt
 {
     struct xt_read_view *of_state =
         state->h ? xt_read_contract(l->reader, l->node, xt_read_copy(l->reader, state->h),
-                                    AXIS_CHANNELS, weights->by_state)
+                                    AXIS_CHANNELS, 1, weights->by_state)
                  : NULL;
     if (!input || xt_reader_fails(l->reader))
         return false;
@@ -197,7 +197,7 @@ static bool run(const struct layer *l, int direction, struct xt_read_view *state
     if (!weights.by_input || !weights.by_state || !read_bias(l, direction, &weights))
         return false;
     struct xt_read_view *inputs = xt_read_contract(
-        l->reader, l->node, xt_read_copy(l->reader, l->x), AXIS_CHANNELS, weights.by_input);
+        l->reader, l->node, xt_read_copy(l->reader, l->x), AXIS_CHANNELS, 1, weights.by_input);
     inputs = inputs ? with_bias(l, inputs, weights.input_bias) : NULL;
     *last = (struct state){0};
     if (!split(l, inputs, l->steps, states))

@@ -57,15 +57,16 @@ struct xt_value *xt_read_weight_rows(struct xt_reader *reader, struct xt_read_no
 }
 
 struct xt_read_view *xt_read_contract(struct xt_reader *reader, struct xt_read_node *node,
-                                      struct xt_read_view *view, int axis,
+                                      struct xt_read_view *view, int axis, int groups,
                                       struct xt_read_view *weight)
 {
     int homes[XT_READ_DIMS_MAX] = {0};
-    if (xt_read_dim(view, axis) != xt_read_dim(weight, 1))
+    long long numbers = groups * (long long)xt_read_dim(weight, 1);
+    if (xt_read_dim(view, axis) != numbers)
         return xt_reader_refuse(reader, node, "has a weight for %lld numbers, and reads %lld",
-                                (long long)xt_read_dim(weight, 1),
-                                (long long)xt_read_dim(view, axis));
-    const struct xt_net_conv spec = {.channels = (int)xt_read_dim(weight, 0), .kernel = {1, 1}};
+                                numbers, (long long)xt_read_dim(view, axis));
+    const struct xt_net_conv spec = {
+        .channels = (int)xt_read_dim(weight, 0), .kernel = {1, 1}, .groups = groups};
     xt_read_channel_homes(view, axis, homes);
     struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
     struct xt_value *rows = value ? xt_read_weight_rows(reader, node, weight, 0) : NULL;

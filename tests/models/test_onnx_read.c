@@ -401,6 +401,10 @@ static void test_an_operator_that_is_not_there_is_refused_with_its_node_and_a_ne
     xt_onnx_read(&read, write_model(*state, "TopK"), &err);
     support_assert_error(&err, XT_ERR_DATA,
                          "(TopK) is an operator that is not there; elements can be chosen");
+    xt_onnx_read(&read, write_model(*state, "ScatterND"), &err);
+    support_assert_error(&err, XT_ERR_DATA,
+                         "(ScatterND) is an operator that is not there; a tensor that is written "
+                         "into in parts");
 }
 
 static void refuse_node(const char *folder, struct xt_onnx_node node, const char *part)

@@ -407,3 +407,39 @@ bool xt_read_resize(struct xt_reader *reader, struct xt_read_node *node)
     }
     return xt_read_give(node, view);
 }
+
+/* ---- running sums ---- */
+
+/* The products with a triangle of ones. */
+bool xt_read_running_sum(struct xt_reader *reader, struct xt_read_node *node)
+{
+    enum { LENGTH_MAX = 1024 };
+    static const int homes[] = {XT_AXIS_W, XT_AXIS_C};
+    struct xt_read_view *view = xt_read_data(reader, node, 0);
+    double given = 0;
+    if (!view)
+        return false;
+    if (!xt_read_input(node, 1) || !xt_read_number(reader, xt_read_input(node, 1), &given))
+        return xt_reader_refuse(reader, node, "sums along an axis that is not constant");
+    int axis = xt_read_axis_of(reader, node, xt_read_whole(given), view->ndims);
+    if (axis < 0)
+        return false;
+    int length = (int)xt_read_dim(view, axis);
+    if (length > LENGTH_MAX)
+        return xt_reader_refuse(reader, node, "sums up along an axis of more than %d elements",
+                                LENGTH_MAX);
+    bool turned = xt_read_int(node, "reverse", 0) != 0;
+    int own = xt_read_int(node, "exclusive", 0) ? 0 : 1;
+    float *ones = xt_reader_take(reader, (size_t)length * (size_t)length, sizeof *ones);
+    for (int i = 0; ones && i < length; i++)
+        for (int k = 0; k < length; k++)
+            ones[i * length + k] = turned ? k > i - own : k < i + own;
+    const struct xt_net_constant spec = {.h = 1,
+                                         .w = length,
+                                         .c = length,
+                                         .numbers = ones,
+                                         .count = (size_t)length * (size_t)length};
+    struct xt_value *triangle = ones ? xt_net_constant(reader->net, &spec) : NULL;
+    struct xt_read_view *weight = triangle ? xt_read_view(reader, triangle, 2, homes) : NULL;
+    return weight && xt_read_give(node, xt_read_contract(reader, node, view, axis, 1, weight));
+}

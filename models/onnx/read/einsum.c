@@ -1,6 +1,7 @@
-/* Einsum of two values: a product of matrices for each of the labels that all three have; of a
- * value and a parameter along some axes; or of elements. */
+/* Einsum, two values at a time: a product of matrices for each of the labels that all three have;
+ * of a value and a parameter along some axes; or of elements. */
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "models/onnx/read/ops.h"
@@ -12,7 +13,8 @@ struct label {
     int at[3];
 };
 
-enum { FIRST, SECOND, RESULT, LABELS_MAX = XT_READ_DIMS_MAX };
+enum { FIRST, SECOND, RESULT };
+enum { LABELS_MAX = XT_READ_DIMS_MAX, TERMS_MAX = 4, TERM_MAX = 16 };
 
 struct equation {
     struct label labels[LABELS_MAX];
@@ -32,25 +34,23 @@ static struct label *label_of(struct equation *equation, char name)
     return out;
 }
 
-/* "bhid,bhjd->bhij", with or without spaces; false: something else. */
-static bool parse(const char *text, struct equation *out)
+/* Adds a term's labels, one for each of its axes; false: something else than letters, or one twice.
+ */
+static bool add_term(struct equation *out, int part, const char *term)
 {
-    int part = FIRST;
-    for (; *text; text++) {
-        bool ends_second = part == SECOND && text[0] == '-' && text[1] == '>';
-        if (*text == ' ')
-            continue;
-        if ((part == FIRST && *text == ',') || ends_second) {
-            part++;
-            text += ends_second;
-            continue;
-        }
-        struct label *label = isalpha((unsigned char)*text) ? label_of(out, *text) : NULL;
+    for (; *term; term++) {
+        struct label *label = isalpha((unsigned char)*term) ? label_of(out, *term) : NULL;
         if (!label || label->at[part] >= 0)
             return false;
         label->at[part] = out->ndims[part]++;
     }
-    bool known = part == RESULT && out->ndims[RESULT] > 0;
+    return true;
+}
+
+static bool parse(struct equation *out, const char *first, const char *second, const char *result)
+{
+    bool known = add_term(out, FIRST, first) && add_term(out, SECOND, second) &&
+                 add_term(out, RESULT, result) && *result;
     for (int i = 0; i < out->count; i++)
         known = known && (out->labels[i].at[FIRST] >= 0 || out->labels[i].at[SECOND] >= 0);
     return known;
@@ -164,6 +164,39 @@ static struct xt_read_view *by_elements(struct xt_reader *reader, struct xt_read
     return pick_result(reader, equation, view);
 }
 
+/* Leaves an axis out of a view, and the label out of that part. */
+static void leave_out(struct equation *equation, struct xt_read_view *view, int part,
+                      struct label *label)
+{
+    int axis = label->at[part];
+    view->ndims--;
+    equation->ndims[part]--;
+    for (int i = axis; i < view->ndims; i++)
+        view->axes[i] = view->axes[i + 1];
+    for (int i = 0; i < equation->count; i++)
+        equation->labels[i].at[part] -= equation->labels[i].at[part] > axis;
+    label->at[part] = -1;
+}
+
+/* A parameter that is repeated for each sample is the same for all of them. */
+static void leave_out_batch(struct equation *equation, struct xt_read_view *view, int part)
+{
+    bool has_batch = view->factor_count && view->factors[0].home == XT_READ_N;
+    for (int i = 0; i < equation->count && has_batch && view->value->of_parameter; i++) {
+        struct label *label = &equation->labels[i];
+        if (label->at[part] < 0 || xt_read_dim(view, label->at[part]) != XT_READ_BATCH)
+            continue;
+        leave_out(equation, view, part, label);
+        view->factor_count--;
+        memmove(view->factors, view->factors + 1,
+                (size_t)view->factor_count * sizeof *view->factors);
+        for (int axis = 0; axis < view->ndims; axis++)
+            for (int k = 0; k < view->axes[axis].count; k++)
+                view->axes[axis].factors[k]--;
+        return;
+    }
+}
+
 /* What a label is to a value that a parameter multiplies. */
 enum role { KEPT, COMMON, MADE, SUMMED }; /* the value's, both's, the parameter's; both's, gone */
 
@@ -260,73 +293,77 @@ static struct xt_read_view *by_parameter(struct xt_reader *reader, struct xt_rea
     return out;
 }
 
-/* The equation of such a MatMul; the parameter's axes of length 1 are left out of its view. */
-static bool equation_of_stack(const struct xt_read_view *x, struct xt_read_view *weight,
-                              struct equation *out)
+/* The equation of a MatMul, whose stacks broadcast; axes of length 1 that the other one has longer
+ * are left out. */
+static bool equation_of_stacks(struct xt_read_view *const views[2], struct equation *out)
 {
-    int last = x->ndims - 1;
-    int ahead = x->ndims - weight->ndims;
-    int at = 0;
-    if (x->ndims < 2 || ahead < 0 || x->ndims + 1 > LABELS_MAX)
+    const int ndims[] = {views[0]->ndims, views[1]->ndims};
+    int most = ndims[0] > ndims[1] ? ndims[0] : ndims[1];
+    int row = most - 2;
+    int inner = most - 1;
+    if (ndims[0] < 2 || ndims[1] < 2 || most + 1 > LABELS_MAX)
         return false;
-    out->count = x->ndims + 1;
-    for (int i = 0; i < out->count; i++)
-        out->labels[i] = (struct label){.at = {i <= last ? i : -1, -1, i < last ? i : i - 1}};
-    out->labels[last].at[RESULT] = -1;
-    for (int k = 0; k < weight->ndims; k++) {
-        bool in_stack = k < weight->ndims - 2;
-        int label = in_stack ? ahead + k : ahead + k + 1;
-        if (in_stack && xt_read_dim(weight, k) == 1)
-            continue;
-        if (label <= last && xt_read_dim(weight, k) != xt_read_dim(x, label))
-            return false;
-        weight->axes[at] = weight->axes[k];
-        out->labels[label].at[SECOND] = at++;
+    *out = (struct equation){.count = most + 1, .ndims = {ndims[0], ndims[1], most}};
+    for (int i = 0; i <= most; i++) {
+        int first = i + ndims[0] - most;
+        int second = i - 1 + ndims[1] - most;
+        out->labels[i] = i < row      ? (struct label){.at = {first, second + 1, i}}
+                         : i == row   ? (struct label){.at = {first, -1, row}}
+                         : i == inner ? (struct label){.at = {first, second, -1}}
+                                      : (struct label){.at = {-1, second, inner}};
     }
-    weight->ndims = at;
+    for (int i = 0; i < row; i++) {
+        struct label *label = &out->labels[i];
+        label->at[FIRST] = label->at[FIRST] < 0 ? -1 : label->at[FIRST];
+        label->at[SECOND] = label->at[SECOND] < 0 ? -1 : label->at[SECOND];
+        for (int part = 0; part < 2; part++)
+            if (label->at[FIRST] >= 0 && label->at[SECOND] >= 0 &&
+                xt_read_dim(views[part], label->at[part]) == 1)
+                leave_out(out, views[part], part, label);
+    }
     return true;
 }
 
-bool xt_read_stack_product(struct xt_reader *reader, struct xt_read_node *node)
+bool xt_read_stack_product(struct xt_reader *reader, struct xt_read_node *node, int parameter)
 {
-    struct equation equation = {0};
-    struct xt_read_view *x = xt_read_data(reader, node, 0);
-    struct xt_read_view *weight = x ? xt_read_data(reader, node, 1) : NULL;
-    if (!weight)
+    struct equation equation;
+    struct xt_read_view *views[2] = {xt_read_data(reader, node, 0), NULL};
+    views[1] = views[0] ? xt_read_data(reader, node, 1) : NULL;
+    if (!views[1])
         return false;
-    if (!equation_of_stack(x, weight, &equation) || !is_linear(&equation, x, FIRST))
+    bool known = equation_of_stacks(views, &equation);
+    if (known)
+        leave_out_batch(&equation, views[parameter], parameter);
+    if (!known || !fit(&equation, views) ||
+        !is_linear(&equation, views[1 - parameter], 1 - parameter))
         return xt_reader_refuse(reader, node,
                                 "multiplies by a stack of a parameter's matrices that do not fit");
-    return xt_read_give(node, by_parameter(reader, node, &equation,
-                                           (struct xt_read_view *const[]){x, weight}, FIRST));
+    return xt_read_give(node, by_parameter(reader, node, &equation, views, 1 - parameter));
 }
 
-bool xt_read_einsum(struct xt_reader *reader, struct xt_read_node *node)
+/* ---- Einsum ---- */
+
+/* One sum of products of two values. */
+static struct xt_read_view *product(struct xt_reader *reader, struct xt_read_node *node,
+                                    struct equation equation, struct xt_read_view *first,
+                                    struct xt_read_view *second)
 {
-    struct equation equation = {0};
-    const Onnx__AttributeProto *given = xt_read_attribute(node, "equation");
+    struct xt_read_view *views[] = {first, second};
     int homes[3][LABELS_MAX];
-    struct xt_read_view *views[2];
-    char text[64] = "";
-    if (given && given->has_s && given->s.len < sizeof text)
-        memcpy(text, given->s.data, given->s.len);
-    bool known = node->input_count == 2 && parse(text, &equation);
+    bool known = fit(&equation, views);
     for (int i = 0; known && i < 2; i++) {
-        views[i] = xt_read_data(reader, node, i);
-        known = views[i] && views[i]->ndims == equation.ndims[i];
-    }
-    known = known && fit(&equation, views);
-    for (int i = 0; known && i < 2; i++)
+        leave_out_batch(&equation, views[i], i);
         if (views[1 - i]->value->of_parameter && !views[i]->value->of_parameter &&
             is_linear(&equation, views[i], i))
-            return xt_read_give(node, by_parameter(reader, node, &equation, views, i));
+            return by_parameter(reader, node, &equation, views, i);
+    }
     for (int i = 0; known && i < 2; i++) {
         views[i] = by_labels(reader, &equation, views[i], i);
         if (!views[i])
-            return false;
+            return NULL;
     }
     if (known && is_of_elements(&equation, (const struct xt_read_view *[]){views[0], views[1]}))
-        return xt_read_give(node, by_elements(reader, node, &equation, views));
+        return by_elements(reader, node, &equation, views);
     if (!known || !homes_of(&equation, (const struct xt_read_view *[]){views[0], views[1]}, homes))
         return xt_reader_refuse(reader, node,
                                 "is neither a product of two matrices for each sample, such as "
@@ -342,7 +379,123 @@ bool xt_read_einsum(struct xt_reader *reader, struct xt_read_node *node)
     for (int i = 0; i < equation.count; i++)
         if (equation.labels[i].at[RESULT] < 0)
             views[0]->axes[i] = views[1]->axes[i] = (struct xt_read_axis){0};
-    return xt_read_give(
-        node, pick_result(reader, &equation,
-                          xt_read_after(reader, node, views[0], views[1], homes[RESULT], value)));
+    return pick_result(reader, &equation,
+                       xt_read_after(reader, node, views[0], views[1], homes[RESULT], value));
+}
+
+/* "bhid,bhjd->bhij" without its spaces: a term for each input, then the result's. */
+struct terms {
+    int count;
+    char text[TERMS_MAX + 1][TERM_MAX];
+};
+
+static bool read_terms(const struct xt_read_node *node, struct terms *out)
+{
+    const Onnx__AttributeProto *given = xt_read_attribute(node, "equation");
+    size_t length = given && given->has_s ? given->s.len : 0;
+    int at = 0;
+    for (size_t i = 0; i < length; i++) {
+        char c = (char)given->s.data[i];
+        bool ends = c == ',' || (c == '-' && i + 1 < length && given->s.data[i + 1] == '>');
+        i += ends && c == '-';
+        if (ends && ++out->count > TERMS_MAX)
+            return false;
+        at = ends ? 0 : at;
+        if (ends || c == ' ')
+            continue;
+        if (at == TERM_MAX - 1)
+            return false;
+        out->text[out->count][at++] = c;
+    }
+    return out->count == node->input_count;
+}
+
+/* What is left of the first terms' labels, once the next one is among them: those that a later term
+ * or the result has. */
+static void join(const struct terms *terms, int next, char left[TERM_MAX * TERMS_MAX])
+{
+    char all[TERM_MAX * TERMS_MAX];
+    int count = 0;
+    snprintf(all, sizeof all, "%s%s", left, terms->text[next]);
+    for (const char *c = all; *c; c++) {
+        bool stays = !memchr(left, *c, (size_t)count);
+        bool later = false;
+        for (int i = next + 1; i <= terms->count; i++)
+            later = later || strchr(terms->text[i], *c);
+        if (stays && later)
+            left[count++] = *c;
+    }
+    left[count] = 0;
+}
+
+/* Several products one after the other, from the left. */
+bool xt_read_einsum(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct terms terms = {0};
+    char left[TERM_MAX * TERMS_MAX];
+    bool known = node->input_count >= 2 && read_terms(node, &terms);
+    struct xt_read_view *view = known ? xt_read_data(reader, node, 0) : NULL;
+    memcpy(left, terms.text[0], sizeof terms.text[0]);
+    for (int i = 1; view && known && i < terms.count; i++) {
+        struct equation equation = {0};
+        char before[sizeof left];
+        struct xt_read_view *next = xt_read_data(reader, node, i);
+        memcpy(before, left, sizeof left);
+        join(&terms, i, left);
+        const char *result = i + 1 < terms.count ? left : terms.text[terms.count];
+        known = next && parse(&equation, before, terms.text[i], result) &&
+                view->ndims == equation.ndims[FIRST] && next->ndims == equation.ndims[SECOND];
+        view = known ? product(reader, node, equation, view, next) : NULL;
+    }
+    return (known || xt_reader_refuse(reader, node,
+                                      "has an equation of %d values that is not "
+                                      "understood, such as one with \"...\"",
+                                      node->input_count)) &&
+           xt_read_give(node, view);
+}
+
+/* ---- of constants ---- */
+
+struct xt_read_constant *xt_read_einsum_of(struct xt_reader *reader,
+                                           const struct xt_read_node *node,
+                                           struct xt_read_constant *const in[2])
+{
+    struct terms terms = {0};
+    struct equation equation = {0};
+    int64_t sizes[LABELS_MAX] = {0};
+    int64_t dims[LABELS_MAX] = {0};
+    int64_t products = 1;
+    if (node->input_count != 2 || !read_terms(node, &terms) ||
+        !parse(&equation, terms.text[0], terms.text[1], terms.text[2]) ||
+        in[0]->ndims != equation.ndims[FIRST] || in[1]->ndims != equation.ndims[SECOND])
+        return NULL;
+    for (int i = 0; i < equation.count; i++) {
+        const int *at = equation.labels[i].at;
+        sizes[i] = at[FIRST] >= 0 ? in[0]->dims[at[FIRST]] : in[1]->dims[at[SECOND]];
+        if (sizes[i] < 1 || (at[SECOND] >= 0 && in[1]->dims[at[SECOND]] != sizes[i]) ||
+            __builtin_mul_overflow(products, sizes[i], &products) ||
+            products > XT_READ_COMPUTED_MAX)
+            return NULL;
+        if (at[RESULT] >= 0)
+            dims[at[RESULT]] = sizes[i];
+    }
+    struct xt_read_constant *out = xt_read_make(reader, equation.ndims[RESULT], dims, true);
+    for (int64_t k = 0; out && k < products; k++) {
+        size_t places[3] = {0};
+        int64_t index[LABELS_MAX];
+        int64_t left = k;
+        for (int i = equation.count - 1; i >= 0; i--) {
+            index[i] = left % sizes[i];
+            left /= sizes[i];
+        }
+        for (int part = 0; part < 3; part++) {
+            const int64_t *shape = part == RESULT ? dims : in[part]->dims;
+            for (int axis = 0; axis < equation.ndims[part]; axis++)
+                for (int i = 0; i < equation.count; i++)
+                    if (equation.labels[i].at[part] == axis)
+                        places[part] = places[part] * (size_t)shape[axis] + (size_t)index[i];
+        }
+        out->numbers[places[RESULT]] += in[0]->numbers[places[0]] * in[1]->numbers[places[1]];
+    }
+    return out;
 }

@@ -47,9 +47,8 @@ static struct xt_read_constant *from_tensor(struct xt_reader *reader,
     return constant;
 }
 
-/* A new one of this shape, its numbers to be filled; NULL: too large. */
-static struct xt_read_constant *make(struct xt_reader *reader, int ndims, const int64_t dims[],
-                                     bool is_float)
+struct xt_read_constant *xt_read_make(struct xt_reader *reader, int ndims, const int64_t dims[],
+                                      bool is_float)
 {
     struct xt_read_constant shape = {.ndims = ndims, .is_float = is_float};
     for (int i = 0; i < ndims; i++)
@@ -80,7 +79,7 @@ static struct xt_read_constant *from_node(struct xt_reader *reader, const struct
     if (value && value->t)
         return from_tensor(reader, value->t, false);
     if ((number && number->has_f) || (whole && whole->has_i)) {
-        struct xt_read_constant *out = make(reader, 0, NULL, number != NULL);
+        struct xt_read_constant *out = xt_read_make(reader, 0, NULL, number != NULL);
         if (out)
             out->numbers[0] = number ? (double)number->f : (double)whole->i;
         return out;
@@ -88,7 +87,7 @@ static struct xt_read_constant *from_node(struct xt_reader *reader, const struct
     if (!wholes && !numbers)
         return NULL;
     int64_t count = (int64_t)(wholes ? wholes->n_ints : numbers->n_floats);
-    struct xt_read_constant *out = make(reader, 1, &count, numbers != NULL);
+    struct xt_read_constant *out = xt_read_make(reader, 1, &count, numbers != NULL);
     for (int64_t i = 0; out && i < count; i++)
         out->numbers[i] = wholes ? (double)wholes->ints[i] : (double)numbers->floats[i];
     return out;
@@ -287,7 +286,7 @@ static struct xt_read_constant *fold_binary(const struct fold *f, char sign)
     if (!broadcast(f->in, 2, &shape))
         return NULL;
     bool is_float = f->in[0]->is_float;
-    struct xt_read_constant *out = make(f->reader, shape.ndims, shape.dims, is_float);
+    struct xt_read_constant *out = xt_read_make(f->reader, shape.ndims, shape.dims, is_float);
     for (size_t i = 0; out && i < out->count; i++) {
         double result = compute_binary(sign, element(f->in[0], out, i), element(f->in[1], out, i));
         out->numbers[i] = is_float ? result : trunc(result);
@@ -300,7 +299,8 @@ static struct xt_read_constant *fold_where(const struct fold *f)
     struct xt_read_constant shape;
     if (!broadcast(f->in, 3, &shape))
         return NULL;
-    struct xt_read_constant *out = make(f->reader, shape.ndims, shape.dims, f->in[1]->is_float);
+    struct xt_read_constant *out =
+        xt_read_make(f->reader, shape.ndims, shape.dims, f->in[1]->is_float);
     for (size_t i = 0; out && i < out->count; i++)
         out->numbers[i] = element(f->in[element(f->in[0], out, i) != 0 ? 1 : 2], out, i);
     return out;
@@ -311,7 +311,7 @@ static struct xt_read_constant *fold_where(const struct fold *f)
 static struct xt_read_constant *copy_as(struct xt_reader *reader, const struct xt_read_constant *in,
                                         int ndims, const int64_t dims[])
 {
-    struct xt_read_constant *out = make(reader, ndims, dims, in->is_float);
+    struct xt_read_constant *out = xt_read_make(reader, ndims, dims, in->is_float);
     if (!out || out->count != in->count)
         return NULL;
     memcpy(out->numbers, in->numbers, in->count * sizeof *in->numbers);
@@ -385,7 +385,7 @@ static struct xt_read_constant *fold_gather(const struct fold *f)
     for (int i = axis + 1; i < f->in[0]->ndims; i++)
         dims[ndims++] = f->in[0]->dims[i];
     around(f->in[0], axis, &outer, &inner);
-    struct xt_read_constant *out = make(f->reader, ndims, dims, f->in[0]->is_float);
+    struct xt_read_constant *out = xt_read_make(f->reader, ndims, dims, f->in[0]->is_float);
     for (size_t i = 0; out && i < out->count; i++) {
         size_t which = i / inner % f->in[1]->count;
         double wanted = f->in[1]->numbers[which];
@@ -417,7 +417,7 @@ static struct xt_read_constant *fold_concat(const struct fold *f)
     }
     for (int k = 0; k < axis; k++)
         outer *= (size_t)dims[k];
-    struct xt_read_constant *out = make(f->reader, first->ndims, dims, first->is_float);
+    struct xt_read_constant *out = xt_read_make(f->reader, first->ndims, dims, first->is_float);
     size_t at = 0;
     for (size_t o = 0; out && o < outer; o++)
         for (int i = 0; i < f->count; i++) {
@@ -461,7 +461,7 @@ static struct xt_read_constant *fold_slice(const struct fold *f)
     int64_t start = all[0][0];
     dims[axis] = slice_count(in->dims[axis], all[1][0], step, &start);
     around(in, axis, &outer, &inner);
-    struct xt_read_constant *out = make(f->reader, in->ndims, dims, in->is_float);
+    struct xt_read_constant *out = xt_read_make(f->reader, in->ndims, dims, in->is_float);
     size_t length = (size_t)dims[axis];
     for (size_t i = 0; out && length && i < out->count; i++) {
         size_t row = i / inner / length * (size_t)in->dims[axis];
@@ -494,7 +494,7 @@ static struct xt_read_constant *fold_transpose(const struct fold *f)
         steps[i] = step;
         step *= (size_t)in->dims[i];
     }
-    struct xt_read_constant *out = make(f->reader, ndims, dims, in->is_float);
+    struct xt_read_constant *out = xt_read_make(f->reader, ndims, dims, in->is_float);
     for (size_t i = 0; out && i < out->count; i++) {
         size_t left = i;
         size_t from = 0;
@@ -577,7 +577,8 @@ static struct xt_read_constant *fold_filled(const struct fold *f)
         return NULL;
     for (size_t i = 0; i < in->count; i++)
         dims[i] = xt_read_whole(in->numbers[i]);
-    struct xt_read_constant *out = make(f->reader, (int)in->count, dims, !fill || fill->is_float);
+    struct xt_read_constant *out =
+        xt_read_make(f->reader, (int)in->count, dims, !fill || fill->is_float);
     for (size_t i = 0; out && i < out->count; i++)
         out->numbers[i] = fill && fill->count ? fill->numbers[0] : 0;
     return out;
@@ -594,7 +595,8 @@ static struct xt_read_constant *fold_expand(const struct fold *f)
         wanted.dims[i] = xt_read_whole(f->in[1]->numbers[i]);
     if (!broadcast(pair, 2, &shape))
         return NULL;
-    struct xt_read_constant *out = make(f->reader, shape.ndims, shape.dims, f->in[0]->is_float);
+    struct xt_read_constant *out =
+        xt_read_make(f->reader, shape.ndims, shape.dims, f->in[0]->is_float);
     for (size_t i = 0; out && i < out->count; i++)
         out->numbers[i] = element(f->in[0], out, i);
     return out;
@@ -612,7 +614,7 @@ static struct xt_read_constant *fold_tile(const struct fold *f)
             return NULL;
         dims[i] = in->dims[i] * times;
     }
-    struct xt_read_constant *out = make(f->reader, in->ndims, dims, in->is_float);
+    struct xt_read_constant *out = xt_read_make(f->reader, in->ndims, dims, in->is_float);
     for (size_t i = 0; out && i < out->count; i++)
         out->numbers[i] = element(in, out, i);
     return out;
@@ -695,7 +697,7 @@ static struct xt_read_constant *fold_range(const struct fold *f)
     if (!(steps >= 0 && steps <= XT_READ_NUMBERS_MAX))
         return NULL;
     int64_t count = (int64_t)steps;
-    struct xt_read_constant *out = make(f->reader, 1, &count, f->in[0]->is_float);
+    struct xt_read_constant *out = xt_read_make(f->reader, 1, &count, f->in[0]->is_float);
     for (int64_t i = 0; out && i < count; i++)
         out->numbers[i] = f->in[0]->numbers[0] + (double)i * f->in[2]->numbers[0];
     return out;
@@ -709,7 +711,7 @@ static struct xt_read_constant *fold_reduce(const struct fold *f)
     int keep = xt_read_int(f->node, "keepdims", 1) != 0;
     if (in->ndims > 1 || xt_read_ints(f->reader, f->node, "axes", 1, axes) > 1)
         return NULL;
-    struct xt_read_constant *out = make(f->reader, in->ndims && keep, one, in->is_float);
+    struct xt_read_constant *out = xt_read_make(f->reader, in->ndims && keep, one, in->is_float);
     if (!out)
         return NULL;
     bool is_product = xt_read_is(f->node, "ReduceProd");
@@ -754,6 +756,11 @@ static struct xt_read_constant *hand_on(struct xt_reader *reader, const struct x
     return out;
 }
 
+static struct xt_read_constant *fold_einsum(const struct fold *f)
+{
+    return xt_read_einsum_of(f->reader, f->node, f->in);
+}
+
 static struct xt_read_constant *compute(const struct fold *f)
 {
     static const struct {
@@ -771,6 +778,7 @@ static struct xt_read_constant *compute(const struct fold *f)
         {"ReduceProd", 0, fold_reduce}, {"ReduceSum", 0, fold_reduce},
         {"Tile", 2, fold_tile},         {"CumSum", 2, fold_running_sum},
         {"Trilu", 0, fold_triangle},    {"ScatterND", 3, fold_scatter},
+        {"Einsum", 2, fold_einsum},
     };
     if (f->count == 0 || xt_read_is(f->node, "Identity"))
         return f->count ? f->in[0] : NULL;
@@ -805,7 +813,7 @@ static struct xt_read_constant *shape_of(struct xt_reader *reader, const struct 
     start = start < -ndims ? 0 : start < 0 ? start + ndims : start > ndims ? ndims : start;
     end = end < -ndims ? 0 : end < 0 ? end + ndims : end > ndims ? ndims : end;
     int64_t count = end > start ? end - start : 0;
-    struct xt_read_constant *out = make(reader, 1, &count, false);
+    struct xt_read_constant *out = xt_read_make(reader, 1, &count, false);
     for (int64_t i = 0; out && i < count; i++)
         out->numbers[i] = (double)(constant ? constant->dims[start + i]
                                             : xt_read_dim(value->view, (int)(start + i)));
@@ -815,7 +823,7 @@ static struct xt_read_constant *shape_of(struct xt_reader *reader, const struct 
 static struct xt_read_constant *size_of(struct xt_reader *reader, const struct xt_read_node *node)
 {
     const struct xt_read_constant *shape = shape_of(reader, node);
-    struct xt_read_constant *out = shape ? make(reader, 0, NULL, false) : NULL;
+    struct xt_read_constant *out = shape ? xt_read_make(reader, 0, NULL, false) : NULL;
     if (out)
         out->numbers[0] = 1;
     for (size_t i = 0; out && i < shape->count; i++)

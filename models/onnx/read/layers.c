@@ -280,17 +280,29 @@ static struct xt_value *convolve(struct xt_reader *reader, struct xt_read_node *
     return rows ? xt_net_conv_by(reader->net, in, rows, spec) : NULL;
 }
 
+/* Several images of a sample: the padding above and below is theirs. */
+static struct xt_read_view *join_images(struct xt_reader *reader, const struct xt_read_node *node,
+                                        struct xt_read_view *view, struct xt_net_conv *spec,
+                                        struct xt_read_stack *stack)
+{
+    const struct xt_read_rows rows = {spec->kernel[0], spec->stride[0], spec->dilation[0],
+                                      spec->pad[XT_SIDE_TOP], spec->pad[XT_SIDE_BOTTOM]};
+    spec->pad[XT_SIDE_TOP] = spec->pad[XT_SIDE_BOTTOM] = 0;
+    return xt_read_below_one_another(reader, node, view, stack, &rows, 0);
+}
+
 bool xt_read_conv(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_view *view = xt_read_data(reader, node, 0);
-    int homes[XT_READ_DIMS_MAX] = {0};
+    int homes[XT_READ_DIMS_MAX] = {XT_READ_N, XT_AXIS_C, XT_AXIS_H, XT_AXIS_W};
+    struct xt_read_stack stack = {.count = view ? xt_read_stack_of(view) : 1};
     struct xt_read_constant *bias = NULL;
     struct weight weight;
     struct names names;
     struct xt_net_conv spec = {0};
     if (!view)
         return false;
-    if (view->ndims < 3 || !xt_read_layer_homes(view, homes))
+    if (view->ndims < 3 || (stack.count == 1 && !xt_read_layer_homes(view, homes)))
         return xt_reader_refuse(
             reader, node,
             "is a convolution of %d dimensions; only images are supported, [n][c][h][w]",
@@ -315,11 +327,17 @@ bool xt_read_conv(struct xt_reader *reader, struct xt_read_node *node)
     spec.channels = (int)weight.dims[0];
     spec.groups = (int)groups;
     spec.bias = bias != NULL;
-    struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
+    if (stack.count > 1)
+        view = join_images(reader, node, view, &spec, &stack);
+    struct xt_value *value = view ? xt_read_lay_out(reader, node, view, homes) : NULL;
     value = convolve(reader, node, value, &weight, 0, &spec);
-    return begin_as(reader, value, XT_NODE_WEIGHT, weight.constant, false) &&
-           begin_as(reader, value, XT_NODE_BIAS, bias, false) &&
-           give_layer(reader, node, xt_read_after(reader, node, view, NULL, homes, value), 1);
+    if (!begin_as(reader, value, XT_NODE_WEIGHT, weight.constant, false) ||
+        !begin_as(reader, value, XT_NODE_BIAS, bias, false))
+        return false;
+    view = xt_read_after(reader, node, view, NULL, homes, value);
+    if (view && stack.count > 1)
+        view = xt_read_as_stack(reader, node, view, &stack);
+    return give_layer(reader, node, view, 1);
 }
 
 /* Rows and columns behind the output. */

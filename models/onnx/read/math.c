@@ -495,7 +495,9 @@ bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node)
         (!of_weights || axes_of(reader, node, 0) > 2))
         return xt_read_linear(reader, node);
     if (is_of_parameters(reader, node, 1) && !of_weights)
-        return xt_read_stack_product(reader, node);
+        return xt_read_stack_product(reader, node, 1);
+    if (of_weights && !is_of_parameters(reader, node, 1) && axes_of(reader, node, 0) > 2)
+        return xt_read_stack_product(reader, node, 0);
     struct xt_read_view *a = xt_read_data(reader, node, 0);
     struct xt_read_view *b = a ? xt_read_data(reader, node, 1) : NULL;
     struct xt_net_matmul spec = {0};

@@ -97,8 +97,8 @@ bool xt_read_recurrent(struct xt_reader *reader, struct xt_read_node *node); /* 
 
 /* ---- einsum.c ---- */
 bool xt_read_einsum(struct xt_reader *reader, struct xt_read_node *node);
-/* A MatMul of a value by a stack of a parameter's matrices. */
-bool xt_read_stack_product(struct xt_reader *reader, struct xt_read_node *node);
+/* A MatMul of a value and a stack of a parameter's matrices, which is that input. */
+bool xt_read_stack_product(struct xt_reader *reader, struct xt_read_node *node, int parameter);
 
 /* The activation of a view; NULL after a failure. */
 struct xt_read_view *xt_read_activate(struct xt_reader *reader, const struct xt_read_node *node,
@@ -141,6 +141,28 @@ struct xt_read_view *xt_read_pick(struct xt_reader *reader, const struct xt_read
 /* The view with the zeros around it that wait, unless this node takes them. */
 struct xt_read_view *xt_read_padded(struct xt_reader *reader, struct xt_read_node *node,
                                     struct xt_read_view *view);
+
+bool xt_read_running_sum(struct xt_reader *reader, struct xt_read_node *node); /* CumSum */
+
+/* ---- stacks.c: several images of a sample as one ---- */
+struct xt_read_stack {
+    int count, rows,
+        period; /* of the output: of the images, an image's rows, from one to the next */
+};
+/* What a kernel reads of an image's height. */
+struct xt_read_rows {
+    int kernel, stride, dilation, before, behind;
+};
+/* How many images of each sample there are; 1: one, or it is no stack of images. */
+int xt_read_stack_of(const struct xt_read_view *view);
+/* Below one another, with that padding around each of `out->count`; the kernel has none then. */
+struct xt_read_view *xt_read_below_one_another(struct xt_reader *reader,
+                                               const struct xt_read_node *node,
+                                               struct xt_read_view *view, struct xt_read_stack *out,
+                                               const struct xt_read_rows *rows, float fill);
+/* What the kernel made of it as a stack again. */
+struct xt_read_view *xt_read_as_stack(struct xt_reader *reader, const struct xt_read_node *node,
+                                      struct xt_read_view *view, const struct xt_read_stack *stack);
 
 /* ---- points.c ---- */
 bool xt_read_affine_grid(struct xt_reader *reader, struct xt_read_node *node);

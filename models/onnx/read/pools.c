@@ -1,4 +1,5 @@
 /* Pools, and reductions, which are pools over whole axes. */
+#include <math.h>
 #include <string.h>
 
 #include "models/onnx/read/ops.h"
@@ -135,6 +136,53 @@ bool xt_read_response_norm(struct xt_reader *reader, struct xt_read_node *node)
 
 /* ---- of images ---- */
 
+/* What a window of pixels apart reads, side by side: windows that do not overlap, with what no
+ * maximum is around the image. Axis 0 is the rows. */
+static struct xt_read_view *gather_windows(struct xt_reader *reader,
+                                           const struct xt_read_node *node,
+                                           struct xt_read_view *view, int axis, int dilation,
+                                           struct xt_net_pool *spec)
+{
+    int kernel = spec->kernel[axis];
+    int place = view->ndims - 2 + axis;
+    const struct xt_axis_map around = {.kind = XT_MAP_CONSTANT,
+                                       .before = spec->pad[axis],
+                                       .behind = spec->pad[axis + 2],
+                                       .fill = (float)xt_read_finite(-INFINITY)};
+    if (around.before || around.behind)
+        view = xt_read_map(reader, node, view, place, &around);
+    int64_t length = view ? xt_read_dim(view, place) : 0;
+    int64_t count = (length - (kernel - 1) * (int64_t)dilation - 1) / spec->stride[axis] + 1;
+    if (view && (length <= (kernel - 1) * (int64_t)dilation || count * kernel > INT16_MAX))
+        return xt_reader_refuse(reader, node, "is a pool whose window does not fit");
+    double *at = view ? xt_reader_take(reader, (size_t)(count * kernel), sizeof *at) : NULL;
+    for (int64_t i = 0; at && i < count * kernel; i++)
+        at[i] = (double)(i / kernel * spec->stride[axis] + i % kernel * dilation);
+    spec->stride[axis] = kernel;
+    spec->pad[axis] = spec->pad[axis + 2] = 0;
+    return at ? xt_read_pick(reader, node, view, place, at, (size_t)(count * kernel)) : NULL;
+}
+
+/* Of several images of a sample. */
+static struct xt_read_view *pool_stack(struct xt_reader *reader, const struct xt_read_node *node,
+                                       struct xt_read_view *view, struct xt_read_stack *stack,
+                                       struct xt_net_pool *spec, bool is_max)
+{
+    static const int homes[] = {XT_READ_N, XT_AXIS_C, XT_AXIS_H, XT_AXIS_W};
+    const struct xt_read_rows rows = {spec->kernel[0], spec->stride[0], 1, spec->pad[XT_SIDE_TOP],
+                                      spec->pad[XT_SIDE_BOTTOM]};
+    bool is_padded = rows.before || rows.behind;
+    if (spec->ceil_mode || (is_padded && !is_max && !spec->count_include_pad))
+        return xt_reader_refuse(reader, node,
+                                "is a pool, of several images of a sample, with ceil_mode or "
+                                "without count_include_pad, which is not there");
+    spec->pad[XT_SIDE_TOP] = spec->pad[XT_SIDE_BOTTOM] = 0;
+    view = xt_read_below_one_another(reader, node, view, stack, &rows,
+                                     is_max ? (float)xt_read_finite(-INFINITY) : 0);
+    view = view ? pool(reader, node, view, homes, spec, is_max) : NULL;
+    return view ? xt_read_as_stack(reader, node, view, stack) : NULL;
+}
+
 /* With its own window, or over the whole image. */
 bool xt_read_pool(struct xt_reader *reader, struct xt_read_node *node)
 {
@@ -142,14 +190,19 @@ bool xt_read_pool(struct xt_reader *reader, struct xt_read_node *node)
     struct xt_net_pool spec = {.kernel = {1, 1}, .stride = {1, 1}};
     int dilation[2] = {1, 1};
     int sides[2] = {1, 1};
-    int homes[XT_READ_DIMS_MAX] = {0};
+    int homes[XT_READ_DIMS_MAX] = {XT_READ_N, XT_AXIS_C, XT_AXIS_H, XT_AXIS_W};
+    struct xt_read_stack stack = {.count = view ? xt_read_stack_of(view) : 1};
     if (!view)
         return false;
     bool is_max = strstr(node->op, "MaxPool") != NULL;
     if (view->ndims == 5 && !xt_str_starts(node->op, "Global"))
         return pool_volume(reader, node, view, is_max);
-    if (view->ndims < 3 || !xt_read_image_homes(view, homes))
+    if (view->ndims < 3 || (stack.count == 1 && !xt_read_image_homes(view, homes)))
         return xt_reader_refuse(reader, node, "is a pool of something else than [n][c][h][w]");
+    if (xt_str_starts(node->op, "Global") && stack.count > 1)
+        return xt_read_give(
+            node,
+            xt_read_reduced(reader, node, view, (const bool[]){false, false, true, true}, is_max));
     int line = view->ndims == 3;
     for (int i = line; i < 2; i++)
         sides[i] = (int)xt_read_dim(view, 2 + i - line);
@@ -163,16 +216,22 @@ bool xt_read_pool(struct xt_reader *reader, struct xt_read_node *node)
         !xt_read_window(reader, node, "dilations", 1, 2 - line, dilation + line) ||
         !xt_read_pads(reader, node, sides, spec.kernel, spec.stride, dilation, spec.pad))
         return false;
-    if (!spec.kernel[1] || dilation[0] != 1 || dilation[1] != 1)
+    bool is_apart = dilation[0] != 1 || dilation[1] != 1;
+    if (!spec.kernel[1] || (is_apart && (!is_max || xt_read_int(node, "ceil_mode", 0))))
         return xt_reader_refuse(reader, node,
-                                "is a pool with a dilation, which is not there; one without is");
+                                "is an average pool with a dilation, or one with ceil_mode, which "
+                                "is not there; a max pool with a dilation is");
     if (node->output_count > 1 && node->outputs[1] && node->outputs[1]->readers)
         return xt_reader_refuse(reader, node,
                                 "gives the indices of the largest, which are not read");
     spec.ceil_mode = xt_read_int(node, "ceil_mode", 0) != 0;
     spec.count_include_pad = xt_read_int(node, "count_include_pad", 0) != 0;
     take_padding(view, is_max, &spec);
-    return xt_read_give(node, pool(reader, node, view, homes, &spec, is_max));
+    for (int i = 1; i >= line && view && is_apart; i--)
+        view = gather_windows(reader, node, view, i, dilation[i], &spec);
+    if (view && stack.count > 1)
+        return xt_read_give(node, pool_stack(reader, node, view, &stack, &spec, is_max));
+    return view && xt_read_give(node, pool(reader, node, view, homes, &spec, is_max));
 }
 
 /* ---- reductions ---- */

@@ -87,6 +87,7 @@ operators[] = {
     {"SpaceToDepth", xt_read_blocks},
     {"Resize", xt_read_resize},
     {"Upsample", xt_read_resize},
+    {"CumSum", xt_read_running_sum},
     {"AffineGrid", xt_read_affine_grid},
     {"GridSample", xt_read_grid_sample},
     {"Dropout", xt_read_dropout},
@@ -120,6 +121,9 @@ static const char *advice_on(const char *op)
     static const char chosen[] =
         "elements can be chosen by comparisons (Greater, Where) alone, not by "
         "indices that the network computes";
+    static const char written[] =
+        "a tensor that is written into in parts, x[:, 0] = y, is made anew by torch.cat or "
+        "torch.where";
     static const char functions[] =
         "of the functions of one value there are Exp, Log, Sqrt, Abs, Pow, "
         "Reciprocal, Tanh, Sigmoid and the usual activations";
@@ -133,8 +137,9 @@ static const char *advice_on(const char *op)
         {"TopK", chosen},
         {"ArgMax", chosen},
         {"NonZero", chosen},
-        {"ScatterND", chosen},
-        {"ScatterElements", chosen},
+        {"ScatterND", written},
+        {"ScatterElements", written},
+        {"Range", written},
         {"GatherElements", chosen},
         {"GatherND", chosen},
         {"RandomUniformLike", "Dropout and stochastic depth are supported"},

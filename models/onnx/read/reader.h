@@ -180,6 +180,13 @@ bool xt_read_number(struct xt_reader *reader, struct xt_read_value *value, doubl
  * where they are not known. */
 bool xt_read_limits(struct xt_reader *reader, const struct xt_read_node *node, double *low,
                     double *high);
+/* A new one of this shape, its numbers to be filled; NULL: too large. */
+struct xt_read_constant *xt_read_make(struct xt_reader *reader, int ndims, const int64_t dims[],
+                                      bool is_float);
+/* einsum.c: of two constants; NULL: not understood, or too many products. */
+struct xt_read_constant *xt_read_einsum_of(struct xt_reader *reader,
+                                           const struct xt_read_node *node,
+                                           struct xt_read_constant *const in[2]);
 /* Computes the node where all that it reads is known: false where it is not, or cannot be. */
 bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node);
 

@@ -368,8 +368,9 @@ struct xt_tensor *xt_graph_axis_map(struct xt_graph *graph, struct xt_tensor *in
 /* Samples of an image at a grid's points, bilinear, as PyTorch's grid_sample. */
 struct xt_grid_sample_spec {
     const char *name;
-    bool border;        /* outside lies the nearest pixel of the border; else zeros */
-    bool align_corners; /* -1 and 1 are the centres of the first and last pixels, else their edges */
+    bool border; /* outside lies the nearest pixel of the border; else zeros */
+    bool
+        align_corners; /* -1 and 1 are the centres of the first and last pixels, else their edges */
 };
 /* The grid is float32, [n][h][w][2]: x and y of each of the output's pixels. */
 struct xt_tensor *xt_graph_grid_sample(struct xt_graph *graph, struct xt_tensor *image,

@@ -2,9 +2,9 @@
  * outputs, metadata; and its file. Independent of our networks.
  *
  * Opset 13 of the default domain, IR version 7 (ONNX 1.8, 2020), if no operator wants a later one:
- * the oldest with per-channel scales, so the most widely readable. Arguments are copied, and results live as long as the model.
- * The first failure sticks: later functions do nothing and return dummy names, and xt_onnx_save
- * returns it. One thread at a time.
+ * the oldest with per-channel scales, so the most widely readable. Arguments are copied, and
+ * results live as long as the model. The first failure sticks: later functions do nothing and
+ * return dummy names, and xt_onnx_save returns it. One thread at a time.
  */
 #pragma once
 

@@ -456,46 +456,67 @@ bool xt_read_einsum(struct xt_reader *reader, struct xt_read_node *node)
 
 /* ---- of constants ---- */
 
+/* Each label's size, and the result's dimensions. */
+struct sum {
+    struct equation equation;
+    int64_t sizes[LABELS_MAX];
+    int64_t dims[LABELS_MAX];
+    int64_t products;
+};
+
+static bool measure(struct sum *sum, struct xt_read_constant *const in[2])
+{
+    sum->products = 1;
+    for (int i = 0; i < sum->equation.count; i++) {
+        const int *at = sum->equation.labels[i].at;
+        int64_t size = at[FIRST] >= 0 ? in[0]->dims[at[FIRST]] : in[1]->dims[at[SECOND]];
+        if (size < 1 || (at[SECOND] >= 0 && in[1]->dims[at[SECOND]] != size) ||
+            __builtin_mul_overflow(sum->products, size, &sum->products) ||
+            sum->products > XT_READ_COMPUTED_MAX)
+            return false;
+        sum->sizes[i] = size;
+        if (at[RESULT] >= 0)
+            sum->dims[at[RESULT]] = size;
+    }
+    return true;
+}
+
+/* The element of a part that belongs to these indices of the labels. */
+static size_t element_at(const struct sum *sum, int part, const int64_t index[LABELS_MAX])
+{
+    size_t element = 0;
+    for (int axis = 0; axis < sum->equation.ndims[part]; axis++)
+        for (int i = 0; i < sum->equation.count; i++)
+            if (sum->equation.labels[i].at[part] == axis)
+                element = element * (size_t)sum->sizes[i] + (size_t)index[i];
+    return element;
+}
+
+/* The next indices, the last label's first. */
+static void step(const struct sum *sum, int64_t index[LABELS_MAX])
+{
+    int i = sum->equation.count - 1;
+    while (i >= 0 && ++index[i] == sum->sizes[i])
+        index[i--] = 0;
+}
+
 struct xt_read_constant *xt_read_einsum_of(struct xt_reader *reader,
                                            const struct xt_read_node *node,
                                            struct xt_read_constant *const in[2])
 {
     struct terms terms = {0};
-    struct equation equation = {0};
-    int64_t sizes[LABELS_MAX] = {0};
-    int64_t dims[LABELS_MAX] = {0};
-    int64_t products = 1;
+    struct sum sum = {0};
+    int64_t index[LABELS_MAX] = {0};
     if (node->input_count != 2 || !read_terms(node, &terms) ||
-        !parse(&equation, terms.text[0], terms.text[1], terms.text[2]) ||
-        in[0]->ndims != equation.ndims[FIRST] || in[1]->ndims != equation.ndims[SECOND])
+        !parse(&sum.equation, terms.text[0], terms.text[1], terms.text[2]) ||
+        in[0]->ndims != sum.equation.ndims[FIRST] || in[1]->ndims != sum.equation.ndims[SECOND] ||
+        !measure(&sum, in))
         return NULL;
-    for (int i = 0; i < equation.count; i++) {
-        const int *at = equation.labels[i].at;
-        sizes[i] = at[FIRST] >= 0 ? in[0]->dims[at[FIRST]] : in[1]->dims[at[SECOND]];
-        if (sizes[i] < 1 || (at[SECOND] >= 0 && in[1]->dims[at[SECOND]] != sizes[i]) ||
-            __builtin_mul_overflow(products, sizes[i], &products) ||
-            products > XT_READ_COMPUTED_MAX)
-            return NULL;
-        if (at[RESULT] >= 0)
-            dims[at[RESULT]] = sizes[i];
-    }
-    struct xt_read_constant *out = xt_read_make(reader, equation.ndims[RESULT], dims, true);
-    for (int64_t k = 0; out && k < products; k++) {
-        size_t places[3] = {0};
-        int64_t index[LABELS_MAX];
-        int64_t left = k;
-        for (int i = equation.count - 1; i >= 0; i--) {
-            index[i] = left % sizes[i];
-            left /= sizes[i];
-        }
-        for (int part = 0; part < 3; part++) {
-            const int64_t *shape = part == RESULT ? dims : in[part]->dims;
-            for (int axis = 0; axis < equation.ndims[part]; axis++)
-                for (int i = 0; i < equation.count; i++)
-                    if (equation.labels[i].at[part] == axis)
-                        places[part] = places[part] * (size_t)shape[axis] + (size_t)index[i];
-        }
-        out->numbers[places[RESULT]] += in[0]->numbers[places[0]] * in[1]->numbers[places[1]];
-    }
+    reader->computed += (size_t)sum.products;
+    struct xt_read_constant *out = xt_read_make(reader, sum.equation.ndims[RESULT], sum.dims, true);
+    for (int64_t k = 0; out && k < sum.products; k++, step(&sum, index))
+        out->numbers[element_at(&sum, RESULT, index)] +=
+            in[0]->numbers[element_at(&sum, FIRST, index)] *
+            in[1]->numbers[element_at(&sum, SECOND, index)];
     return out;
 }

@@ -156,8 +156,10 @@ static struct xt_read_view *gather_windows(struct xt_reader *reader,
     if (view && (length <= (kernel - 1) * (int64_t)dilation || count * kernel > INT16_MAX))
         return xt_reader_refuse(reader, node, "is a pool whose window does not fit");
     double *at = view ? xt_reader_take(reader, (size_t)(count * kernel), sizeof *at) : NULL;
-    for (int64_t i = 0; at && i < count * kernel; i++)
-        at[i] = (double)(i / kernel * spec->stride[axis] + i % kernel * dilation);
+    for (int64_t i = 0; at && i < count * kernel; i++) {
+        int64_t pixel = i / kernel * spec->stride[axis] + i % kernel * dilation;
+        at[i] = (double)pixel;
+    }
     spec->stride[axis] = kernel;
     spec->pad[axis] = spec->pad[axis + 2] = 0;
     return at ? xt_read_pick(reader, node, view, place, at, (size_t)(count * kernel)) : NULL;

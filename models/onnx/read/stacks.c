@@ -62,8 +62,10 @@ struct xt_read_view *xt_read_as_stack(struct xt_reader *reader, const struct xt_
     double *at = view ? xt_reader_take(reader, count, sizeof *at) : NULL;
     if (!at)
         return NULL;
-    for (size_t i = 0; i < count; i++)
-        at[i] = (double)(i / (size_t)stack->rows * (size_t)stack->period + i % (size_t)stack->rows);
+    for (size_t i = 0; i < count; i++) {
+        size_t row = i / (size_t)stack->rows * (size_t)stack->period + i % (size_t)stack->rows;
+        at[i] = (double)row;
+    }
     const int64_t apart[] = {XT_READ_BATCH, stack->count, stack->rows, xt_read_dim(view, 3),
                              xt_read_dim(view, 1)};
     const int64_t joined[] = {XT_READ_BATCH * stack->count, xt_read_dim(view, 1), stack->rows,

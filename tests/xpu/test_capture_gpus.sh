@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Whole training steps as six GPUs that are not here, on Intel's current OpenCL driver in capture mode: LPRNet and ResNet-50
+# Whole training steps as GPUs that are not here, on Intel's current OpenCL driver in capture mode: LPRNet and ResNet-50
 # in bf16, batch 2. Kernels, launches, copies, waits and bytes are real, and are held against launches.txt; numbers are
-# never made. The first time kernels are compiled into build/capture-cache. XTRAIN_TEST_ALL=1: in each type, the shapes of
-# the kernels' self-test, and inference in int8; GPUS="b580 ..." takes other GPUs, TYPES="off ..." other types.
+# never made. The first time kernels are compiled into build/capture-cache. XTRAIN_TEST_ALL=1: six GPUs, each type, the
+# shapes of the kernels' self-test, and inference in int8; GPUS="b580 ..." takes other GPUs, TYPES="off ..." other types.
 #
 #   UPDATE=1 tests/xpu/test_capture_gpus.sh     writes the limits anew
 . tests/xpu/common.sh
@@ -54,7 +54,10 @@ copies() {
   grep -Eq '^images up .* copy queue bcs, pinned' "$work/said" || fail "no engine for copies as $XT_CAPTURE_GPU"
 }
 
-for XT_CAPTURE_GPU in ${GPUS:-b580 a770 mtl lnl ptl pvc}; do
+# Those with kernels of their own: Xe2, Xe with matrix engines, Xe without.
+gpus='b580 a770 mtl'
+[ -z "${XTRAIN_TEST_ALL:-}${UPDATE:-}" ] || gpus+=' lnl ptl pvc'
+for XT_CAPTURE_GPU in ${GPUS:-$gpus}; do
   export XT_CAPTURE_GPU
   case $XT_CAPTURE_GPU in b580 | a770) copies ;; esac
   for type in ${TYPES:-bf16} ${XTRAIN_TEST_ALL:+off fp16}; do

@@ -134,7 +134,7 @@ static bool begin_as(struct xt_reader *reader, const struct xt_value *made, int 
 
 /* Refuses a tensor that several layers may have by chance: PyTorch's newer exporter stores equal
  * tensors once, such as scales that are ones before training, and names no node after its module.
- */
+ * A single number that was drawn is no chance. */
 static bool is_one_parameter(struct xt_reader *reader, const struct xt_read_node *node,
                              const struct xt_read_value *value, struct xt_read_constant *constant)
 {
@@ -142,7 +142,8 @@ static bool is_one_parameter(struct xt_reader *reader, const struct xt_read_node
     /* The other exporter names each node after its module, of the network itself "/Pow". */
     bool knows = (node->proto->name && *node->proto->name == '/') || xt_read_is_own_export(reader);
     if (value->readers < 2 || !xt_read_is_learned(reader, constant) || knows ||
-        !xt_read_all_equal(reader, constant, &number))
+        !xt_read_all_equal(reader, constant, &number) ||
+        (constant->count == 1 && number != 0 && number != 1))
         return true;
     return xt_reader_refuse(
         reader, node,

@@ -406,13 +406,33 @@ static bool cut_as(struct xt_reader *reader, struct xt_read_node *node, struct x
 }
 
 /* By one index, by several in a row, or by any. */
+/* GatherND's indices of the first axis alone as Gather's. */
+static struct xt_read_constant *of_first_axis(struct xt_reader *reader,
+                                              const struct xt_read_node *node,
+                                              const struct xt_read_constant *which)
+{
+    struct xt_read_constant *out = xt_reader_take(reader, 1, sizeof *out);
+    if (!out)
+        return NULL;
+    *out = *which;
+    out->ndims--;
+    if (which->ndims < 2 || which->dims[which->ndims - 1] != 1 ||
+        xt_read_int(node, "batch_dims", 0))
+        return xt_reader_refuse(reader, node,
+                                "takes elements by indices of several axes, which is not there");
+    return out;
+}
+
+/* GatherND too. */
 bool xt_read_gather(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_view *view = xt_read_data(reader, node, 0);
     struct xt_read_constant *which =
         view ? xt_read_constant_of(reader, xt_read_input(node, 1)) : NULL;
     const double *at = which && which->count ? xt_read_numbers(reader, which) : NULL;
-    if (!view)
+    if (at && xt_read_is(node, "GatherND"))
+        which = of_first_axis(reader, node, which);
+    if (!view || xt_reader_fails(reader))
         return false;
     int axis = xt_read_axis_of(reader, node, xt_read_int(node, "axis", 0), view->ndims);
     if (axis < 0)

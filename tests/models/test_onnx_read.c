@@ -401,10 +401,6 @@ static void test_an_operator_that_is_not_there_is_refused_with_its_node_and_a_ne
     xt_onnx_read(&read, write_model(*state, "TopK"), &err);
     support_assert_error(&err, XT_ERR_DATA,
                          "(TopK) is an operator that is not there; elements can be chosen");
-    xt_onnx_read(&read, write_model(*state, "ScatterND"), &err);
-    support_assert_error(&err, XT_ERR_DATA,
-                         "(ScatterND) is an operator that is not there; a tensor that is written "
-                         "into in parts");
 }
 
 static void refuse_node(const char *folder, struct xt_onnx_node node, const char *part)
@@ -727,6 +723,50 @@ static void test_points_are_sampled_bilinear_with_zeros_or_the_border_outside(vo
     }
 }
 
+/* Adds a column of 0, 1, ... and that last number as one of the file's tensors, which the model
+ * owns. */
+static void add_column(Onnx__ModelProto *model, const char *name, size_t rows, int64_t last)
+{
+    Onnx__GraphProto *graph = model->graph;
+    Onnx__TensorProto *tensor = malloc(sizeof *tensor);
+    size_t count = graph->n_initializer + 1;
+    graph->initializer = realloc(graph->initializer, count * sizeof *graph->initializer);
+    assert_non_null(tensor);
+    assert_non_null(graph->initializer);
+    onnx__tensor_proto__init(tensor);
+    tensor->name = strdup(name);
+    tensor->has_data_type = true;
+    tensor->data_type = ONNX__TENSOR_PROTO__DATA_TYPE__INT64;
+    tensor->n_dims = 2;
+    tensor->dims = calloc(2, sizeof *tensor->dims);
+    tensor->n_int64_data = rows;
+    tensor->int64_data = calloc(rows, sizeof *tensor->int64_data);
+    assert_non_null(tensor->dims);
+    assert_non_null(tensor->int64_data);
+    tensor->dims[0] = (int64_t)rows;
+    tensor->dims[1] = 1;
+    for (size_t i = 0; i < rows; i++)
+        tensor->int64_data[i] = i + 1 < rows ? (int64_t)i : last;
+    graph->initializer[count - 1] = tensor;
+    graph->n_initializer = count;
+}
+
+static void test_what_is_written_into_a_tensor_lies_in_it_and_once(void **state)
+{
+    enum { WIDTH = 11, WRITTEN = 10 }; /* columns, of which the first node writes all but one */
+    static const int64_t wrong[] = {WIDTH, -WIDTH - 1, 3, -1 - WRITTEN};
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        Onnx__ModelProto *model = load("tests/models/fixtures/parts/written_exported.onnx");
+        add_column(model, "own.column", WRITTEN, wrong[i]);
+        for (size_t k = 0; k < model->graph->n_node; k++)
+            if (strcmp(model->graph->node[k]->op_type, "ScatterND") == 0)
+                replace(&model->graph->node[k]->input[1], "own.column");
+        assert_refused(model, "writes twice, or outside of the tensor");
+        onnx__model_proto__free_unpacked(model, NULL);
+    }
+}
+
 static void test_messages_nested_too_deeply_are_refused(void **state)
 {
     enum { DEPTH = 4000 };
@@ -795,6 +835,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_external_data_lies_in_the_folder_of_the_file,
                                         support_make_folder, support_remove_folder),
         cmocka_unit_test(test_points_are_sampled_bilinear_with_zeros_or_the_border_outside),
+        cmocka_unit_test(test_what_is_written_into_a_tensor_lies_in_it_and_once),
         cmocka_unit_test(test_messages_nested_too_deeply_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -164,6 +164,12 @@ struct xt_read_view *xt_read_below_one_another(struct xt_reader *reader,
 struct xt_read_view *xt_read_as_stack(struct xt_reader *reader, const struct xt_read_node *node,
                                       struct xt_read_view *view, const struct xt_read_stack *stack);
 
+/* ---- assign.c ---- */
+/* Of a node that writes into a tensor: the input that is read by itself, its indices; else -1. */
+int xt_read_begin_write(struct xt_read_node *node);
+bool xt_read_scatter(struct xt_reader *reader, struct xt_read_node *node); /* ScatterND */
+bool xt_read_scatter_elements(struct xt_reader *reader, struct xt_read_node *node);
+
 /* ---- points.c ---- */
 bool xt_read_affine_grid(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_grid_sample(struct xt_reader *reader, struct xt_read_node *node);

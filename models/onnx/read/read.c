@@ -52,6 +52,8 @@ operators[] = {
     {"Split", xt_read_split},
     {"Gather", xt_read_gather},
     {"GatherND", xt_read_gather},
+    {"ScatterND", xt_read_scatter},
+    {"ScatterElements", xt_read_scatter_elements},
     {"Transpose", xt_read_transpose},
     {"Reshape", xt_read_reshape_op},
     {"Flatten", xt_read_flatten},
@@ -122,9 +124,6 @@ static const char *advice_on(const char *op)
     static const char chosen[] =
         "elements can be chosen by comparisons (Greater, Where) alone, not by "
         "indices that the network computes";
-    static const char written[] =
-        "a tensor that is written into in parts, x[:, 0] = y, is made anew by torch.cat or "
-        "torch.where";
     static const char functions[] =
         "of the functions of one value there are Exp, Log, Sqrt, Abs, Pow, "
         "Reciprocal, Tanh, Sigmoid and the usual activations";
@@ -138,9 +137,6 @@ static const char *advice_on(const char *op)
         {"TopK", chosen},
         {"ArgMax", chosen},
         {"NonZero", chosen},
-        {"ScatterND", written},
-        {"ScatterElements", written},
-        {"Range", written},
         {"GatherElements", chosen},
         {"RandomUniformLike", "Dropout and stochastic depth are supported"},
         {"RandomNormalLike", "Dropout and stochastic depth are supported"},
@@ -246,8 +242,9 @@ static void mark_live(struct xt_reader *reader)
         struct xt_read_node *node = &reader->nodes[i];
         for (int k = 0; k < node->output_count; k++)
             node->live = node->live || (node->outputs[k] && node->outputs[k]->readers);
+        int apart = node->live ? xt_read_begin_write(node) : -1;
         for (int k = 0; node->live && k < node->input_count; k++)
-            if (node->inputs[k])
+            if (node->inputs[k] && k != apart)
                 node->inputs[k]->readers++;
     }
 }

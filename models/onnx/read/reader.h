@@ -82,6 +82,7 @@ struct xt_read_node {
     struct xt_read_value **inputs, **outputs; /* a missing one is NULL */
     int input_count, output_count;
     bool live;                         /* the output needs it */
+    bool tried;                        /* to compute it where nothing needs it: assign.c */
     const struct xt_read_node *choice; /* the If of whose branch it is; NULL: of none */
     bool in_then;                      /* of the branch that is taken where it holds */
     struct xt_activation activation;   /* of "(activation)" */

@@ -123,7 +123,7 @@ static bool begins_with_one(const char *name, const char *const prefixes[])
 /* A number of the network's code, by the names that the exporter gives. */
 static bool is_literal(const struct xt_read_constant *constant)
 {
-    static const char *const prefixes[] = {"scalar_tensor", "val_", "lifted_tensor",
+    static const char *const prefixes[] = {"scalar_tensor",    "val_", "value_", "lifted_tensor",
                                            "_tensor_constant", NULL};
     return constant->count == 1 &&
            (begins_with_one(constant->name, prefixes) || xt_str_ends(constant->name, "_cast"));

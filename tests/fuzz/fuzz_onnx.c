@@ -1,5 +1,5 @@
-/* Any bytes as an ONNX model, many of them small models of nodes and numbers at random: what is
- * read has the parameters that its weights are for. */
+/* Any bytes as an ONNX model, many of them small models of nodes and numbers at random, or models
+ * with one thing changed: what is read has the parameters that its weights are for. */
 #include <onnx.pb-c.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +42,14 @@ static const char *const ops[] = {"Conv",
                                   "Cast",
                                   "GlobalAveragePool",
                                   "ReduceMean",
+                                  "CumSum",
+                                  "Range",
+                                  "Size",
+                                  "GatherND",
+                                  "ScatterND",
+                                  "ScatterElements",
+                                  "AffineGrid",
+                                  "GridSample",
                                   "Identity"};
 static const char *const attributes[] = {"axis",  "axes",   "perm",    "kernel_shape", "strides",
                                          "group", "pads",   "shape",   "starts",       "ends",
@@ -188,9 +196,83 @@ static size_t make_model(uint8_t *bytes, size_t room, unsigned seed)
     return onnx__model_proto__pack(&m.model, bytes);
 }
 
+/* ---- a model with one thing changed ---- */
+
+static void change_input(const Onnx__GraphProto *graph)
+{
+    const Onnx__NodeProto *to = graph->node[(size_t)rand() % graph->n_node];
+    const Onnx__NodeProto *from = graph->node[(size_t)rand() % graph->n_node];
+    if (!to->n_input || !from->n_input)
+        return;
+    char **a = &to->input[(size_t)rand() % to->n_input];
+    char **b = &from->input[(size_t)rand() % from->n_input];
+    char *swapped = *a;
+    *a = *b;
+    *b = swapped;
+}
+
+static void change_attribute(const Onnx__GraphProto *graph)
+{
+    const Onnx__NodeProto *node = graph->node[(size_t)rand() % graph->n_node];
+    if (!node->n_attribute)
+        return;
+    Onnx__AttributeProto *attribute = node->attribute[(size_t)rand() % node->n_attribute];
+    int64_t number = rand() % 8 ? rand() % 9 - 3 : (int64_t)rand() << rand() % 32;
+    if (attribute->n_ints)
+        attribute->ints[(size_t)rand() % attribute->n_ints] = number;
+    else if (attribute->t && attribute->t->n_dims && rand() % 2)
+        attribute->t->dims[(size_t)rand() % attribute->t->n_dims] = number;
+    else if (attribute->t && attribute->t->raw_data.len >= sizeof number)
+        memcpy(attribute->t->raw_data.data, &number, sizeof number);
+    else
+        attribute->i = number;
+}
+
+static void change_tensor(const Onnx__GraphProto *graph)
+{
+    if (!graph->n_initializer)
+        return;
+    Onnx__TensorProto *tensor = graph->initializer[(size_t)rand() % graph->n_initializer];
+    if (tensor->n_dims > 1) {
+        int64_t first = tensor->dims[0];
+        tensor->dims[0] = tensor->dims[tensor->n_dims - 1];
+        tensor->dims[tensor->n_dims - 1] = first;
+    }
+}
+
+/* Two nodes' types in one another's places. */
+static void change_type(const Onnx__GraphProto *graph)
+{
+    Onnx__NodeProto *a = graph->node[(size_t)rand() % graph->n_node];
+    Onnx__NodeProto *b = graph->node[(size_t)rand() % graph->n_node];
+    char *type = a->op_type;
+    a->op_type = b->op_type;
+    b->op_type = type;
+}
+
+/* 0: no model, or no room. */
+static size_t change_model(uint8_t *bytes, size_t size, size_t room, unsigned seed)
+{
+    static void (*const changes[])(const Onnx__GraphProto *graph) = {
+        change_input, change_attribute, change_attribute, change_tensor, change_type};
+    Onnx__ModelProto *model = onnx__model_proto__unpack(NULL, size, bytes);
+    size_t made = 0;
+    srand(seed);
+    if (model && model->graph && model->graph->n_node) {
+        changes[(size_t)rand() % (sizeof changes / sizeof *changes)](model->graph);
+        size_t wanted = onnx__model_proto__get_packed_size(model);
+        made = wanted <= room ? onnx__model_proto__pack(model, bytes) : 0;
+    }
+    if (model)
+        onnx__model_proto__free_unpacked(model, NULL);
+    return made;
+}
+
 size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t room, unsigned seed)
 {
-    size_t made = seed % 4 ? 0 : make_model(bytes, room, seed);
+    size_t made = seed % 4 == 0  ? make_model(bytes, room, seed)
+                  : seed % 4 < 3 ? change_model(bytes, size, room, seed)
+                                 : 0;
     return made ? made : LLVMFuzzerMutate(bytes, size, room);
 }
 

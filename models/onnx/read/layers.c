@@ -447,9 +447,12 @@ bool xt_read_linear(struct xt_reader *reader, struct xt_read_node *node)
         return false;
     bool out_first = xt_read_is(node, "Gemm") && xt_read_int(node, "transB", 0);
     int64_t channels = weight.dims[out_first ? 0 : 1];
-    if (view->ndims > 0 && xt_read_dim(view, view->ndims - 1) % XT_READ_BATCH == 0)
+    if (view->ndims < 2)
+        return xt_reader_refuse(reader, node, "reads a tensor of %d dimensions, not of 2 or more",
+                                view->ndims);
+    if (xt_read_dim(view, view->ndims - 1) % XT_READ_BATCH == 0)
         return xt_reader_refuse(reader, node, "is over the batch");
-    if (view->ndims < 2 || xt_read_dim(view, view->ndims - 1) != weight.dims[out_first ? 1 : 0])
+    if (xt_read_dim(view, view->ndims - 1) != weight.dims[out_first ? 1 : 0])
         return xt_reader_refuse(reader, node, "has a weight for %lld numbers, and reads %lld",
                                 (long long)weight.dims[out_first ? 1 : 0],
                                 (long long)xt_read_dim(view, view->ndims - 1));

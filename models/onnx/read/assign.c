@@ -161,7 +161,6 @@ static struct xt_read_view *put(struct xt_reader *reader, struct xt_read_node *n
                                 struct xt_read_view *view, int axis, const double at[],
                                 size_t count, int64_t length)
 {
-    static const int homes[] = {XT_AXIS_W, XT_AXIS_C};
     bool in_turn = true;
     for (size_t k = 0; k < count; k++)
         in_turn = in_turn && at[k] == at[0] + (double)k;
@@ -176,13 +175,7 @@ static struct xt_read_view *put(struct xt_reader *reader, struct xt_read_node *n
     float *ones = xt_reader_take(reader, (size_t)length * count, sizeof *ones);
     for (size_t k = 0; ones && k < count; k++)
         ones[(size_t)at[k] * count + k] = 1;
-    const struct xt_net_constant spec = {.h = 1,
-                                         .w = (int)length,
-                                         .c = (int)count,
-                                         .numbers = ones,
-                                         .count = (size_t)length * count};
-    struct xt_value *matrix = ones ? xt_net_constant(reader->net, &spec) : NULL;
-    struct xt_read_view *weight = matrix ? xt_read_view(reader, matrix, 2, homes) : NULL;
+    struct xt_read_view *weight = xt_read_matrix(reader, (int)length, (int)count, ones);
     return weight ? xt_read_contract(reader, node, view, axis, 1, weight) : NULL;
 }
 

@@ -414,7 +414,6 @@ bool xt_read_resize(struct xt_reader *reader, struct xt_read_node *node)
 bool xt_read_running_sum(struct xt_reader *reader, struct xt_read_node *node)
 {
     enum { LENGTH_MAX = 1024 };
-    static const int homes[] = {XT_AXIS_W, XT_AXIS_C};
     struct xt_read_view *view = xt_read_data(reader, node, 0);
     double given = 0;
     if (!view)
@@ -434,12 +433,6 @@ bool xt_read_running_sum(struct xt_reader *reader, struct xt_read_node *node)
     for (int i = 0; ones && i < length; i++)
         for (int k = 0; k < length; k++)
             ones[i * length + k] = turned ? k > i - own : k < i + own;
-    const struct xt_net_constant spec = {.h = 1,
-                                         .w = length,
-                                         .c = length,
-                                         .numbers = ones,
-                                         .count = (size_t)length * (size_t)length};
-    struct xt_value *triangle = ones ? xt_net_constant(reader->net, &spec) : NULL;
-    struct xt_read_view *weight = triangle ? xt_read_view(reader, triangle, 2, homes) : NULL;
+    struct xt_read_view *weight = xt_read_matrix(reader, length, length, ones);
     return weight && xt_read_give(node, xt_read_contract(reader, node, view, axis, 1, weight));
 }

@@ -1,5 +1,6 @@
-/* Einsum, two values at a time: a product of matrices for each of the labels that all three have;
- * of a value and a parameter along some axes; or of elements. */
+/* Products by labels of axes: Einsum, two values at a time, and MatMul by a stack of a parameter's
+ * matrices. They are products of matrices for each of the labels that all three have; of a value
+ * and a parameter along some axes; or of elements. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -307,15 +308,15 @@ static bool equation_of_stacks(struct xt_read_view *const views[2], struct equat
     for (int i = 0; i <= most; i++) {
         int first = i + ndims[0] - most;
         int second = i - 1 + ndims[1] - most;
-        out->labels[i] = i < row      ? (struct label){.at = {first, second + 1, i}}
-                         : i == row   ? (struct label){.at = {first, -1, row}}
-                         : i == inner ? (struct label){.at = {first, second, -1}}
-                                      : (struct label){.at = {-1, second, inner}};
+        out->labels[i] =
+            i < row
+                ? (struct label){.at = {first < 0 ? -1 : first, second < -1 ? -1 : second + 1, i}}
+            : i == row   ? (struct label){.at = {first, -1, row}}
+            : i == inner ? (struct label){.at = {first, second, -1}}
+                         : (struct label){.at = {-1, second, inner}};
     }
     for (int i = 0; i < row; i++) {
         struct label *label = &out->labels[i];
-        label->at[FIRST] = label->at[FIRST] < 0 ? -1 : label->at[FIRST];
-        label->at[SECOND] = label->at[SECOND] < 0 ? -1 : label->at[SECOND];
         for (int part = 0; part < 2; part++)
             if (label->at[FIRST] >= 0 && label->at[SECOND] >= 0 &&
                 xt_read_dim(views[part], label->at[part]) == 1)

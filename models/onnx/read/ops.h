@@ -39,6 +39,9 @@ struct xt_value *xt_read_weight_rows(struct xt_reader *reader, struct xt_read_no
 struct xt_read_view *xt_read_contract(struct xt_reader *reader, struct xt_read_node *node,
                                       struct xt_read_view *view, int axis, int groups,
                                       struct xt_read_view *weight);
+/* A matrix of numbers that do not change, for xt_read_contract. */
+struct xt_read_view *xt_read_matrix(struct xt_reader *reader, int rows, int columns,
+                                    const float *numbers);
 /* The mean over these axes, which stay as axes of length 1. */
 struct xt_read_view *xt_read_parameter_mean(struct xt_reader *reader,
                                             const struct xt_read_node *node,

@@ -74,6 +74,19 @@ struct xt_read_view *xt_read_contract(struct xt_reader *reader, struct xt_read_n
     return xt_read_after(reader, node, view, NULL, homes, value);
 }
 
+struct xt_read_view *xt_read_matrix(struct xt_reader *reader, int rows, int columns,
+                                    const float *numbers)
+{
+    static const int homes[] = {XT_AXIS_W, XT_AXIS_C};
+    const struct xt_net_constant spec = {.h = 1,
+                                         .w = rows,
+                                         .c = columns,
+                                         .numbers = numbers,
+                                         .count = (size_t)rows * (size_t)columns};
+    struct xt_value *value = numbers ? xt_net_constant(reader->net, &spec) : NULL;
+    return value ? xt_read_view(reader, value, 2, homes) : NULL;
+}
+
 /* The axes that stay, then those that go, each of them as one. */
 static struct xt_read_view *as_rows(struct xt_reader *reader, const struct xt_read_node *node,
                                     const struct xt_read_view *view, const bool goes[])

@@ -1,4 +1,5 @@
 /* Reading a network from an ONNX file: PyTorch's files, and what is refused. */
+#include <math.h>
 #include <onnx.pb-c.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -321,6 +322,60 @@ static void test_weights_that_an_exporter_computed_from_lost_parameters_are_refu
     assert_refused(model, "(Conv) reads div, which the exporter may have computed from a parameter "
                           "that is not in the file any more, such as conv.weight");
     onnx__model_proto__free_unpacked(model, NULL);
+}
+
+/* Adds a vector as one of the file's tensors, which the model owns. */
+static void add_vector(Onnx__ModelProto *model, const char *name, const float *numbers,
+                       size_t count)
+{
+    Onnx__GraphProto *graph = model->graph;
+    Onnx__TensorProto *tensor = malloc(sizeof *tensor);
+    graph->initializer =
+        realloc(graph->initializer, (graph->n_initializer + 1) * sizeof *graph->initializer);
+    assert_non_null(tensor);
+    assert_non_null(graph->initializer);
+    onnx__tensor_proto__init(tensor);
+    tensor->name = strdup(name);
+    tensor->has_data_type = true;
+    tensor->data_type = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+    tensor->n_dims = 1;
+    tensor->dims = calloc(1, sizeof *tensor->dims);
+    tensor->n_float_data = count;
+    tensor->float_data = calloc(count, sizeof *tensor->float_data);
+    assert_non_null(tensor->dims);
+    assert_non_null(tensor->float_data);
+    tensor->dims[0] = (int64_t)count;
+    memcpy(tensor->float_data, numbers, count * sizeof *numbers);
+    graph->initializer[graph->n_initializer++] = tensor;
+}
+
+/* That exporter computes exp(t) of a parameter t that the network reads besides: nothing is lost,
+ * and t would not be trained through it. */
+static void test_what_an_exporter_computed_from_a_parameter_is_no_constant(void **state)
+{
+    static const char signature[] = "\n# inputs\np_conv_weight: PARAMETER target='conv.weight'\n"
+                                    "p_fc_weight: PARAMETER target='fc.weight'\nx: USER_INPUT\n";
+    float numbers[8];
+    for (int constant = 0; constant < 2; constant++) {
+        Onnx__ModelProto *model = load(
+            write_with(*state, (struct xt_onnx_node){.type = "Mul", .inputs = {NULL, "columns"}}));
+        struct xt_onnx_net read;
+        struct xt_err err = {0};
+        for (int i = 0; i < 8; i++)
+            numbers[i] = constant ? (float)i + 0.5F : expf((float)i); /* fc.weight is 0, 1, ... */
+        add_vector(model, "columns", numbers, 8);
+        sign(model->graph, signature);
+        if (!constant) {
+            assert_refused(model, "reads columns, whose numbers are what the exporter computed "
+                                  "from the parameter fc.weight");
+        } else if (read_model(&read, model, &err)) {
+            fail_msg("%s", err.text);
+        } else {
+            assert_int_equal(read.net->param_count, 2);
+            xt_onnx_net_clear(&read);
+        }
+        onnx__model_proto__free_unpacked(model, NULL);
+    }
 }
 
 static void test_what_a_weight_is_computed_of_is_the_parameter(void **state)
@@ -834,6 +889,9 @@ int main(void)
                                         support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(test_external_data_lies_in_the_folder_of_the_file,
                                         support_make_folder, support_remove_folder),
+        cmocka_unit_test_setup_teardown(
+            test_what_an_exporter_computed_from_a_parameter_is_no_constant, support_make_folder,
+            support_remove_folder),
         cmocka_unit_test(test_points_are_sampled_bilinear_with_zeros_or_the_border_outside),
         cmocka_unit_test(test_what_is_written_into_a_tensor_lies_in_it_and_once),
         cmocka_unit_test(test_messages_nested_too_deeply_are_refused),

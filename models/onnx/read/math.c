@@ -125,7 +125,7 @@ bool xt_read_power(struct xt_reader *reader, struct xt_read_node *node)
 bool xt_read_is_number(struct xt_reader *reader, const struct xt_read_node *node,
                        struct xt_read_value *value, double *out)
 {
-    const struct xt_read_constant *constant = value ? xt_read_constant_of(reader, value) : NULL;
+    struct xt_read_constant *constant = value ? xt_read_constant_of(reader, value) : NULL;
     if (!constant || value->view || !xt_read_check_origin(reader, node, constant))
         return false;
     return xt_read_is_numbers(reader, constant) && xt_read_number(reader, value, out);

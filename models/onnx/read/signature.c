@@ -2,6 +2,7 @@
  * the graph's metadata, else by their names. Lines of a signature are "NAME: PARAMETER
  * target='fc.weight'" or "NAME: BUFFER target='pe' persistent=True".
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,9 +180,89 @@ bool xt_read_is_numbers(const struct xt_reader *reader, const struct xt_read_con
             xt_read_is_made_up(reader, constant->name));
 }
 
-bool xt_read_check_origin(struct xt_reader *reader, const struct xt_read_node *node,
-                          const struct xt_read_constant *constant)
+/* ---- what was computed from a parameter that is still there ---- */
+
+static double negative(double x)
 {
+    return -x;
+}
+static double inverse(double x)
+{
+    return 1 / x;
+}
+static double decay(double x)
+{
+    return exp(-x);
+}
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+static double softplus(double x)
+{
+    return log1p(exp(x));
+}
+static double relu(double x)
+{
+    return x > 0 ? x : 0;
+}
+static double square(double x)
+{
+    return x * x;
+}
+
+/* What networks usually make of a parameter by itself: temperatures, gates. */
+static double (*const functions[])(double) = {exp,     decay, sigmoid, softplus, tanh, negative,
+                                              inverse, relu,  fabs,    square,   sqrt, log};
+
+/* Whether each of these numbers is the function's of the parameter's. */
+static bool is_function_of(double (*function)(double), const double *of, const double *numbers,
+                           size_t count)
+{
+    bool is = true;
+    for (size_t i = 0; i < count && is; i++) {
+        double wanted = function(of[i]);
+        is = fabs(numbers[i] - wanted) <= 1e-6 * fabs(wanted);
+    }
+    return is;
+}
+
+/* The parameter whose function an exporter's tensor is; NULL: none that is known. A parameter of
+ * zeros or ones says nothing. */
+static const char *computed_of(struct xt_reader *reader, struct xt_read_constant *constant)
+{
+    const double *numbers = xt_read_numbers(reader, constant);
+    for (size_t i = 0; i < reader->value_count && numbers; i++) {
+        struct xt_read_value *value = &reader->values[i];
+        double first = 0;
+        if (!value->initializer || xt_read_origin_of(reader, value->name) != XT_READ_PARAMETER)
+            continue;
+        struct xt_read_constant *parameter = xt_read_constant_of(reader, value);
+        if (!parameter || parameter->count != constant->count || !parameter->is_float)
+            continue;
+        bool is_equal = xt_read_all_equal(reader, parameter, &first);
+        const double *of = xt_read_numbers(reader, parameter);
+        if (!of || (is_equal && (first == 0 || first == 1)))
+            continue;
+        for (size_t k = 0; k < sizeof functions / sizeof *functions; k++)
+            if (is_function_of(functions[k], of, numbers, constant->count))
+                return value->name;
+    }
+    return NULL;
+}
+
+bool xt_read_check_origin(struct xt_reader *reader, const struct xt_read_node *node,
+                          struct xt_read_constant *constant)
+{
+    bool is_made = constant->tensor && constant->is_float && reader->signature.count &&
+                   xt_read_origin_of(reader, constant->name) == XT_READ_MADE;
+    const char *of = is_made && !is_literal(constant) ? computed_of(reader, constant) : NULL;
+    if (of)
+        return xt_reader_refuse(reader, node,
+                                "reads %s, whose numbers are what the exporter computed from the "
+                                "parameter %s, which would not be trained through it: export with "
+                                "dynamo=False",
+                                xt_str_quote(constant->name, strlen(constant->name)).text, of);
     return !constant->tensor || !constant->is_float || !may_be_learned(reader, constant) ||
            is_reshaped(node, constant) ||
            xt_reader_refuse(reader, node,

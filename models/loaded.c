@@ -132,6 +132,7 @@ enum xt_status xt_model_open(struct xt_loaded_model **out, const char *path, str
         model->weights = read.weights;
         read.weights = (struct xt_weight_file){0};
         model->folded = read.folded;
+        model->renamed = read.renamed;
         if (read.ends_in_softmax)
             xt_log_note("%s: the softmax at its end is skipped: the loss and predict apply it",
                         path);

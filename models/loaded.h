@@ -19,7 +19,8 @@ struct xt_loaded_model {
      * them.
      */
     struct xt_weight_file weights;
-    bool folded; /* its batch norms are folded into its convolutions */
+    bool folded;    /* its batch norms are folded into its convolutions */
+    size_t renamed; /* its parameters that have lost PyTorch's names */
 };
 
 /* Whether --model or --init names an ONNX file rather than a network or weights. */

@@ -238,6 +238,11 @@ static enum xt_status read_model(struct xt_network *network,
                     "training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, "
                     "dynamo=False) to have them",
                     path);
+    else if (network->loaded->renamed)
+        xt_log_warn("%s: %zu of its parameters have lost PyTorch's names, under which "
+                    "load_state_dict would find what is trained here; an export with dynamo=False "
+                    "keeps them",
+                    path, network->loaded->renamed);
     if (settings->random_init || (settings->init && !xt_model_is_file(settings->init)))
         return XT_OK;
     network->weights = network->loaded->weights;

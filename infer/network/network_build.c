@@ -190,11 +190,11 @@ static void choose_bn(struct xt_network *network, const struct xt_network_settin
     if (settings->bn == XT_BN_AUTO && network->bn_before == XT_BN_AUTO)
         xt_log_note("%s: its batch norm statistics are still 0 and 1, so it was trained without "
                     "them; they stay frozen, scale and shift continue to learn (--bn frozen)",
-                    settings->init);
+                    network->weights_name);
     else if (settings->bn == XT_BN_BATCH)
         xt_log_warn("%s was trained without batch norm statistics (they are still 0 and 1); --bn "
                     "batch will undo much of what it knows",
-                    settings->init);
+                    network->weights_name);
 }
 
 /* Stored now, so that a run killed later does not lose its compiled kernels; failing to store them

@@ -284,6 +284,14 @@ static void test_equal_numbers_of_layers_that_may_be_different_are_refused(void 
     onnx__model_proto__free_unpacked(model, NULL);
 }
 
+static void rename_head(Onnx__ModelProto *model, const char *name)
+{
+    replace(&model->graph->initializer[1]->name, name);
+    for (size_t i = 0; i < model->graph->n_node; i++)
+        if (strcmp(model->graph->node[i]->op_type, "Gemm") == 0)
+            replace(&model->graph->node[i]->input[1], name);
+}
+
 /* What PyTorch's newer exporter writes into the graph's metadata: field 16, which not every schema
  * has. */
 static void sign(Onnx__GraphProto *graph, const char *signature)
@@ -321,6 +329,16 @@ static void test_weights_that_an_exporter_computed_from_lost_parameters_are_refu
     rename_weight(model, "div");
     assert_refused(model, "(Conv) reads div, which the exporter may have computed from a parameter "
                           "that is not in the file any more, such as conv.weight");
+    rename_weight(model, "conv.weight");
+    rename_head(model, "div_1");
+    assert_refused(model,
+                   "(Gemm) reads div_1, which the exporter may have computed from a parameter "
+                   "that is not in the file any more, such as fc.weight");
+    rename_head(model, "val_3"); /* as it calls one that it transposed */
+    if (read_model(&read, model, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(read.renamed, 1);
+    xt_onnx_net_clear(&read);
     onnx__model_proto__free_unpacked(model, NULL);
 }
 

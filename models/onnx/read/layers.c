@@ -443,6 +443,7 @@ bool xt_read_linear(struct xt_reader *reader, struct xt_read_node *node)
     struct names names;
     int homes[XT_READ_DIMS_MAX] = {0};
     if (!view || !find_weight(reader, node, 2, &weight) ||
+        (weight.constant && !xt_read_check_origin(reader, node, weight.constant)) ||
         (xt_read_is(node, "Gemm") && !check_gemm(reader, node)))
         return false;
     bool out_first = xt_read_is(node, "Gemm") && xt_read_int(node, "transB", 0);

@@ -419,11 +419,13 @@ static enum xt_status take_weights(struct xt_reader *reader, struct xt_weight_fi
 
 /* ---- the file ---- */
 
-/* Whether batch norms have become part of convolutions: there is none, and a convolution's weight
- * or bias is an exporter's own, or it has no bias. */
+/* Whether batch norms have become part of convolutions: the file says so, or there is none, and a
+ * convolution's weight or bias is an exporter's own, or it has no bias. */
 static bool is_folded(const struct xt_reader *reader)
 {
     bool made = false;
+    if (reader->signature.folded)
+        return true;
     for (size_t i = 0; i < reader->node_count; i++) {
         const struct xt_read_node *node = &reader->nodes[i];
         const struct xt_read_value *weight =
@@ -434,6 +436,17 @@ static bool is_folded(const struct xt_reader *reader)
                          xt_str_ends(bias->name, ".weight_bias")));
     }
     return made && !reader->norms;
+}
+
+/* Parameters that the file has under another name than PyTorch's. */
+static size_t count_renamed(const struct xt_reader *reader)
+{
+    size_t params = reader->net && reader->signature.count ? reader->net->param_count : 0;
+    size_t count = 0;
+    for (size_t i = 0; i < params; i++)
+        count += i < reader->initial_capacity && reader->initial[i] &&
+                 xt_read_origin_of(reader, reader->initial[i]->name) == XT_READ_MADE;
+    return count;
 }
 
 static enum xt_status read_net(struct xt_reader *reader, struct xt_onnx_net *out,
@@ -453,6 +466,7 @@ static enum xt_status read_net(struct xt_reader *reader, struct xt_onnx_net *out
     if (xt_reader_fails(reader))
         return xt_err_set(err, reader->err.status, "%s", reader->err.text);
     out->folded = is_folded(reader);
+    out->renamed = count_renamed(reader);
     enum xt_status status = xt_net_finish(reader->net, logits, err);
     return status ? status : take_weights(reader, &out->weights, err);
 }

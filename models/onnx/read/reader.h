@@ -105,6 +105,7 @@ struct xt_read_signature {
     } * targets;
     size_t count;
     const char *lost; /* a parameter that is not in the file, and no folded norm's; NULL: none */
+    bool folded;      /* a batch norm's is not in the file */
 };
 
 struct xt_reader {

@@ -72,10 +72,13 @@ bool xt_read_take_signature(struct xt_reader *reader)
         signature->count += take_target(line, &signature->targets[signature->count]);
     if (signature->count)
         qsort(signature->targets, signature->count, sizeof *signature->targets, compare);
-    for (size_t i = 0; i < signature->count && !signature->lost; i++) {
+    for (size_t i = 0; i < signature->count; i++) {
         const struct xt_read_target *target = &signature->targets[i];
-        if (!target->is_buffer && !xt_read_is_initializer(reader, target->name) &&
-            !is_of_norm(signature, target->name))
+        if (target->is_buffer || xt_read_is_initializer(reader, target->name))
+            continue;
+        if (is_of_norm(signature, target->name))
+            signature->folded = true;
+        else if (!signature->lost)
             signature->lost = target->name;
     }
     return true;
@@ -144,13 +147,25 @@ static bool is_vector_for_images(const struct xt_read_node *node,
     return false;
 }
 
+/* A linear layer's weight that the exporter transposed: what the network's own code computes is
+ * called after its operator. */
+static bool is_transposed(const struct xt_read_node *node, const struct xt_read_constant *constant)
+{
+    const char *name = constant->name;
+    bool is_linear =
+        xt_read_is(node, "Gemm") || xt_read_is(node, "MatMul") || xt_read_is(node, "(linear)");
+    return is_linear && constant->ndims == 2 &&
+           (xt_str_starts(name, "val_") || xt_str_starts(name, "t_") || strcmp(name, "t") == 0);
+}
+
 /* A parameter of another shape, by the name of what the exporter did with it, or since it can be
  * nothing else. */
 static bool is_reshaped(const struct xt_read_node *node, const struct xt_read_constant *constant)
 {
     static const char *const prefixes[] = {"unsqueeze", "squeeze",   "view", "reshape",
                                            "permute",   "transpose", NULL};
-    return xt_read_is(node, "PRelu") || begins_with_one(constant->name, prefixes) ||
+    return xt_read_is(node, "PRelu") || is_transposed(node, constant) ||
+           begins_with_one(constant->name, prefixes) ||
            (xt_str_starts(constant->name, "val_") && is_vector_for_images(node, constant));
 }
 

@@ -292,27 +292,33 @@ static void rename_head(Onnx__ModelProto *model, const char *name)
             replace(&model->graph->node[i]->input[1], name);
 }
 
-/* What PyTorch's newer exporter writes into the graph's metadata: field 16, which not every schema
- * has. */
-static void sign(Onnx__GraphProto *graph, const char *signature)
+/* What PyTorch's newer exporter writes into metadata: a field that not every schema has. */
+static void add_metadata(ProtobufCMessage *base, unsigned tag, const char *key, const char *value)
 {
     Onnx__StringStringEntryProto entry = ONNX__STRING_STRING_ENTRY_PROTO__INIT;
-    entry.key = (char *)"pkg.torch.export.ExportedProgram.graph_signature";
-    entry.value = (char *)signature;
+    entry.key = (char *)key;
+    entry.value = (char *)value;
     size_t size = onnx__string_string_entry_proto__get_packed_size(&entry);
+    size_t prefix = size < 128 ? 1 : 2; /* its length */
     ProtobufCMessageUnknownField *field = calloc(1, sizeof *field);
     assert_non_null(field);
-    assert_true(size >= 128 && size < 16384); /* a length of two bytes */
-    *field = (ProtobufCMessageUnknownField){.tag = 16,
+    assert_true(size < 16384);
+    *field = (ProtobufCMessageUnknownField){.tag = tag,
                                             .wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED,
-                                            .len = size + 2,
-                                            .data = malloc(size + 2)};
+                                            .len = size + prefix,
+                                            .data = malloc(size + prefix)};
     assert_non_null(field->data);
-    field->data[0] = (uint8_t)(size | 128);
-    field->data[1] = (uint8_t)(size >> 7);
-    onnx__string_string_entry_proto__pack(&entry, field->data + 2);
-    graph->base.unknown_fields = field;
-    graph->base.n_unknown_fields = 1;
+    field->data[0] = (uint8_t)(prefix == 1 ? size : (size & 127) | 128);
+    if (prefix == 2)
+        field->data[1] = (uint8_t)(size >> 7);
+    onnx__string_string_entry_proto__pack(&entry, field->data + prefix);
+    base->unknown_fields = field;
+    base->n_unknown_fields = 1;
+}
+
+static void sign(Onnx__GraphProto *graph, const char *signature)
+{
+    add_metadata(&graph->base, 16, "pkg.torch.export.ExportedProgram.graph_signature", signature);
 }
 
 static void test_weights_that_an_exporter_computed_from_lost_parameters_are_refused(void **state)
@@ -365,6 +371,40 @@ static void add_vector(Onnx__ModelProto *model, const char *name, const float *n
     tensor->dims[0] = (int64_t)count;
     memcpy(tensor->float_data, numbers, count * sizeof *numbers);
     graph->initializer[graph->n_initializer++] = tensor;
+}
+
+/* It shapes a norm's scale for images and gives it a name of its own; the node says of which module
+ * it is. */
+static void test_a_parameter_that_an_exporter_reshaped_gets_its_name_back(void **state)
+{
+    static const char signature[] =
+        "\n# inputs\np_conv_weight: PARAMETER target='conv.weight'\np_norm_weight: PARAMETER "
+        "target='norm.weight'\np_fc_weight: PARAMETER target='fc.weight'\nx: USER_INPUT\n";
+    static const struct {
+        const char *scopes, *name;
+    } cases[] = {
+        {"['', 'norm', 'group_norm']", "norm.weight"},
+        {"['', 'other', 'mul']", "val_21"},
+        {"['mul']", "val_21"},
+        {"'", "val_21"},
+    };
+    static const float numbers[8] = {1, 2, 3, 4, 5, 6, 7, 9};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Onnx__ModelProto *model = load(
+            write_with(*state, (struct xt_onnx_node){.type = "Mul", .inputs = {NULL, "val_21"}}));
+        struct xt_onnx_net read;
+        struct xt_err err = {0};
+        add_vector(model, "val_21", numbers, 8);
+        sign(model->graph, signature);
+        add_metadata(&model->graph->node[1]->base, 9, "pkg.torch.onnx.name_scopes",
+                     cases[i].scopes);
+        if (read_model(&read, model, &err))
+            fail_msg("%s", err.text);
+        assert_true(xt_net_find_param(read.net, cases[i].name) >= 0);
+        assert_int_equal(read.renamed, strcmp(cases[i].name, "val_21") == 0);
+        xt_onnx_net_clear(&read);
+        onnx__model_proto__free_unpacked(model, NULL);
+    }
 }
 
 /* That exporter computes exp(t) of a parameter t that the network reads besides: nothing is lost,
@@ -909,6 +949,9 @@ int main(void)
                                         support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(
             test_what_an_exporter_computed_from_a_parameter_is_no_constant, support_make_folder,
+            support_remove_folder),
+        cmocka_unit_test_setup_teardown(
+            test_a_parameter_that_an_exporter_reshaped_gets_its_name_back, support_make_folder,
             support_remove_folder),
         cmocka_unit_test(test_points_are_sampled_bilinear_with_zeros_or_the_border_outside),
         cmocka_unit_test(test_what_is_written_into_a_tensor_lies_in_it_and_once),

@@ -82,7 +82,9 @@ static bool name_layer(struct xt_reader *reader, const struct xt_read_node *node
     if (!fits(own) || (second && !fits(second)))
         return xt_reader_refuse(reader, node, "has a parameter whose name is longer than %d bytes",
                                 XT_PARAM_NAME_MAX - 1);
+    const char *weight_name = lost ? xt_read_lost_name(reader, node, "weight") : NULL;
     bool named =
+        (weight_name && strip(weight_name, ".weight", out->layer)) ||
         (!lost && (strip(own, ".weight", out->layer) || strip(own, ".running_mean", out->layer))) ||
         (second && !xt_read_is_made_up(reader, second) && strip(second, ".bias", out->layer)) ||
         xt_read_module_of(node, out->layer, sizeof out->layer);
@@ -658,6 +660,16 @@ static struct xt_value *parameter_of(struct xt_reader *reader, const struct xt_r
         return xt_reader_refuse(reader, node, "reads a parameter of more than four dimensions");
     for (int i = 0; i < own->ndims; i++)
         spec.dims[i] = (int)own->dims[i];
+    bool adds = xt_read_is(node, "Add") || xt_read_is(node, "Sub");
+    const char *lost = xt_read_is_made_up(reader, constant->name) &&
+                               (constant->count > 1 || xt_read_is(node, "PRelu"))
+                           ? xt_read_lost_name(reader, node, adds ? "bias" : "weight")
+                           : NULL;
+    if (lost) { /* a norm's: a vector, shaped for images */
+        spec.name = lost;
+        spec.ndims = 1;
+        spec.dims[0] = (int)constant->count;
+    }
     struct xt_value *made = xt_net_parameter(reader->net, &spec);
     return begin_as(reader, made, XT_NODE_WEIGHT, constant, false) ? made : NULL;
 }

@@ -445,7 +445,7 @@ static size_t count_renamed(const struct xt_reader *reader)
     size_t count = 0;
     for (size_t i = 0; i < params; i++)
         count += i < reader->initial_capacity && reader->initial[i] &&
-                 xt_read_origin_of(reader, reader->initial[i]->name) == XT_READ_MADE;
+                 xt_read_origin_of(reader, reader->net->params[i].name) == XT_READ_MADE;
     return count;
 }
 

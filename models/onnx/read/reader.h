@@ -207,6 +207,10 @@ bool xt_read_is_made_up(const struct xt_reader *reader, const char *name);
 bool xt_read_is_learned(const struct xt_reader *reader, const struct xt_read_constant *constant);
 /* Whether it is known to be none, but numbers that do not change. */
 bool xt_read_is_numbers(const struct xt_reader *reader, const struct xt_read_constant *constant);
+/* PyTorch's name of a parameter that the exporter gave another shape and name: the weight or bias
+ * (`own`) of the module that the node is of, which is not in the file; NULL: not known. */
+const char *xt_read_lost_name(const struct xt_reader *reader, const struct xt_read_node *node,
+                              const char *own);
 /* Refuses numbers that the exporter may have computed from a parameter: one that is lost, or one
  * whose function they are. */
 bool xt_read_check_origin(struct xt_reader *reader, const struct xt_read_node *node,

@@ -116,6 +116,91 @@ bool xt_read_is_made_up(const struct xt_reader *reader, const char *name)
                                      : origin == XT_READ_MADE;
 }
 
+/* ---- names that are lost ---- */
+
+/* The last but one of "['', 'stem', 'stem.1', 'group_norm']", in which no name has quotes. */
+static bool take_module(const char *scopes, char *out, size_t size)
+{
+    const char *parts[2] = {NULL, NULL}; /* that one and the last */
+    for (const char *at = scopes; (at = strchr(at, '\''));) {
+        const char *end = strchr(at + 1, '\'');
+        if (!end)
+            return false;
+        parts[0] = parts[1];
+        parts[1] = at + 1;
+        at = end + 1;
+    }
+    size_t length = parts[0] ? (size_t)(strchr(parts[0], '\'') - parts[0]) : 0;
+    if (length == 0 || length >= size)
+        return false;
+    snprintf(out, size, "%.*s", (int)length, parts[0]);
+    return true;
+}
+
+/* The module that a node is of, by the metadata of PyTorch's newer exporter: field 9, which not
+ * every schema has. */
+static bool module_of(const struct xt_read_node *node, char *out, size_t size)
+{
+    enum { METADATA = 9 };
+    bool found = false;
+    const ProtobufCMessage *base = &node->proto->base;
+    for (unsigned i = 0; i < base->n_unknown_fields && !found; i++) {
+        const ProtobufCMessageUnknownField *field = &base->unknown_fields[i];
+        size_t prefix = 0; /* its length */
+        if (field->tag != METADATA || field->wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED)
+            continue;
+        while (prefix < field->len && field->data[prefix] & 0x80)
+            prefix++;
+        prefix++;
+        Onnx__StringStringEntryProto *entry =
+            prefix < field->len ? onnx__string_string_entry_proto__unpack(NULL, field->len - prefix,
+                                                                          field->data + prefix)
+                                : NULL;
+        found = entry && entry->key && entry->value &&
+                strcmp(entry->key, "pkg.torch.onnx.name_scopes") == 0 &&
+                take_module(entry->value, out, size);
+        if (entry)
+            onnx__string_string_entry_proto__free_unpacked(entry, NULL);
+    }
+    return found;
+}
+
+static bool is_lost(const struct xt_reader *reader, const struct xt_read_target *target)
+{
+    return !target->is_buffer && !xt_read_is_initializer(reader, target->name) &&
+           !is_of_norm(&reader->signature, target->name);
+}
+
+/* Whether the module has lost another parameter than its weight and bias. */
+static bool lacks_others(const struct xt_reader *reader, const char *module)
+{
+    size_t length = strlen(module);
+    for (size_t i = 0; i < reader->signature.count; i++) {
+        const struct xt_read_target *target = &reader->signature.targets[i];
+        if (!xt_str_starts(target->name, module) || target->name[length] != '.')
+            continue;
+        const char *own = target->name + length + 1;
+        if (!strchr(own, '.') && strcmp(own, "weight") != 0 && strcmp(own, "bias") != 0 &&
+            is_lost(reader, target))
+            return true;
+    }
+    return false;
+}
+
+const char *xt_read_lost_name(const struct xt_reader *reader, const struct xt_read_node *node,
+                              const char *own)
+{
+    char module[XT_PARAM_NAME_MAX];
+    char name[XT_PARAM_NAME_MAX];
+    if (!reader->signature.lost || !module_of(node, module, sizeof module) ||
+        lacks_others(reader, module) ||
+        snprintf(name, sizeof name, "%s.%s", module, own) >= (int)sizeof name)
+        return NULL;
+    const struct xt_read_target *target =
+        find(&reader->signature, &(struct xt_read_target){.name = name});
+    return target && is_lost(reader, target) ? target->name : NULL;
+}
+
 static bool begins_with_one(const char *name, const char *const prefixes[])
 {
     for (; *prefixes; prefixes++)

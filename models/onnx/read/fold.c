@@ -577,8 +577,13 @@ static struct xt_read_constant *fold_filled(const struct fold *f)
         return NULL;
     for (size_t i = 0; i < in->count; i++)
         dims[i] = xt_read_whole(in->numbers[i]);
+    bool each_sample = f->reader->has_sines && in->count && dims[0] == XT_READ_BATCH;
+    if (each_sample)
+        dims[0] = 1;
     struct xt_read_constant *out =
         xt_read_make(f->reader, (int)in->count, dims, !fill || fill->is_float);
+    if (out)
+        out->each_sample = each_sample;
     for (size_t i = 0; out && i < out->count; i++)
         out->numbers[i] = fill && fill->count ? fill->numbers[0] : 0;
     return out;
@@ -817,6 +822,8 @@ static struct xt_read_constant *shape_of(struct xt_reader *reader, const struct 
     for (int64_t i = 0; out && i < count; i++)
         out->numbers[i] = (double)(constant ? constant->dims[start + i]
                                             : xt_read_dim(value->view, (int)(start + i)));
+    if (out && count && start == 0 && constant && constant->each_sample)
+        out->numbers[0] = (double)XT_READ_BATCH;
     return out;
 }
 
@@ -856,6 +863,86 @@ static bool give(struct xt_read_node *node, struct xt_read_constant *constant)
     return constant != NULL;
 }
 
+/* ---- what is the same for each sample ---- */
+
+static bool is_by_elements(const struct xt_read_node *node)
+{
+    static const char *const others[] = {"Cast", "CastLike", "Clip", "Where"};
+    bool is = false;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        is = is || xt_read_is(node, others[i]);
+    for (size_t i = 0; i < sizeof unaries / sizeof *unaries; i++)
+        is = is || xt_read_is(node, unaries[i].op);
+    for (size_t i = 0; i < sizeof binaries / sizeof *binaries; i++)
+        is = is || xt_read_is(node, binaries[i].op);
+    return is;
+}
+
+/* Whether the node names axes, none of which is the first of `ndims`. */
+static bool spares_first(const struct fold *f, const char *attribute, int input, int ndims)
+{
+    int64_t axes[XT_READ_DIMS_MAX];
+    int count = xt_read_ints(f->reader, f->node, attribute, input, axes);
+    for (int i = 0; i < count; i++)
+        if (axes[i] == 0 || axes[i] == -ndims)
+            return false;
+    return count > 0;
+}
+
+/* Whether the first axis of what the node gives is still the batch. */
+static bool keeps_samples(const struct fold *f)
+{
+    const struct xt_read_node *node = f->node;
+    int ndims = 0;
+    for (int i = 0; i < f->count; i++)
+        ndims = f->in[i]->ndims > ndims ? f->in[i]->ndims : ndims;
+    for (int i = 0; i < f->count; i++)
+        if (f->in[i]->each_sample && f->in[i]->ndims < ndims && is_by_elements(node))
+            return false;
+    if (is_by_elements(node))
+        return true;
+    if (!f->in[0]->each_sample)
+        return false;
+    if (xt_read_is(node, "Reshape") || xt_read_is(node, "Expand"))
+        return f->count == 2 && f->in[1]->count && f->in[1]->numbers[0] == (double)XT_READ_BATCH;
+    if (xt_read_is(node, "Concat") || xt_read_is(node, "Gather")) {
+        int64_t axis = xt_read_int(node, "axis", 0);
+        return axis != 0 && axis != -f->in[0]->ndims;
+    }
+    if (xt_read_is(node, "Transpose")) {
+        int64_t perm[XT_READ_DIMS_MAX];
+        return xt_read_ints(f->reader, node, "perm", -1, perm) > 0 && perm[0] == 0;
+    }
+    return xt_read_is(node, "CumSum")      ? spares_first(f, "axis", 1, f->in[0]->ndims)
+           : xt_read_is(node, "Unsqueeze") ? spares_first(f, "axes", 1, f->in[0]->ndims + 1)
+           : xt_read_is(node, "Slice")     ? spares_first(f, "axes", 3, f->in[0]->ndims)
+                                           : false;
+}
+
+/* A shape for one sample. */
+static struct xt_read_constant *of_one_sample(struct xt_reader *reader,
+                                              const struct xt_read_constant *shape)
+{
+    struct xt_read_constant *out = copy_as(reader, shape, shape->ndims, shape->dims);
+    if (out && out->count)
+        out->numbers[0] = 1;
+    return out;
+}
+
+/* With what is the same for each sample; NULL: it cannot be. */
+static struct xt_read_constant *compute_for_each(const struct fold *f)
+{
+    if (!keeps_samples(f))
+        return NULL;
+    if (xt_read_is(f->node, "Reshape") || xt_read_is(f->node, "Expand"))
+        f->in[1] = of_one_sample(f->reader, f->in[1]);
+    struct xt_read_constant *out = f->count > 1 && !f->in[1] ? NULL : compute(f);
+    if (!out || out->ndims < 1 || out->dims[0] != 1)
+        return NULL;
+    out->each_sample = true;
+    return out;
+}
+
 bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node)
 {
     enum { INPUTS_MAX = 16 };
@@ -885,7 +972,11 @@ bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node)
         if ((xt_read_is_learned(reader, in[i]) && !changes_axes(node)) ||
             !xt_read_numbers(reader, in[i]))
             return false;
-    struct xt_read_constant *out = compute(&(struct fold){reader, node, in, count});
+    const struct fold fold = {reader, node, in, count};
+    bool each_sample = false;
+    for (int i = 0; i < count; i++)
+        each_sample = each_sample || in[i]->each_sample;
+    struct xt_read_constant *out = each_sample ? compute_for_each(&fold) : compute(&fold);
     for (int i = 0; out && i < count && !xt_read_is(node, "Identity"); i++)
         out->of_weights = out->of_weights || !xt_read_is_numbers(reader, in[i]);
     return give(node, count ? same_weight(node, in[0], out) : out);

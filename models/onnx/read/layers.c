@@ -729,6 +729,8 @@ struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt
         view->axes[0] = view->axes[1];
         view->axes[1] = first;
     }
+    if (view && constant->each_sample && !xt_read_repeat_for_batch(view, 0))
+        return NULL;
     value->view = view;
     return view;
 }

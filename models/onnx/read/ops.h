@@ -55,6 +55,8 @@ bool xt_read_squeeze(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_unsqueeze(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_expand(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_tile(struct xt_reader *reader, struct xt_read_node *node);
+/* Makes an axis of length 1 the batch, of a parameter, which is the same for all of it. */
+bool xt_read_repeat_for_batch(struct xt_read_view *view, int axis);
 bool xt_read_same(struct xt_reader *reader, struct xt_read_node *node); /* Identity, Cast */
 bool xt_read_if(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_slice(struct xt_reader *reader, struct xt_read_node *node);

@@ -242,6 +242,8 @@ static void mark_live(struct xt_reader *reader)
         struct xt_read_node *node = &reader->nodes[i];
         for (int k = 0; k < node->output_count; k++)
             node->live = node->live || (node->outputs[k] && node->outputs[k]->readers);
+        reader->has_sines = reader->has_sines ||
+                            (node->live && (xt_read_is(node, "Sin") || xt_read_is(node, "Cos")));
         int apart = node->live ? xt_read_begin_write(node) : -1;
         for (int k = 0; node->live && k < node->input_count; k++)
             if (node->inputs[k] && k != apart)

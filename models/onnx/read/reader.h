@@ -39,6 +39,7 @@ struct xt_read_constant {
     const char *name; /* of that, or as which it is handed on: exporters store what is alike once */
     bool of_weights;  /* computed from what may be trained */
     bool transposed;  /* it is that tensor, of two dimensions, with them swapped */
+    bool each_sample; /* its first axis, of length 1, stands for the batch */
 };
 
 /* Where elements of a net's value lie: XT_AXIS_H, _W, _C, or in the batch. */
@@ -126,8 +127,9 @@ struct xt_reader {
     const struct xt_file_tensor **initial; /* of each parameter of the net; NULL: none */
     bool *initial_transposed;
     size_t initial_capacity;
-    size_t computed;    /* numbers, while reading */
-    size_t norms;       /* in the net, of any kind */
+    size_t computed; /* numbers, while reading */
+    size_t norms;    /* in the net, of any kind */
+    bool has_sines;  /* what the network makes for each sample is computed, as far as it can be */
     bool norm_forms[2]; /* batch norms are in evaluation form, in training form */
 };
 

@@ -253,8 +253,7 @@ bool xt_read_if(struct xt_reader *reader, struct xt_read_node *node)
     return true;
 }
 
-/* Makes an axis of length 1 the batch, of a parameter, which is the same for all of it. */
-static bool repeat_for_batch(struct xt_read_view *view, int axis)
+bool xt_read_repeat_for_batch(struct xt_read_view *view, int axis)
 {
     bool has_batch = view->factor_count && view->factors[0].home == XT_READ_N;
     if (!view->value->of_parameter || has_batch || view->factor_count == XT_READ_FACTORS_MAX)
@@ -613,7 +612,7 @@ bool xt_read_expand(struct xt_reader *reader, struct xt_read_node *node)
     for (int i = 0; view && i < count; i++) {
         int64_t own = xt_read_dim(view, i);
         if (dims[i] == 1 || dims[i] == -1 || dims[i] == own || (own == 1 && later) ||
-            (own == 1 && dims[i] == XT_READ_BATCH && repeat_for_batch(view, i)))
+            (own == 1 && dims[i] == XT_READ_BATCH && xt_read_repeat_for_batch(view, i)))
             continue;
         if (own != 1 || dims[i] >= XT_READ_BATCH)
             return xt_reader_refuse(reader, node,
@@ -637,7 +636,7 @@ bool xt_read_tile(struct xt_reader *reader, struct xt_read_node *node)
     for (int axis = 0; axis < count && view; axis++) {
         int64_t dim = xt_read_dim(view, axis);
         if (times[axis] == 1 ||
-            (times[axis] == XT_READ_BATCH && dim == 1 && repeat_for_batch(view, axis)))
+            (times[axis] == XT_READ_BATCH && dim == 1 && xt_read_repeat_for_batch(view, axis)))
             continue;
         if (times[axis] < 1 || times[axis] > XT_READ_NUMBERS_MAX / dim)
             return xt_reader_refuse(reader, node, "repeats an axis of %lld %lld times",

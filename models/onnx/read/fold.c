@@ -934,9 +934,12 @@ static struct xt_read_constant *compute_for_each(const struct fold *f)
 {
     if (!keeps_samples(f))
         return NULL;
-    if (xt_read_is(f->node, "Reshape") || xt_read_is(f->node, "Expand"))
-        f->in[1] = of_one_sample(f->reader, f->in[1]);
-    struct xt_read_constant *out = f->count > 1 && !f->in[1] ? NULL : compute(f);
+    bool has_shape =
+        f->count == 2 && (xt_read_is(f->node, "Reshape") || xt_read_is(f->node, "Expand"));
+    struct xt_read_constant *shape = has_shape ? of_one_sample(f->reader, f->in[1]) : NULL;
+    if (has_shape)
+        f->in[1] = shape;
+    struct xt_read_constant *out = has_shape && !shape ? NULL : compute(f);
     if (!out || out->ndims < 1 || out->dims[0] != 1)
         return NULL;
     out->each_sample = true;

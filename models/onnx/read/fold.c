@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/onnx/read/reader.h"
+#include "models/onnx/read/fold.h"
 
 /* ---- constants ---- */
 
@@ -238,13 +238,18 @@ static const struct {
     {"Sin", sin},    {"Cos", cos},   {"Sign", sign_of},
 };
 
-/* A node whose inputs are known. */
-struct fold {
-    struct xt_reader *reader;
-    const struct xt_read_node *node;
-    struct xt_read_constant **in;
-    int count;
-};
+bool xt_fold_is_by_elements(const struct xt_read_node *node)
+{
+    static const char *const others[] = {"Cast", "CastLike", "Clip", "Where"};
+    bool is = false;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        is = is || xt_read_is(node, others[i]);
+    for (size_t i = 0; i < sizeof unaries / sizeof *unaries; i++)
+        is = is || xt_read_is(node, unaries[i].op);
+    for (size_t i = 0; i < sizeof binaries / sizeof *binaries; i++)
+        is = is || xt_read_is(node, binaries[i].op);
+    return is;
+}
 
 /* The shape that several have together; false where they have none. */
 static bool broadcast(struct xt_read_constant *const in[], int count, struct xt_read_constant *out)
@@ -280,7 +285,7 @@ static double element(const struct xt_read_constant *in, const struct xt_read_co
     return in->numbers[at];
 }
 
-static struct xt_read_constant *fold_binary(const struct fold *f, char sign)
+static struct xt_read_constant *fold_binary(const struct xt_fold *f, char sign)
 {
     struct xt_read_constant shape;
     if (!broadcast(f->in, 2, &shape))
@@ -294,7 +299,7 @@ static struct xt_read_constant *fold_binary(const struct fold *f, char sign)
     return out;
 }
 
-static struct xt_read_constant *fold_where(const struct fold *f)
+static struct xt_read_constant *fold_where(const struct xt_fold *f)
 {
     struct xt_read_constant shape;
     if (!broadcast(f->in, 3, &shape))
@@ -308,8 +313,9 @@ static struct xt_read_constant *fold_where(const struct fold *f)
 
 /* ---- shapes ---- */
 
-static struct xt_read_constant *copy_as(struct xt_reader *reader, const struct xt_read_constant *in,
-                                        int ndims, const int64_t dims[])
+struct xt_read_constant *xt_fold_copy_as(struct xt_reader *reader,
+                                         const struct xt_read_constant *in, int ndims,
+                                         const int64_t dims[])
 {
     struct xt_read_constant *out = xt_read_make(reader, ndims, dims, in->is_float);
     if (!out || out->count != in->count)
@@ -318,24 +324,24 @@ static struct xt_read_constant *copy_as(struct xt_reader *reader, const struct x
     return out;
 }
 
-static struct xt_read_constant *fold_clip(const struct fold *f)
+static struct xt_read_constant *fold_clip(const struct xt_fold *f)
 {
     const struct xt_read_constant *in = f->in[0];
     double low;
     double high;
     if (!xt_read_limits(f->reader, f->node, &low, &high))
         return NULL;
-    struct xt_read_constant *out = copy_as(f->reader, in, in->ndims, in->dims);
+    struct xt_read_constant *out = xt_fold_copy_as(f->reader, in, in->ndims, in->dims);
     for (size_t i = 0; out && i < out->count; i++)
         out->numbers[i] = fmin(fmax(out->numbers[i], low), high);
     return out;
 }
 
-static struct xt_read_constant *fold_cast(const struct fold *f)
+static struct xt_read_constant *fold_cast(const struct xt_fold *f)
 {
     const struct xt_read_constant *in = f->in[0];
     int64_t to = xt_read_int(f->node, "to", 0);
-    struct xt_read_constant *out = copy_as(f->reader, in, in->ndims, in->dims);
+    struct xt_read_constant *out = xt_fold_copy_as(f->reader, in, in->ndims, in->dims);
     if (!out)
         return NULL;
     out->is_float = xt_read_is(f->node, "CastLike")
@@ -369,7 +375,7 @@ static void around(const struct xt_read_constant *in, int axis, size_t *outer, s
         *inner *= (size_t)in->dims[i];
 }
 
-static struct xt_read_constant *fold_gather(const struct fold *f)
+static struct xt_read_constant *fold_gather(const struct xt_fold *f)
 {
     int axis = normal_axis(xt_read_int(f->node, "axis", 0), f->in[0]->ndims);
     int64_t dims[2 * XT_READ_DIMS_MAX];
@@ -399,7 +405,7 @@ static struct xt_read_constant *fold_gather(const struct fold *f)
     return out;
 }
 
-static struct xt_read_constant *fold_concat(const struct fold *f)
+static struct xt_read_constant *fold_concat(const struct xt_fold *f)
 {
     const struct xt_read_constant *first = f->in[0];
     int axis = (int)normal_axis(xt_read_int(f->node, "axis", 0), first->ndims);
@@ -442,7 +448,7 @@ static int64_t slice_count(int64_t dim, int64_t end, int64_t step, int64_t *star
 }
 
 /* Along one axis. */
-static struct xt_read_constant *fold_slice(const struct fold *f)
+static struct xt_read_constant *fold_slice(const struct xt_fold *f)
 {
     const struct xt_read_constant *in = f->in[0];
     int64_t all[4][XT_READ_DIMS_MAX] = {{0}};
@@ -472,7 +478,7 @@ static struct xt_read_constant *fold_slice(const struct fold *f)
 }
 
 /* Of a matrix. */
-static struct xt_read_constant *fold_transpose(const struct fold *f)
+static struct xt_read_constant *fold_transpose(const struct xt_fold *f)
 {
     const struct xt_read_constant *in = f->in[0];
     int64_t perm[XT_READ_DIMS_MAX];
@@ -507,7 +513,7 @@ static struct xt_read_constant *fold_transpose(const struct fold *f)
     return out;
 }
 
-static struct xt_read_constant *fold_squeeze(const struct fold *f)
+static struct xt_read_constant *fold_squeeze(const struct xt_fold *f)
 {
     const struct xt_read_constant *in = f->in[0];
     int64_t axes[XT_READ_DIMS_MAX];
@@ -521,10 +527,10 @@ static struct xt_read_constant *fold_squeeze(const struct fold *f)
         if (!goes)
             dims[ndims++] = in->dims[i];
     }
-    return copy_as(f->reader, in, ndims, dims);
+    return xt_fold_copy_as(f->reader, in, ndims, dims);
 }
 
-static struct xt_read_constant *fold_unsqueeze(const struct fold *f)
+static struct xt_read_constant *fold_unsqueeze(const struct xt_fold *f)
 {
     const struct xt_read_constant *in = f->in[0];
     int64_t axes[XT_READ_DIMS_MAX];
@@ -542,10 +548,10 @@ static struct xt_read_constant *fold_unsqueeze(const struct fold *f)
             return NULL;
         dims[i] = is_new ? 1 : in->dims[own++];
     }
-    return copy_as(f->reader, in, ndims, dims);
+    return xt_fold_copy_as(f->reader, in, ndims, dims);
 }
 
-static struct xt_read_constant *fold_reshape(const struct fold *f)
+static struct xt_read_constant *fold_reshape(const struct xt_fold *f)
 {
     int64_t dims[XT_READ_DIMS_MAX];
     int open = -1;
@@ -563,10 +569,10 @@ static struct xt_read_constant *fold_reshape(const struct fold *f)
     }
     if (open >= 0)
         dims[open] = product ? (int64_t)f->in[0]->count / product : 0;
-    return copy_as(f->reader, f->in[0], (int)f->in[1]->count, dims);
+    return xt_fold_copy_as(f->reader, f->in[0], (int)f->in[1]->count, dims);
 }
 
-static struct xt_read_constant *fold_filled(const struct fold *f)
+static struct xt_read_constant *fold_filled(const struct xt_fold *f)
 {
     const struct xt_read_constant *in = f->in[0];
     int64_t dims[XT_READ_DIMS_MAX];
@@ -589,7 +595,7 @@ static struct xt_read_constant *fold_filled(const struct fold *f)
     return out;
 }
 
-static struct xt_read_constant *fold_expand(const struct fold *f)
+static struct xt_read_constant *fold_expand(const struct xt_fold *f)
 {
     struct xt_read_constant wanted = {.ndims = (int)f->in[1]->count};
     struct xt_read_constant shape;
@@ -607,7 +613,7 @@ static struct xt_read_constant *fold_expand(const struct fold *f)
     return out;
 }
 
-static struct xt_read_constant *fold_tile(const struct fold *f)
+static struct xt_read_constant *fold_tile(const struct xt_fold *f)
 {
     const struct xt_read_constant *in = f->in[0];
     int64_t dims[XT_READ_DIMS_MAX] = {0};
@@ -625,7 +631,7 @@ static struct xt_read_constant *fold_tile(const struct fold *f)
     return out;
 }
 
-static struct xt_read_constant *fold_running_sum(const struct fold *f)
+static struct xt_read_constant *fold_running_sum(const struct xt_fold *f)
 {
     const struct xt_read_constant *in = f->in[0];
     int64_t axis = f->in[1]->count == 1 ? xt_read_whole(f->in[1]->numbers[0]) : in->ndims;
@@ -636,7 +642,7 @@ static struct xt_read_constant *fold_running_sum(const struct fold *f)
     size_t step = 1;
     for (int i = in->ndims - 1; i > axis; i--)
         step *= (size_t)in->dims[i];
-    struct xt_read_constant *out = copy_as(f->reader, in, in->ndims, in->dims);
+    struct xt_read_constant *out = xt_fold_copy_as(f->reader, in, in->ndims, in->dims);
     for (size_t i = step; out && i < out->count; i++)
         if (i / step % (size_t)in->dims[axis])
             out->numbers[i] += out->numbers[i - step];
@@ -645,7 +651,7 @@ static struct xt_read_constant *fold_running_sum(const struct fold *f)
 
 /* ScatterND, without a reduction: each row of indices names a part of the data, which is replaced.
  */
-static struct xt_read_constant *fold_scatter(const struct fold *f)
+static struct xt_read_constant *fold_scatter(const struct xt_fold *f)
 {
     const struct xt_read_constant *in = f->in[0];
     const struct xt_read_constant *at = f->in[1];
@@ -659,7 +665,7 @@ static struct xt_read_constant *fold_scatter(const struct fold *f)
     for (int i = depth; i < in->ndims; i++)
         part *= (size_t)in->dims[i];
     size_t rows = at->count / (size_t)depth;
-    struct xt_read_constant *out = copy_as(f->reader, in, in->ndims, in->dims);
+    struct xt_read_constant *out = xt_fold_copy_as(f->reader, in, in->ndims, in->dims);
     if (!part || by->count / part != rows || by->count % part)
         return NULL;
     for (size_t row = 0; out && row < rows; row++) {
@@ -677,13 +683,13 @@ static struct xt_read_constant *fold_scatter(const struct fold *f)
 }
 
 /* Trilu: zeros below the k-th diagonal (upper), or above it. */
-static struct xt_read_constant *fold_triangle(const struct fold *f)
+static struct xt_read_constant *fold_triangle(const struct xt_fold *f)
 {
     const struct xt_read_constant *in = f->in[0];
     bool upper = xt_read_int(f->node, "upper", 1) != 0;
     double k = f->count > 1 && f->in[1]->count == 1 ? f->in[1]->numbers[0] : 0;
     struct xt_read_constant *out =
-        in->ndims < 2 ? NULL : copy_as(f->reader, in, in->ndims, in->dims);
+        in->ndims < 2 ? NULL : xt_fold_copy_as(f->reader, in, in->ndims, in->dims);
     for (size_t i = 0; out && i < out->count; i++) {
         size_t columns = (size_t)in->dims[in->ndims - 1];
         size_t rows = (size_t)in->dims[in->ndims - 2];
@@ -694,7 +700,7 @@ static struct xt_read_constant *fold_triangle(const struct fold *f)
     return out;
 }
 
-static struct xt_read_constant *fold_range(const struct fold *f)
+static struct xt_read_constant *fold_range(const struct xt_fold *f)
 {
     if (f->in[0]->count != 1 || f->in[1]->count != 1 || f->in[2]->count != 1)
         return NULL;
@@ -708,7 +714,7 @@ static struct xt_read_constant *fold_range(const struct fold *f)
     return out;
 }
 
-static struct xt_read_constant *fold_reduce(const struct fold *f)
+static struct xt_read_constant *fold_reduce(const struct xt_fold *f)
 {
     const struct xt_read_constant *in = f->in[0];
     static const int64_t one[] = {1};
@@ -761,17 +767,17 @@ static struct xt_read_constant *hand_on(struct xt_reader *reader, const struct x
     return out;
 }
 
-static struct xt_read_constant *fold_einsum(const struct fold *f)
+static struct xt_read_constant *fold_einsum(const struct xt_fold *f)
 {
     return xt_read_einsum_of(f->reader, f->node, f->in);
 }
 
-static struct xt_read_constant *compute(const struct fold *f)
+struct xt_read_constant *xt_fold_compute(const struct xt_fold *f)
 {
     static const struct {
         const char *op;
         int count; /* of inputs that are known; 0: any */
-        struct xt_read_constant *(*fold)(const struct fold *f);
+        struct xt_read_constant *(*fold)(const struct xt_fold *f);
     } folds[] = {
         {"Cast", 0, fold_cast},         {"CastLike", 0, fold_cast},
         {"Clip", 0, fold_clip},         {"Where", 3, fold_where},
@@ -793,7 +799,7 @@ static struct xt_read_constant *compute(const struct fold *f)
     for (size_t i = 0; f->count == 1 && i < sizeof unaries / sizeof *unaries; i++)
         if (xt_read_is(f->node, unaries[i].op)) {
             struct xt_read_constant *out =
-                copy_as(f->reader, f->in[0], f->in[0]->ndims, f->in[0]->dims);
+                xt_fold_copy_as(f->reader, f->in[0], f->in[0]->ndims, f->in[0]->dims);
             for (size_t k = 0; out && k < out->count; k++)
                 out->numbers[k] = unaries[i].of(out->numbers[k]);
             return out;
@@ -863,89 +869,6 @@ static bool give(struct xt_read_node *node, struct xt_read_constant *constant)
     return constant != NULL;
 }
 
-/* ---- what is the same for each sample ---- */
-
-static bool is_by_elements(const struct xt_read_node *node)
-{
-    static const char *const others[] = {"Cast", "CastLike", "Clip", "Where"};
-    bool is = false;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        is = is || xt_read_is(node, others[i]);
-    for (size_t i = 0; i < sizeof unaries / sizeof *unaries; i++)
-        is = is || xt_read_is(node, unaries[i].op);
-    for (size_t i = 0; i < sizeof binaries / sizeof *binaries; i++)
-        is = is || xt_read_is(node, binaries[i].op);
-    return is;
-}
-
-/* Whether the node names axes, none of which is the first of `ndims`. */
-static bool spares_first(const struct fold *f, const char *attribute, int input, int ndims)
-{
-    int64_t axes[XT_READ_DIMS_MAX];
-    int count = xt_read_ints(f->reader, f->node, attribute, input, axes);
-    for (int i = 0; i < count; i++)
-        if (axes[i] == 0 || axes[i] == -ndims)
-            return false;
-    return count > 0;
-}
-
-/* Whether the first axis of what the node gives is still the batch. */
-static bool keeps_samples(const struct fold *f)
-{
-    const struct xt_read_node *node = f->node;
-    int ndims = 0;
-    for (int i = 0; i < f->count; i++)
-        ndims = f->in[i]->ndims > ndims ? f->in[i]->ndims : ndims;
-    for (int i = 0; i < f->count; i++)
-        if (f->in[i]->each_sample && f->in[i]->ndims < ndims && is_by_elements(node))
-            return false;
-    if (is_by_elements(node))
-        return true;
-    if (!f->in[0]->each_sample)
-        return false;
-    if (xt_read_is(node, "Reshape") || xt_read_is(node, "Expand"))
-        return f->count == 2 && f->in[1]->count && f->in[1]->numbers[0] == (double)XT_READ_BATCH;
-    if (xt_read_is(node, "Concat") || xt_read_is(node, "Gather")) {
-        int64_t axis = xt_read_int(node, "axis", 0);
-        return axis != 0 && axis != -f->in[0]->ndims;
-    }
-    if (xt_read_is(node, "Transpose")) {
-        int64_t perm[XT_READ_DIMS_MAX];
-        return xt_read_ints(f->reader, node, "perm", -1, perm) > 0 && perm[0] == 0;
-    }
-    return xt_read_is(node, "CumSum")      ? spares_first(f, "axis", 1, f->in[0]->ndims)
-           : xt_read_is(node, "Unsqueeze") ? spares_first(f, "axes", 1, f->in[0]->ndims + 1)
-           : xt_read_is(node, "Slice")     ? spares_first(f, "axes", 3, f->in[0]->ndims)
-                                           : false;
-}
-
-/* A shape for one sample. */
-static struct xt_read_constant *of_one_sample(struct xt_reader *reader,
-                                              const struct xt_read_constant *shape)
-{
-    struct xt_read_constant *out = copy_as(reader, shape, shape->ndims, shape->dims);
-    if (out && out->count)
-        out->numbers[0] = 1;
-    return out;
-}
-
-/* With what is the same for each sample; NULL: it cannot be. */
-static struct xt_read_constant *compute_for_each(const struct fold *f)
-{
-    if (!keeps_samples(f))
-        return NULL;
-    bool has_shape =
-        f->count == 2 && (xt_read_is(f->node, "Reshape") || xt_read_is(f->node, "Expand"));
-    struct xt_read_constant *shape = has_shape ? of_one_sample(f->reader, f->in[1]) : NULL;
-    if (has_shape)
-        f->in[1] = shape;
-    struct xt_read_constant *out = has_shape && !shape ? NULL : compute(f);
-    if (!out || out->ndims < 1 || out->dims[0] != 1)
-        return NULL;
-    out->each_sample = true;
-    return out;
-}
-
 bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node)
 {
     enum { INPUTS_MAX = 16 };
@@ -975,11 +898,12 @@ bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node)
         if ((xt_read_is_learned(reader, in[i]) && !changes_axes(node)) ||
             !xt_read_numbers(reader, in[i]))
             return false;
-    const struct fold fold = {reader, node, in, count};
+    const struct xt_fold fold = {reader, node, in, count};
     bool each_sample = false;
     for (int i = 0; i < count; i++)
         each_sample = each_sample || in[i]->each_sample;
-    struct xt_read_constant *out = each_sample ? compute_for_each(&fold) : compute(&fold);
+    struct xt_read_constant *out =
+        each_sample ? xt_fold_for_each_sample(&fold) : xt_fold_compute(&fold);
     for (int i = 0; out && i < count && !xt_read_is(node, "Identity"); i++)
         out->of_weights = out->of_weights || !xt_read_is_numbers(reader, in[i]);
     return give(node, count ? same_weight(node, in[0], out) : out);

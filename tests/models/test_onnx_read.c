@@ -348,9 +348,9 @@ static void test_weights_that_an_exporter_computed_from_lost_parameters_are_refu
     onnx__model_proto__free_unpacked(model, NULL);
 }
 
-/* Adds a vector as one of the file's tensors, which the model owns. */
-static void add_vector(Onnx__ModelProto *model, const char *name, const float *numbers,
-                       size_t count)
+/* Adds a tensor to the file's, of so many rows and no numbers yet; the model owns it. */
+static Onnx__TensorProto *add_tensor(Onnx__ModelProto *model, const char *name, int type,
+                                     size_t ndims, size_t rows)
 {
     Onnx__GraphProto *graph = model->graph;
     Onnx__TensorProto *tensor = malloc(sizeof *tensor);
@@ -361,16 +361,26 @@ static void add_vector(Onnx__ModelProto *model, const char *name, const float *n
     onnx__tensor_proto__init(tensor);
     tensor->name = strdup(name);
     tensor->has_data_type = true;
-    tensor->data_type = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
-    tensor->n_dims = 1;
-    tensor->dims = calloc(1, sizeof *tensor->dims);
+    tensor->data_type = type;
+    tensor->n_dims = ndims;
+    tensor->dims = calloc(ndims, sizeof *tensor->dims);
+    assert_non_null(tensor->dims);
+    tensor->dims[0] = (int64_t)rows;
+    for (size_t i = 1; i < ndims; i++)
+        tensor->dims[i] = 1;
+    graph->initializer[graph->n_initializer++] = tensor;
+    return tensor;
+}
+
+static void add_vector(Onnx__ModelProto *model, const char *name, const float *numbers,
+                       size_t count)
+{
+    Onnx__TensorProto *tensor =
+        add_tensor(model, name, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, 1, count);
     tensor->n_float_data = count;
     tensor->float_data = calloc(count, sizeof *tensor->float_data);
-    assert_non_null(tensor->dims);
     assert_non_null(tensor->float_data);
-    tensor->dims[0] = (int64_t)count;
     memcpy(tensor->float_data, numbers, count * sizeof *numbers);
-    graph->initializer[graph->n_initializer++] = tensor;
 }
 
 /* It shapes a norm's scale for images and gives it a name of its own; the node says of which module
@@ -836,32 +846,16 @@ static void test_points_are_sampled_bilinear_with_zeros_or_the_border_outside(vo
     }
 }
 
-/* Adds a column of 0, 1, ... and that last number as one of the file's tensors, which the model
- * owns. */
+/* Adds a column of 0, 1, ... and that last number. */
 static void add_column(Onnx__ModelProto *model, const char *name, size_t rows, int64_t last)
 {
-    Onnx__GraphProto *graph = model->graph;
-    Onnx__TensorProto *tensor = malloc(sizeof *tensor);
-    size_t count = graph->n_initializer + 1;
-    graph->initializer = realloc(graph->initializer, count * sizeof *graph->initializer);
-    assert_non_null(tensor);
-    assert_non_null(graph->initializer);
-    onnx__tensor_proto__init(tensor);
-    tensor->name = strdup(name);
-    tensor->has_data_type = true;
-    tensor->data_type = ONNX__TENSOR_PROTO__DATA_TYPE__INT64;
-    tensor->n_dims = 2;
-    tensor->dims = calloc(2, sizeof *tensor->dims);
+    Onnx__TensorProto *tensor =
+        add_tensor(model, name, ONNX__TENSOR_PROTO__DATA_TYPE__INT64, 2, rows);
     tensor->n_int64_data = rows;
     tensor->int64_data = calloc(rows, sizeof *tensor->int64_data);
-    assert_non_null(tensor->dims);
     assert_non_null(tensor->int64_data);
-    tensor->dims[0] = (int64_t)rows;
-    tensor->dims[1] = 1;
     for (size_t i = 0; i < rows; i++)
         tensor->int64_data[i] = i + 1 < rows ? (int64_t)i : last;
-    graph->initializer[count - 1] = tensor;
-    graph->n_initializer = count;
 }
 
 static void test_what_is_written_into_a_tensor_lies_in_it_and_once(void **state)

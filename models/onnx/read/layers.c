@@ -297,7 +297,7 @@ static struct xt_read_view *join_images(struct xt_reader *reader, const struct x
 bool xt_read_conv(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_view *view = xt_read_data(reader, node, 0);
-    int homes[XT_READ_DIMS_MAX] = {XT_READ_N, XT_AXIS_C, XT_AXIS_H, XT_AXIS_W};
+    int homes[XT_READ_DIMS_MAX] = {0};
     struct xt_read_stack stack = {.count = view ? xt_read_stack_of(view) : 1};
     struct xt_read_constant *bias = NULL;
     struct weight weight;
@@ -332,6 +332,8 @@ bool xt_read_conv(struct xt_reader *reader, struct xt_read_node *node)
     spec.bias = bias != NULL;
     if (stack.count > 1)
         view = join_images(reader, node, view, &spec, &stack);
+    if (view && stack.count > 1 && !xt_read_image_homes(view, homes))
+        return false;
     struct xt_value *value = view ? xt_read_lay_out(reader, node, view, homes) : NULL;
     value = convolve(reader, node, value, &weight, 0, &spec);
     if (!begin_as(reader, value, XT_NODE_WEIGHT, weight.constant, false) ||

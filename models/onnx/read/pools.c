@@ -170,7 +170,7 @@ static struct xt_read_view *pool_stack(struct xt_reader *reader, const struct xt
                                        struct xt_read_view *view, struct xt_read_stack *stack,
                                        struct xt_net_pool *spec, bool is_max)
 {
-    static const int homes[] = {XT_READ_N, XT_AXIS_C, XT_AXIS_H, XT_AXIS_W};
+    int homes[XT_READ_DIMS_MAX] = {0};
     const struct xt_read_rows rows = {spec->kernel[0], spec->stride[0], 1, spec->pad[XT_SIDE_TOP],
                                       spec->pad[XT_SIDE_BOTTOM]};
     bool is_padded = rows.before || rows.behind;
@@ -181,7 +181,8 @@ static struct xt_read_view *pool_stack(struct xt_reader *reader, const struct xt
     spec->pad[XT_SIDE_TOP] = spec->pad[XT_SIDE_BOTTOM] = 0;
     view = xt_read_below_one_another(reader, node, view, stack, &rows,
                                      is_max ? (float)xt_read_finite(-INFINITY) : 0);
-    view = view ? pool(reader, node, view, homes, spec, is_max) : NULL;
+    view = view && xt_read_image_homes(view, homes) ? pool(reader, node, view, homes, spec, is_max)
+                                                    : NULL;
     return view ? xt_read_as_stack(reader, node, view, stack) : NULL;
 }
 
@@ -192,7 +193,7 @@ bool xt_read_pool(struct xt_reader *reader, struct xt_read_node *node)
     struct xt_net_pool spec = {.kernel = {1, 1}, .stride = {1, 1}};
     int dilation[2] = {1, 1};
     int sides[2] = {1, 1};
-    int homes[XT_READ_DIMS_MAX] = {XT_READ_N, XT_AXIS_C, XT_AXIS_H, XT_AXIS_W};
+    int homes[XT_READ_DIMS_MAX] = {0};
     struct xt_read_stack stack = {.count = view ? xt_read_stack_of(view) : 1};
     if (!view)
         return false;

@@ -23,6 +23,7 @@
 #include "engine/net/activation.h"
 #include "engine/net/axis.h"
 #include "engine/net/axis_map.h"
+#include "engine/net/recurrence.h"
 #include "engine/loops/loops.h"
 #include "engine/params.h"
 #include "engine/plan.h"
@@ -376,6 +377,20 @@ struct xt_grid_sample_spec {
 struct xt_tensor *xt_graph_grid_sample(struct xt_graph *graph, struct xt_tensor *image,
                                        struct xt_tensor *grid,
                                        const struct xt_grid_sample_spec *spec);
+
+/* A recurrent layer's states (net/recurrence.h). */
+struct xt_recurrence_spec {
+    const char *name;
+    enum xt_recurrence kind;
+    bool backwards; /* the last step comes first */
+    bool with_cell; /* of an LSTM: each state is followed by its cell */
+};
+/* Along w: gates by the input [n][h][w][gates * hidden] to states [n][h][w][hidden]. The weight
+ * [1][1][gates * hidden][hidden] and the bias [1][1][1][gates * hidden] (NULL: none) are float32.
+ */
+struct xt_tensor *xt_graph_recurrence(struct xt_graph *graph, struct xt_tensor *gates,
+                                      struct xt_tensor *weight, struct xt_tensor *bias,
+                                      const struct xt_recurrence_spec *spec);
 
 /* A parameter of the network's own, the same for all samples. */
 struct xt_parameter_spec {

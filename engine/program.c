@@ -665,7 +665,8 @@ void *xt_program_address(const struct xt_program *program, const struct xt_locat
         xt_dnnl_check(xt_dnnl.memory_get_data_handle(place->memory->memory, &data),
                       "the address of device memory", err))
         return NULL;
-    return (float *)data + (place->floats_before ? *place->floats_before : 0);
+    return (char *)((float *)data + (place->floats_before ? *place->floats_before : 0)) +
+           place->bytes;
 }
 
 static enum xt_status bind_own_argument(const struct xt_program *program,

@@ -32,11 +32,12 @@ enum xt_phase {
 };
 
 /* Memory that has an address by the time of binding: a buffer of a graph's arena, or a memory of
- * its own, from *floats_before (NULL: 0) float32 numbers on. */
+ * its own, from *floats_before (NULL: 0) float32 numbers and `bytes` on. */
 struct xt_location {
     const struct xt_buffer *buffer;
     const struct xt_device_memory *memory;
     const size_t *floats_before;
+    size_t bytes;
 };
 
 enum { XT_OPERAND_DIMS_MAX = 5 };

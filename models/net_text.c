@@ -70,6 +70,8 @@ static const struct field {
     {XT_NODE_AXIS_MAP, "outside", AT(axis_map.map.excludes_outside), 1, BOOL},
     {XT_NODE_GRID_SAMPLE, "border", AT(grid_sample.border), 1, BOOL},
     {XT_NODE_GRID_SAMPLE, "align_corners", AT(grid_sample.align_corners), 1, BOOL},
+    {XT_NODE_RECURRENCE, "backwards", AT(recurrence.backwards), 1, BOOL},
+    {XT_NODE_RECURRENCE, "with_cell", AT(recurrence.with_cell), 1, BOOL},
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 
@@ -105,6 +107,13 @@ static const char *const activations[XT_ACT_COUNT] = {
     [XT_ACT_EXP] = "exp",
     [XT_ACT_LOG] = "log",
     [XT_ACT_LINEAR] = "linear",
+};
+
+static const char *const recurrences[XT_RECURRENCES] = {
+    [XT_LSTM] = "lstm",
+    [XT_GRU] = "gru",
+    [XT_RNN_TANH] = "rnn_tanh",
+    [XT_RNN_RELU] = "rnn_relu",
 };
 
 /* A pool over the whole image stays global at any image size. */
@@ -158,6 +167,8 @@ static void print_more(const struct xt_net *net, struct xt_str *out, const struc
             xt_str_printf(out, NULL, "\t%s=%s", keys[i], xt_node_param(net, node, i)->name);
     if (node->kind == XT_NODE_ACTIVATION)
         xt_str_printf(out, NULL, "\tof=%s", activations[node->as.activation.kind]);
+    if (node->kind == XT_NODE_RECURRENCE)
+        xt_str_printf(out, NULL, "\tof=%s", recurrences[node->as.recurrence.kind]);
     if (node->kind == XT_NODE_RESHAPE || node->kind == XT_NODE_INPUT ||
         node->kind == XT_NODE_PARAMETER || node->kind == XT_NODE_CONSTANT)
         xt_str_printf(out, NULL, "\th=%d\tw=%d\tc=%d", node->output->h, node->output->w,
@@ -438,6 +449,17 @@ static struct xt_value *build_layer(struct xt_net *net, struct line *line,
                                       : xt_net_conv_transpose(net, line->inputs[0], conv);
 }
 
+static struct xt_value *build_recurrence(struct xt_net *net, struct line *line)
+{
+    struct xt_net_recurrence *recurrence = &line->node.as.recurrence;
+    int of = read_word(line, "of", recurrences, XT_RECURRENCES);
+    recurrence->kind = (enum xt_recurrence)of;
+    recurrence->name = line->node.name;
+    return of < 0 ? NULL
+                  : xt_net_recurrence(net, line->inputs[0], line->inputs[1],
+                                      line->input_count > 2 ? line->inputs[2] : NULL, recurrence);
+}
+
 static struct xt_value *build_other(struct xt_net *net, struct line *line)
 {
     struct xt_node *node = &line->node;
@@ -481,6 +503,8 @@ static struct xt_value *build_other(struct xt_net *net, struct line *line)
     case XT_NODE_GRID_SAMPLE:
         node->as.grid_sample.name = name;
         return xt_net_grid_sample(net, in[0], in[1], &node->as.grid_sample);
+    case XT_NODE_RECURRENCE:
+        return build_recurrence(net, line);
     default:
         return NULL;
     }
@@ -523,13 +547,17 @@ static struct xt_value *build(struct xt_net *net, struct line *line,
 
 /* ---- lines ---- */
 
-static int inputs_wanted(enum xt_node_kind kind)
+static bool reads_as_many(enum xt_node_kind kind, int count)
 {
+    if (kind == XT_NODE_CONCAT)
+        return count > 0;
+    if (kind == XT_NODE_RECURRENCE)
+        return count == 2 || count == 3;
     if (kind == XT_NODE_INPUT || kind == XT_NODE_PARAMETER || kind == XT_NODE_CONSTANT)
-        return 0;
+        return count == 0;
     bool of_two = kind == XT_NODE_ADD || kind == XT_NODE_MUL || kind == XT_NODE_MATMUL ||
                   kind == XT_NODE_CONV_BY || kind == XT_NODE_GRID_SAMPLE;
-    return of_two ? 2 : 1;
+    return count == (of_two ? 2 : 1);
 }
 
 static bool read_inputs(const struct xt_net *net, struct line *line, const char *text)
@@ -541,8 +569,7 @@ static bool read_inputs(const struct xt_net *net, struct line *line, const char 
             return false;
         line->inputs[i] = net->nodes[numbers[i]]->output;
     }
-    int wanted = inputs_wanted(line->node.kind);
-    return line->node.kind == XT_NODE_CONCAT ? line->input_count > 0 : line->input_count == wanted;
+    return reads_as_many(line->node.kind, line->input_count);
 }
 
 /* Kind, inputs, name and fields. */

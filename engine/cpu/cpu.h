@@ -194,6 +194,12 @@ enum xt_status xt_cpu_grid_sample_forward(struct xt_op *op, struct xt_graph *gra
 enum xt_status xt_cpu_grid_sample_backward(struct xt_op *op, struct xt_graph *graph,
                                            struct xt_err *err);
 
+void xt_cpu_recurrence_prepare(struct xt_op *op, struct xt_graph *graph);
+enum xt_status xt_cpu_recurrence_forward(struct xt_op *op, struct xt_graph *graph,
+                                         struct xt_err *err);
+enum xt_status xt_cpu_recurrence_backward(struct xt_op *op, struct xt_graph *graph,
+                                          struct xt_err *err);
+
 void xt_cpu_gate_prepare(struct xt_op *op, struct xt_graph *graph);
 enum xt_status xt_cpu_gate_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 

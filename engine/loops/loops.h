@@ -20,6 +20,7 @@
 #include "engine/loops/depthwise_job.h"
 #include "engine/loops/pointwise_infer_job.h"
 #include "engine/loops/pointwise_job.h"
+#include "engine/loops/recurrence_job.h"
 #include "engine/loops/tile_conv_job.h"
 #include "engine/loops/weight_grad_job.h"
 #include "engine/loops/winograd_job.h"
@@ -177,6 +178,10 @@ struct xt_loops {
                         void *out);
     void (*grid_sample_backward)(const struct xt_grid_points *points, enum xt_dtype dtype,
                                  const void *image, const void *dout, float *dimage, float *dgrid);
+    /* Steps of recurrent layers, and the packing of their weight (recurrence_job.h). */
+    xt_recurrence_loop *recurrence;
+    xt_recurrence_loop *recurrence_backward;
+    xt_recurrence_pack_loop *recurrence_pack;
     /* out = in - 128. */
     void (*centre)(const uint8_t *in, size_t count, int8_t *out);
     /* Zero-insertion: `pixels` of `bytes` each go to every stride-th row and column of a tensor of

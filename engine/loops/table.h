@@ -47,6 +47,9 @@ void XT_LOOPS_NAME(grid_sample)(const struct xt_grid_points *points, enum xt_dty
 void XT_LOOPS_NAME(grid_sample_backward)(const struct xt_grid_points *points, enum xt_dtype dtype,
                                          const void *image, const void *dout, float *dimage,
                                          float *dgrid);
+xt_recurrence_loop XT_LOOPS_NAME(recurrence);
+xt_recurrence_loop XT_LOOPS_NAME(recurrence_backward);
+xt_recurrence_pack_loop XT_LOOPS_NAME(recurrence_pack);
 void XT_LOOPS_NAME(sparse_product)(enum xt_dtype dtype, const struct xt_sparse_rows *rows,
                                    const int part[2], const float *fill, const void *from,
                                    size_t inner, void *to);

@@ -782,7 +782,8 @@ static bool is_computed_with(const struct lowering *l, const struct xt_value *pa
 {
     const struct xt_node *reader = NULL;
     for (int i = 0; (reader = xt_net_reader(l->net, parameter, i)); i++)
-        if (reader->output->of_parameter || reader->kind == XT_NODE_CONV_BY)
+        if (reader->output->of_parameter || reader->kind == XT_NODE_CONV_BY ||
+            reader->kind == XT_NODE_RECURRENCE)
             return true;
     return false;
 }
@@ -912,6 +913,17 @@ static struct xt_tensor *lower_grid_sample(struct lowering *l, const struct xt_n
             .name = node->name, .border = sample->border, .align_corners = sample->align_corners});
 }
 
+static struct xt_tensor *lower_recurrence(struct lowering *l, const struct xt_node *node)
+{
+    const struct xt_net_recurrence *recurrence = &node->as.recurrence;
+    return xt_graph_recurrence(l->graph, take(l, node->inputs[0]), take_f32(l, node->inputs[1]),
+                               node->input_count > 2 ? take_f32(l, node->inputs[2]) : NULL,
+                               &(struct xt_recurrence_spec){.name = node->name,
+                                                            .kind = recurrence->kind,
+                                                            .backwards = recurrence->backwards,
+                                                            .with_cell = recurrence->with_cell});
+}
+
 /* A node that is not fused. */
 static struct xt_tensor *lower_node(struct lowering *l, const struct xt_node *node)
 {
@@ -970,6 +982,8 @@ static struct xt_tensor *lower_node(struct lowering *l, const struct xt_node *no
                                  node->name);
     case XT_NODE_GRID_SAMPLE:
         return lower_grid_sample(l, node);
+    case XT_NODE_RECURRENCE:
+        return lower_recurrence(l, node);
     case XT_NODE_GLOBAL_CONTEXT:
         return lower_context(l, node);
     default:

@@ -40,6 +40,7 @@ static const char *const kind_names[XT_NODE_KINDS] = {
     [XT_NODE_RESHAPE] = "reshape",
     [XT_NODE_AXIS_MAP] = "axis map",
     [XT_NODE_GRID_SAMPLE] = "grid sample",
+    [XT_NODE_RECURRENCE] = "recurrence",
     [XT_NODE_GLOBAL_CONTEXT] = "global context",
 };
 
@@ -145,6 +146,14 @@ static bool has_params(const struct xt_node *node)
     return has;
 }
 
+static bool has_param(const struct xt_node *node, int param)
+{
+    bool has = false;
+    for (int i = 0; i < XT_NODE_PARAMS_MAX; i++)
+        has = has || node->params[i] == param;
+    return has;
+}
+
 /* From the last node to the first; one with parameters is a mistake, since they could not be
  * trained. */
 static void remove_unread(struct xt_net *net)
@@ -179,11 +188,84 @@ static void remove_unread(struct xt_net *net)
     net->value_count = left;
 }
 
+/* The parameter that is all of the value, of `ndims` dimensions, and that nothing else reads; -1:
+ * there is none. */
+static int own_parameter(const struct xt_net *net, const struct xt_value *value, int ndims)
+{
+    const struct xt_node *of = value->of;
+    bool is_own = of->kind == XT_NODE_PARAMETER && value->readers == 1 && value != net->output &&
+                  net->params[of->params[XT_NODE_WEIGHT]].ndims == ndims;
+    for (size_t i = 0; is_own && i < net->node_count; i++)
+        is_own = net->nodes[i] == of || !has_param(net->nodes[i], of->params[XT_NODE_WEIGHT]);
+    return is_own ? of->params[XT_NODE_WEIGHT] : -1;
+}
+
+static void take_parameter(struct xt_net *net, struct xt_node *node, int which, int input,
+                           enum xt_param_role role)
+{
+    struct xt_value *value = node->inputs[input];
+    node->params[which] = value->of->params[XT_NODE_WEIGHT];
+    net->params[node->params[which]].role = role;
+    value->of->params[XT_NODE_WEIGHT] = -1;
+    value->readers = 0;
+}
+
+/* What reads the sum of a layer with its bias reads the layer. */
+static void take_bias(struct xt_net *net, struct xt_node *layer)
+{
+    struct xt_node *add = layer->output->readers == 1 ? xt_net_reader(net, layer->output, 0) : NULL;
+    if (!add || add->kind != XT_NODE_ADD || layer->output == net->output)
+        return;
+    int other = add->inputs[0] == layer->output;
+    const struct xt_value *bias = add->inputs[other];
+    int param = own_parameter(net, bias, 1);
+    if (param < 0 || bias->c != layer->output->c || bias->h * bias->w != 1)
+        return;
+    layer->as.linear.bias = true;
+    layer->params[XT_NODE_BIAS] = param;
+    take_parameter(net, add, XT_NODE_WEIGHT, other, XT_PARAM_BIAS);
+    add->params[XT_NODE_WEIGHT] = -1;
+    add->input_count = 0;
+    layer->output->readers = add->output->readers;
+    add->output->readers = 0;
+    for (size_t i = 0; i < net->node_count; i++)
+        for (int k = 0; k < net->nodes[i]->input_count; k++)
+            if (net->nodes[i]->inputs[k] == add->output)
+                net->nodes[i]->inputs[k] = layer->output;
+    net->output = net->output == add->output ? layer->output : net->output;
+}
+
+/* A 1x1 convolution by weights that are a parameter as it is, with a bias that is added: a linear
+ * layer. */
+static void make_linear(struct xt_net *net, struct xt_node *node)
+{
+    const struct xt_net_conv *conv = &node->as.conv;
+    bool is_plain = node->kind == XT_NODE_CONV_BY && conv->kernel[0] == 1 && conv->kernel[1] == 1 &&
+                    conv->stride[0] == 1 && conv->stride[1] == 1 && conv->groups == 1 &&
+                    !conv->bias;
+    for (int i = 0; i < XT_SIDES; i++)
+        is_plain = is_plain && conv->pad[i] == 0;
+    int param = is_plain ? own_parameter(net, node->inputs[1], 2) : -1;
+    if (param < 0)
+        return;
+    const struct xt_net_linear linear = {.channels = conv->channels};
+    take_parameter(net, node, XT_NODE_WEIGHT, 1, XT_PARAM_WEIGHT);
+    node->kind = XT_NODE_LINEAR;
+    node->input_count = 1;
+    node->as.linear = linear;
+    snprintf(node->name, sizeof node->name, "%s", net->params[param].name);
+    take_bias(net, node);
+}
+
 enum xt_status xt_net_finish(struct xt_net *net, struct xt_value *output, struct xt_err *err)
 {
     net->output = output;
     if (!output)
         xt_net_refuse(net, XT_ERR_RUN, "a network without an output");
+    if (!xt_net_fails(net))
+        remove_unread(net);
+    for (size_t i = 0; i < net->node_count && !xt_net_fails(net); i++)
+        make_linear(net, net->nodes[i]);
     if (!xt_net_fails(net))
         remove_unread(net);
     return xt_net_fails(net) ? xt_err_set(err, net->err.status, "%s", net->err.text) : XT_OK;
@@ -807,7 +889,66 @@ static int64_t *size_along(struct shape *shape, enum xt_axis axis)
     return axis == XT_AXIS_H ? &shape->h : axis == XT_AXIS_W ? &shape->w : &shape->c;
 }
 
-struct xt_value *xt_net_concat(struct xt_net *net, struct xt_value *const *in, int count,
+/* ---- parts of a value, and parts put together ---- */
+
+/* Elements start, start + 1, ... of `whole` along the axis: those of the value, whole unless it is
+ * a slice along it. */
+struct part {
+    struct xt_value *whole;
+    int start, count;
+};
+
+static struct part part_of(struct xt_value *value, enum xt_axis axis)
+{
+    struct shape shape = shape_of(value);
+    const struct xt_node *node = value->of;
+    struct part part = {value, 0, (int)*size_along(&shape, axis)};
+    if (node->kind == XT_NODE_SLICE && node->as.slice.axis == axis && node->as.slice.step == 1)
+        part = (struct part){node->inputs[0], node->as.slice.start, node->as.slice.count};
+    return part;
+}
+
+/* What the part of a value is a part of: of what it was put together or taken from, or itself. */
+static struct part inner_part(struct xt_value *value, enum xt_axis axis, int start, int count)
+{
+    struct part outer = part_of(value, axis);
+    const struct xt_node *node = value->of;
+    bool is_joined = node->kind == XT_NODE_CONCAT && node->as.axis == axis;
+    int first = 0;
+    for (int i = 0; is_joined && i < node->input_count; i++) {
+        int length = part_of(node->inputs[i], axis).count;
+        if (start >= first && start + count <= first + length)
+            return inner_part(node->inputs[i], axis, start - first, count);
+        first += length;
+    }
+    return is_joined ? (struct part){value, start, count}
+                     : (struct part){outer.whole, outer.start + start, count};
+}
+
+/* Parts that follow each other in one value become one; returns how many are left. */
+static int join_parts(struct xt_net *net, struct xt_value *const in[], int count, enum xt_axis axis,
+                      struct xt_value *out[])
+{
+    int left = 0;
+    for (int i = 0; i < count; left++) {
+        struct part all = part_of(in[i], axis);
+        out[left] = in[i++];
+        int first = i;
+        for (; i < count; i++) {
+            struct part next = part_of(in[i], axis);
+            if (next.whole != all.whole || next.start != all.start + all.count)
+                break;
+            all.count += next.count;
+        }
+        if (i > first)
+            out[left] = xt_net_slice(
+                net, all.whole,
+                &(struct xt_net_slice){.axis = axis, .start = all.start, .count = all.count});
+    }
+    return left;
+}
+
+static struct xt_value *concat(struct xt_net *net, struct xt_value *const *in, int count,
                                enum xt_axis axis, const char *name)
 {
     struct xt_node *node = add_node(net, XT_NODE_CONCAT, name, in, count);
@@ -831,9 +972,35 @@ struct xt_value *xt_net_concat(struct xt_net *net, struct xt_value *const *in, i
     return write(net, node, out);
 }
 
+struct xt_value *xt_net_concat(struct xt_net *net, struct xt_value *const *in, int count,
+                               enum xt_axis axis, const char *name)
+{
+    struct xt_value *joined[INPUTS_MAX];
+    bool all_there = count <= INPUTS_MAX;
+    for (int i = 0; i < count && all_there; i++)
+        all_there = in[i] != NULL;
+    if (!all_there)
+        return concat(net, in, count, axis, name);
+    count = join_parts(net, in, count, axis, joined);
+    return count == 1 ? joined[0] : concat(net, joined, count, axis, name);
+}
+
 struct xt_value *xt_net_slice(struct xt_net *net, struct xt_value *in,
                               const struct xt_net_slice *spec)
 {
+    struct part inner = {in, 0, 0};
+    bool is_run = in && or_1(spec->step) == 1 && spec->start >= 0 && spec->count > 0 &&
+                  spec->count <= part_of(in, spec->axis).count - spec->start;
+    if (is_run)
+        inner = inner_part(in, spec->axis, spec->start, spec->count);
+    if (is_run && inner.count == part_of(inner.whole, spec->axis).count)
+        return inner.whole;
+    if (inner.whole != in)
+        return xt_net_slice(net, inner.whole,
+                            &(struct xt_net_slice){.name = spec->name,
+                                                   .axis = spec->axis,
+                                                   .start = inner.start,
+                                                   .count = inner.count});
     struct xt_node *node = add_unary(net, XT_NODE_SLICE, spec->name, in);
     if (!node)
         return NULL;
@@ -942,6 +1109,32 @@ struct xt_value *xt_net_grid_sample(struct xt_net *net, struct xt_value *image,
                              "%s: an image or points that are the same for all samples",
                              node->name);
     return write(net, node, (struct shape){grid->h, grid->w, image->c});
+}
+
+struct xt_value *xt_net_recurrence(struct xt_net *net, struct xt_value *gates,
+                                   struct xt_value *weight, struct xt_value *bias,
+                                   const struct xt_net_recurrence *spec)
+{
+    struct xt_node *node = add_node(net, XT_NODE_RECURRENCE, spec->name,
+                                    (struct xt_value *[]){gates, weight, bias}, bias ? 3 : 2);
+    if (!node)
+        return NULL;
+    node->as.recurrence = *spec;
+    int count = xt_recurrence_gates(spec->kind);
+    int hidden = weight->c;
+    if (gates->of_parameter || !weight->of_parameter || (bias && !bias->of_parameter))
+        return xt_net_refuse(net, XT_ERR_DATA,
+                             "%s: its gates are of the images, its weight and bias are not",
+                             node->name);
+    if (gates->c % count || gates->c / count != hidden || weight->h != 1 || weight->w != gates->c ||
+        (bias && (bias->h != 1 || bias->w != 1 || bias->c != gates->c)))
+        return xt_net_refuse(net, XT_ERR_DATA,
+                             "%s: %d gates of %d channels in all do not fit a weight of %dx%d",
+                             node->name, count, gates->c, weight->w, weight->c);
+    if (spec->with_cell && spec->kind != XT_LSTM)
+        return xt_net_refuse(net, XT_ERR_DATA, "%s: no LSTM has no cells", node->name);
+    return write(net, node,
+                 (struct shape){gates->h, gates->w, (spec->with_cell ? 2 : 1) * (int64_t)hidden});
 }
 
 struct xt_value *xt_net_flatten(struct xt_net *net, struct xt_value *in, const char *name)
@@ -1070,6 +1263,8 @@ double xt_node_flops(const struct xt_node *node)
     case XT_NODE_LINEAR:
     case XT_NODE_MATMUL:
         return 2 * out * node->inputs[0]->c;
+    case XT_NODE_RECURRENCE:
+        return 2 * (double)value_count(node->inputs[0]) * node->inputs[1]->c;
     default:
         return 0;
     }

@@ -22,6 +22,7 @@
 #include "engine/net/activation.h"
 #include "engine/net/axis.h"
 #include "engine/net/axis_map.h"
+#include "engine/net/recurrence.h"
 #include "engine/params.h"
 
 enum xt_node_kind {
@@ -52,6 +53,7 @@ enum xt_node_kind {
     XT_NODE_RESHAPE,
     XT_NODE_AXIS_MAP,
     XT_NODE_GRID_SAMPLE,
+    XT_NODE_RECURRENCE,
     XT_NODE_GLOBAL_CONTEXT,
     XT_NODE_KINDS
 };
@@ -177,6 +179,13 @@ struct xt_net_grid_sample {
     bool border, align_corners;
 };
 
+/* As struct xt_recurrence_spec in graph.h. */
+struct xt_net_recurrence {
+    const char *name;
+    enum xt_recurrence kind;
+    bool backwards, with_cell;
+};
+
 /* ---- nodes ---- */
 
 struct xt_net_param {
@@ -219,6 +228,7 @@ struct xt_node {
         struct xt_net_context context;
         struct xt_net_axis_map axis_map;
         struct xt_net_grid_sample grid_sample;
+        struct xt_net_recurrence recurrence;
     } as;
 };
 
@@ -317,6 +327,12 @@ struct xt_value *xt_net_axis_map(struct xt_net *net, struct xt_value *in,
  * to points alone are float32 in a graph of any type. */
 struct xt_value *xt_net_grid_sample(struct xt_net *net, struct xt_value *image,
                                     struct xt_value *grid, const struct xt_net_grid_sample *spec);
+/* The states of a recurrent layer along w, [h][w][hidden], from its gates by the input
+ * [h][w][gates * hidden]; each row begins with zeros. The weight [1][gates * hidden][hidden] and
+ * the bias [1][1][gates * hidden] (NULL: none) by the state are computed from parameters alone. */
+struct xt_value *xt_net_recurrence(struct xt_net *net, struct xt_value *gates,
+                                   struct xt_value *weight, struct xt_value *bias,
+                                   const struct xt_net_recurrence *spec);
 /* A vector in PyTorch's order: c, h, w. */
 struct xt_value *xt_net_flatten(struct xt_net *net, struct xt_value *in, const char *name);
 struct xt_value *xt_net_context(struct xt_net *net, struct xt_value *const *in, int count,

@@ -184,7 +184,8 @@ extern const struct xt_op_kind xt_kind_input, xt_kind_conv, xt_kind_norm, xt_kin
     xt_kind_transpose, xt_kind_reshape, xt_kind_cast, xt_kind_parameter, xt_kind_constant,
     xt_kind_concat, xt_kind_fan_out, xt_kind_window_pool, xt_kind_add, xt_kind_mul, xt_kind_matmul,
     xt_kind_softmax, xt_kind_layer_norm, xt_kind_drop_path, xt_kind_drop_channels, xt_kind_axis_map,
-    xt_kind_conv_transpose, xt_kind_channel_mean, xt_kind_conv_by, xt_kind_grid_sample;
+    xt_kind_conv_transpose, xt_kind_channel_mean, xt_kind_conv_by, xt_kind_grid_sample,
+    xt_kind_recurrence;
 
 struct xt_input_op {
     struct xt_op op;
@@ -425,6 +426,17 @@ struct xt_grid_axis {
     float scale, offset;
 };
 struct xt_grid_axis xt_grid_axis(const struct xt_grid_sample_op *sample, int axis);
+
+struct xt_recurrence_op {
+    struct xt_op op; /* inputs: the gates by the input; the weight and the bias by the state */
+    struct xt_recurrence_spec spec;
+    /* The back end's: what its loops read, and what they keep or use. */
+    struct xt_operand gates;
+    struct xt_buffer *activated, *cells, *packed[2], *before, *dgates, *dstate;
+};
+enum { XT_RECURRENCE_IN_GATES, XT_RECURRENCE_IN_WEIGHT, XT_RECURRENCE_IN_BIAS };
+/* Where along w the step is. */
+int xt_recurrence_at(const struct xt_recurrence_op *op, int step);
 
 struct xt_dropout_op {
     struct xt_op op;

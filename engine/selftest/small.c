@@ -520,6 +520,41 @@ static struct xt_tensor *add_computed_weights(struct xt_graph *graph, struct xt_
 }
 
 /* As in ResNet, with a residual read by two; then groups, and LPRNet's end. */
+static struct xt_tensor *add_recurrence(struct xt_graph *graph, struct xt_tensor *x,
+                                        const struct xt_recurrence_spec *spec, int hidden)
+{
+    char name[3][32];
+    static const char *const parts[] = {"gates", "weight", "bias"};
+    for (int i = 0; i < 3; i++)
+        snprintf(name[i], sizeof name[i], "%s.%s", spec->name, parts[i]);
+    int gates = xt_recurrence_gates(spec->kind) * hidden;
+    const struct xt_parameter_spec weight = {.name = name[1],
+                                             .h = 1,
+                                             .w = gates,
+                                             .c = hidden,
+                                             .init = {XT_INIT_NORMAL, 0.4F},
+                                             .f32 = true};
+    const struct xt_parameter_spec bias = {
+        .name = name[2], .h = 1, .w = 1, .c = gates, .init = {XT_INIT_NORMAL, 0.4F}, .f32 = true};
+    return xt_graph_recurrence(graph, conv(graph, x, same(name[0], gates, 1, 1)),
+                               xt_graph_parameter(graph, &weight),
+                               spec->with_cell ? NULL : xt_graph_parameter(graph, &bias), spec);
+}
+
+/* 6x4x6 becomes 6x4x6. */
+static struct xt_tensor *add_recurrences(struct xt_graph *graph, struct xt_tensor *x)
+{
+    static const struct xt_recurrence_spec all[] = {
+        {.name = "lstm", .kind = XT_LSTM, .backwards = true, .with_cell = true},
+        {.name = "gru", .kind = XT_GRU},
+        {.name = "rnn_tanh", .kind = XT_RNN_TANH, .backwards = true},
+        {.name = "rnn_relu", .kind = XT_RNN_RELU},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        x = add_recurrence(graph, x, &all[i], all[i].with_cell ? 3 : 6);
+    return x;
+}
+
 static struct xt_tensor *describe(struct xt_graph *graph, const void *over_batch)
 {
     struct half half = add_first_half(graph);
@@ -549,7 +584,7 @@ static struct xt_tensor *describe(struct xt_graph *graph, const void *over_batch
     x = add_constants(graph, add_parameters(graph, x));
     x = add_gates(graph, add_attention(graph, x));
     x = add_grid_samples(graph, add_axis_maps(graph, add_pools(graph, x)));
-    x = add_transposed(graph, x);
+    x = add_transposed(graph, add_recurrences(graph, x));
     x = add_computed_weights(graph, x);
     x = conv(graph, x,
              (struct xt_conv_spec){

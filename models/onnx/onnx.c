@@ -135,7 +135,7 @@ static bool is_taken(const struct xt_onnx *onnx, const char *name)
 /* `name`, with a number appended where it is taken. */
 static char *unique(struct xt_onnx *onnx, const char *name)
 {
-    char text[160];
+    char text[XT_ONNX_NAME_MAX];
     snprintf(text, sizeof text, "%.140s", name);
     for (int i = 2; is_taken(onnx, text); i++)
         snprintf(text, sizeof text, "%.140s_%d", name, i);
@@ -149,6 +149,8 @@ static Onnx__AttributeProto *add_attribute(struct xt_onnx *onnx,
     char *name = copy(onnx, from->name);
     int64_t *list = from->list ? take(onnx, from->count, sizeof *list) : NULL;
     char *text = from->text ? copy(onnx, from->text) : NULL;
+    bool is_texts = text && from->count;
+    ProtobufCBinaryData *texts = is_texts ? take(onnx, 1, sizeof *texts) : NULL;
     if (xt_onnx_fails(onnx))
         return NULL;
     onnx__attribute_proto__init(out);
@@ -156,6 +158,7 @@ static Onnx__AttributeProto *add_attribute(struct xt_onnx *onnx,
     out->has_type = true;
     out->type = from->list   ? ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS
                 : from->real ? ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT
+                : is_texts   ? ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS
                 : from->text ? ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING
                              : ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
     out->has_i = !from->list && !from->real && !from->text;
@@ -166,8 +169,14 @@ static Onnx__AttributeProto *add_attribute(struct xt_onnx *onnx,
         memcpy(list, from->list, from->count * sizeof *list);
     out->n_ints = from->list ? from->count : 0;
     out->ints = list;
-    out->has_s = text != NULL;
-    out->s = (ProtobufCBinaryData){.len = text ? strlen(text) : 0, .data = (uint8_t *)text};
+    const ProtobufCBinaryData bytes = {.len = text ? strlen(text) : 0, .data = (uint8_t *)text};
+    out->has_s = text && !is_texts;
+    if (out->has_s)
+        out->s = bytes;
+    if (texts)
+        *texts = bytes;
+    out->n_strings = is_texts;
+    out->strings = texts;
     return out;
 }
 
@@ -175,7 +184,7 @@ static const char *add(struct xt_onnx *onnx, char *name, const struct xt_onnx_no
 {
     enum { ATTRIBUTES_MAX = sizeof from->attributes / sizeof *from->attributes };
     Onnx__NodeProto *node = take(onnx, 1, sizeof *node);
-    char **names = take(onnx, XT_ONNX_INPUTS_MAX + 1, sizeof *names);
+    char **names = take(onnx, XT_ONNX_INPUTS_MAX + XT_ONNX_OUTPUTS_MAX, sizeof *names);
     Onnx__AttributeProto **attributes = take(onnx, ATTRIBUTES_MAX, sizeof *attributes);
     char *type = copy(onnx, from->type);
     if (xt_onnx_fails(onnx))
@@ -186,6 +195,11 @@ static const char *add(struct xt_onnx *onnx, char *name, const struct xt_onnx_no
     node->n_output = 1;
     node->output = &names[XT_ONNX_INPUTS_MAX];
     node->output[0] = name;
+    for (; node->n_output <= (size_t)from->more_outputs; node->n_output++) {
+        char more[XT_ONNX_NAME_MAX];
+        snprintf(more, sizeof more, "%s:%zu", name, node->n_output);
+        node->output[node->n_output] = copy(onnx, more);
+    }
     node->input = names;
     for (; node->n_input < XT_ONNX_INPUTS_MAX && from->inputs[node->n_input]; node->n_input++)
         names[node->n_input] = copy(onnx, from->inputs[node->n_input]);

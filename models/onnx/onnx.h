@@ -15,11 +15,19 @@
 #include "base/dtype.h"
 #include "base/err.h"
 
-enum { XT_ONNX_OPSET = 13, XT_ONNX_IR = 7, XT_ONNX_INPUTS_MAX = 64, XT_ONNX_DIMS_MAX = 4 };
+enum {
+    XT_ONNX_OPSET = 13,
+    XT_ONNX_IR = 7,
+    XT_ONNX_INPUTS_MAX = 64,
+    XT_ONNX_OUTPUTS_MAX = 3,
+    XT_ONNX_NAME_MAX = 160,
+    XT_ONNX_DIMS_MAX = 4
+};
 
 struct xt_onnx;
 
-/* An attribute of a node: an integer, `count` of them where `list` is given, a float, or text. */
+/* An attribute of a node: an integer, `count` of them where `list` is given, a float, or text,
+ * where `count` is 1 as a list. */
 struct xt_onnx_attribute {
     const char *name;
     const int64_t *list;
@@ -35,6 +43,7 @@ struct xt_onnx_node {
     const char *type; /* "Conv" */
     const char *inputs[XT_ONNX_INPUTS_MAX + 1];
     struct xt_onnx_attribute attributes[8];
+    int more_outputs; /* called NAME:1, NAME:2 */
 };
 
 /* A tensor's type and shape; a dimension of 0 is any batch. */

@@ -25,6 +25,7 @@ static const struct {
     {&xt_kind_reshape, xt_export_reshape},
     {&xt_kind_axis_map, xt_export_axis_map},
     {&xt_kind_grid_sample, xt_export_grid_sample},
+    {&xt_kind_recurrence, xt_export_recurrence},
     {&xt_kind_cast, xt_export_cast},
     {&xt_kind_parameter, xt_export_parameter},
     {&xt_kind_constant, xt_export_numbers},
@@ -87,7 +88,8 @@ enum xt_status xt_export_onnx(const struct xt_graph *graph, const struct xt_expo
         exporter->with_preprocess = options->with_preprocess;
         exporter->for_onnxruntime = options->for_onnxruntime;
         for (int i = 0; i < graph->op_count && !xt_onnx_fails(exporter->onnx); i++)
-            write_op(exporter, graph->ops[i]);
+            if (!xt_export_is_in_recurrence(graph, graph->ops[i]))
+                write_op(exporter, graph->ops[i]);
         if (!xt_onnx_fails(exporter->onnx))
             write_logits(exporter, options->logits);
         for (size_t i = 0; i < options->meta_count; i++)

@@ -89,6 +89,9 @@ void xt_export_shuffle(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_transpose(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_axis_map(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_grid_sample(struct xt_exporter *exporter, const struct xt_op *op);
+void xt_export_recurrence(struct xt_exporter *exporter, const struct xt_op *op);
+/* Whether the op, a linear layer, is written as a part of the recurrence that reads it. */
+bool xt_export_is_in_recurrence(const struct xt_graph *graph, const struct xt_op *op);
 void xt_export_reshape(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_cast(struct xt_exporter *exporter, const struct xt_op *op);
 void xt_export_parameter(struct xt_exporter *exporter, const struct xt_op *op);

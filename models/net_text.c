@@ -234,6 +234,8 @@ struct line {
     struct xt_node node; /* from its fields */
     struct xt_value *inputs[INPUTS_MAX];
     int input_count;
+    struct xt_value **before; /* what the lines before it gave: not always a node of its own */
+    size_t before_count, before_capacity;
 };
 
 static const char *word_of(const struct line *line, const char *key)
@@ -560,20 +562,20 @@ static bool reads_as_many(enum xt_node_kind kind, int count)
     return count == (of_two ? 2 : 1);
 }
 
-static bool read_inputs(const struct xt_net *net, struct line *line, const char *text)
+static bool read_inputs(struct line *line, const char *text)
 {
     int numbers[INPUTS_MAX];
     line->input_count = read_ints(text, numbers, INPUTS_MAX);
     for (int i = 0; i < line->input_count; i++) {
-        if (numbers[i] < 0 || (size_t)numbers[i] >= net->node_count)
+        if (numbers[i] < 0 || (size_t)numbers[i] >= line->before_count)
             return false;
-        line->inputs[i] = net->nodes[numbers[i]]->output;
+        line->inputs[i] = line->before[numbers[i]];
     }
     return reads_as_many(line->node.kind, line->input_count);
 }
 
 /* Kind, inputs, name and fields. */
-static bool read_line(const struct xt_net *net, struct line *line)
+static bool read_line(struct line *line)
 {
     int kind = 0;
     while (kind < XT_NODE_KINDS &&
@@ -581,7 +583,7 @@ static bool read_line(const struct xt_net *net, struct line *line)
         kind++;
     line->node = (struct xt_node){.kind = (enum xt_node_kind)kind};
     if (line->count < 3 || kind == XT_NODE_KINDS || strlen(line->words[2]) >= XT_NODE_NAME_MAX ||
-        !read_inputs(net, line, line->words[1]))
+        !read_inputs(line, line->words[1]))
         return false;
     memcpy(line->node.name, line->words[2], strlen(line->words[2]) + 1);
     for (int i = 0; i < FIELDS; i++)
@@ -605,11 +607,16 @@ static struct xt_value *parse_lines(struct xt_net *net, char *text, struct line 
         cut(line, strsep(&text, "\n"));
         if (line->count == 2 && strcmp(line->words[0], "output") == 0 &&
             read_ints(line->words[1], &output, 1) == 1 && output >= 0 &&
-            (size_t)output < net->node_count)
-            return net->nodes[output]->output;
-        if (!read_line(net, line) || !build(net, line, options))
+            (size_t)output < line->before_count)
+            return line->before[output];
+        struct xt_value *value = read_line(line) ? build(net, line, options) : NULL;
+        if (!value)
             return xt_net_refuse(net, XT_ERR_DATA,
                                  "line %d of the network's description cannot be read", number);
+        if (xt_mem_grow(&line->before, &line->before_capacity, line->before_count + 1,
+                        sizeof(struct xt_value *), "a network's description", &net->err))
+            return NULL;
+        line->before[line->before_count++] = value;
     }
     return xt_net_refuse(net, XT_ERR_DATA, "the network's description ends before its output");
 }
@@ -627,6 +634,8 @@ struct xt_value *xt_net_parse(struct xt_net *net, const char *text,
     if (!xt_mem_strdup(&copy, text + strlen(first_line), &net->err) &&
         !xt_mem_calloc(&line, 1, sizeof *line, "a network's description", &net->err))
         output = parse_lines(net, copy, line, options);
+    if (line)
+        free(line->before);
     free(line);
     free(copy);
     return output;

@@ -200,12 +200,10 @@ static int own_parameter(const struct xt_net *net, const struct xt_value *value,
     return is_own ? of->params[XT_NODE_WEIGHT] : -1;
 }
 
-static void take_parameter(struct xt_net *net, struct xt_node *node, int which, int input,
-                           enum xt_param_role role)
+/* Of such a value, which nothing reads then. */
+static void take_parameter(struct xt_net *net, struct xt_value *value, enum xt_param_role role)
 {
-    struct xt_value *value = node->inputs[input];
-    node->params[which] = value->of->params[XT_NODE_WEIGHT];
-    net->params[node->params[which]].role = role;
+    net->params[value->of->params[XT_NODE_WEIGHT]].role = role;
     value->of->params[XT_NODE_WEIGHT] = -1;
     value->readers = 0;
 }
@@ -223,8 +221,7 @@ static void take_bias(struct xt_net *net, struct xt_node *layer)
         return;
     layer->as.linear.bias = true;
     layer->params[XT_NODE_BIAS] = param;
-    take_parameter(net, add, XT_NODE_WEIGHT, other, XT_PARAM_BIAS);
-    add->params[XT_NODE_WEIGHT] = -1;
+    take_parameter(net, add->inputs[other], XT_PARAM_BIAS);
     add->input_count = 0;
     layer->output->readers = add->output->readers;
     add->output->readers = 0;
@@ -249,7 +246,8 @@ static void make_linear(struct xt_net *net, struct xt_node *node)
     if (param < 0)
         return;
     const struct xt_net_linear linear = {.channels = conv->channels};
-    take_parameter(net, node, XT_NODE_WEIGHT, 1, XT_PARAM_WEIGHT);
+    take_parameter(net, node->inputs[1], XT_PARAM_WEIGHT);
+    node->params[XT_NODE_WEIGHT] = param;
     node->kind = XT_NODE_LINEAR;
     node->input_count = 1;
     node->as.linear = linear;

@@ -75,6 +75,15 @@ bool xt_op_read(struct xt_op *op, struct xt_graph *graph, struct xt_tensor *tens
     return true;
 }
 
+/* Whether the op computes with constants alone. */
+static bool is_of_constants(const struct xt_op *op)
+{
+    bool is = op->of_parameters && op->input_count && !op->param_count;
+    for (int i = 0; i < op->input_count && is; i++)
+        is = !op->inputs[i].tensor->wants_grad;
+    return is;
+}
+
 struct xt_tensor *xt_op_write(struct xt_op *op, struct xt_graph *graph, const char *name, int n,
                               int h, int w, int c, enum xt_dtype dtype)
 {
@@ -91,6 +100,7 @@ struct xt_tensor *xt_op_write(struct xt_op *op, struct xt_graph *graph, const ch
                                name, n, h, w, c);
     if (xt_mem_calloc(&tensor, 1, sizeof *tensor, name, &graph->err))
         return NULL;
+    op->frozen = op->frozen || is_of_constants(op);
     *tensor = (struct xt_tensor){.n = n,
                                  .h = h,
                                  .w = w,

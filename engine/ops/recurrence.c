@@ -644,7 +644,7 @@ static enum xt_status run(struct xt_reference_op *reference, bool backward)
                     .reference = reference,
                     .hidden = (size_t)weight->c,
                     .count = (size_t)xt_recurrence_gates(recurrence->spec.kind)};
-    if (!backward)
+    if (!backward && xt_op_out(reference->op, 0)->dtype != XT_F32)
         xt_reference_op_round(xt_op_out(reference->op, 0)->dtype, reference->in[WEIGHT],
                               xt_tensor_count(weight));
     r.gates = xt_reference_op_take(reference, steps * r.count * r.hidden);

@@ -541,17 +541,30 @@ static struct xt_tensor *add_recurrence(struct xt_graph *graph, struct xt_tensor
                                spec->with_cell ? NULL : xt_graph_parameter(graph, &bias), spec);
 }
 
+/* States, and the last cell beside each of them. 6x4x6 becomes 6x4x3. */
+static struct xt_tensor *add_lstm(struct xt_graph *graph, struct xt_tensor *x)
+{
+    const struct xt_recurrence_spec lstm = {
+        .name = "lstm", .kind = XT_LSTM, .backwards = true, .with_cell = true};
+    const struct xt_slice_spec states = {"lstm.states", XT_AXIS_C, 0, 1, 3};
+    const struct xt_slice_spec last = {"lstm.last", XT_AXIS_W, 0, 1, 1};
+    const struct xt_slice_spec cell = {"lstm.cell", XT_AXIS_C, 3, 1, 3};
+    x = xt_graph_fan_out(graph, add_recurrence(graph, x, &lstm, 3), "lstm.fan_out");
+    struct xt_tensor *cells = xt_graph_slice(graph, xt_graph_slice(graph, x, &last), &cell);
+    return xt_graph_add(graph, xt_graph_slice(graph, x, &states), cells, "lstm.both");
+}
+
 /* 6x4x6 becomes 6x4x6. */
 static struct xt_tensor *add_recurrences(struct xt_graph *graph, struct xt_tensor *x)
 {
     static const struct xt_recurrence_spec all[] = {
-        {.name = "lstm", .kind = XT_LSTM, .backwards = true, .with_cell = true},
         {.name = "gru", .kind = XT_GRU},
         {.name = "rnn_tanh", .kind = XT_RNN_TANH, .backwards = true},
         {.name = "rnn_relu", .kind = XT_RNN_RELU},
     };
+    x = add_lstm(graph, x);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        x = add_recurrence(graph, x, &all[i], all[i].with_cell ? 3 : 6);
+        x = add_recurrence(graph, x, &all[i], 6);
     return x;
 }
 

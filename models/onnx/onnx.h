@@ -19,7 +19,7 @@ enum {
     XT_ONNX_OPSET = 13,
     XT_ONNX_IR = 7,
     XT_ONNX_INPUTS_MAX = 64,
-    XT_ONNX_OUTPUTS_MAX = 3,
+    XT_ONNX_OUTPUTS_MAX = 4,
     XT_ONNX_NAME_MAX = 160,
     XT_ONNX_DIMS_MAX = 4
 };
@@ -43,7 +43,7 @@ struct xt_onnx_node {
     const char *type; /* "Conv" */
     const char *inputs[XT_ONNX_INPUTS_MAX + 1];
     struct xt_onnx_attribute attributes[8];
-    int more_outputs; /* called NAME:1, NAME:2 */
+    int more_outputs; /* called NAME:1, NAME:2, ... */
 };
 
 /* A tensor's type and shape; a dimension of 0 is any batch. */

@@ -185,6 +185,24 @@ static void two_readers_of_a_gelu_are_refused(void **state)
     assert_refused(&b, second, XT_ERR_RUN, "tensor gelu has more than 1 reader");
 }
 
+static void what_is_computed_of_constants_has_no_gradient(void **state)
+{
+    static const float numbers[] = {1, 2, 3, 4};
+    const struct xt_constant_spec constant = {
+        .name = "numbers", .h = 1, .w = 1, .c = 4, .numbers = numbers, .count = 4};
+    const struct xt_slice_spec half = {"half", XT_AXIS_C, 0, 1, 2};
+    const struct xt_parameter_spec parameter = {.name = "scale", .h = 1, .w = 1, .c = 2};
+    struct bench b;
+    (void)state;
+    open_graph(&b, XT_F32);
+    struct xt_tensor *part = xt_graph_slice(b.graph, xt_graph_constant(b.graph, &constant), &half);
+    assert_false(part->wants_grad);
+    struct xt_tensor *scaled =
+        xt_graph_mul(b.graph, part, xt_graph_parameter(b.graph, &parameter), "scaled");
+    assert_true(scaled->wants_grad);
+    close_graph(&b);
+}
+
 static void a_residual_of_another_shape_is_refused(void **state)
 {
     (void)state;
@@ -229,6 +247,7 @@ int main(void)
         cmocka_unit_test(a_pool_larger_than_its_input_is_refused),
         cmocka_unit_test(groups_that_do_not_divide_the_channels_are_refused),
         cmocka_unit_test(two_readers_of_a_gelu_are_refused),
+        cmocka_unit_test(what_is_computed_of_constants_has_no_gradient),
         cmocka_unit_test(a_residual_of_another_shape_is_refused),
         cmocka_unit_test(what_follows_a_failure_changes_nothing),
     };

@@ -128,6 +128,80 @@ static void parts_and_order(void **state)
 }
 
 /* Nothing would write their gradients. */
+static struct xt_value *channels(struct xt_net *net, struct xt_value *in, int start, int count)
+{
+    const struct xt_net_slice slice = {.axis = XT_AXIS_C, .start = start, .count = count};
+    return xt_net_slice(net, in, &slice);
+}
+
+static void parts_of_parts_are_parts_of_the_whole(void **state)
+{
+    struct xt_net *net = begin();
+    struct xt_value *x = xt_net_input(net, 4, 4, 8);
+    struct xt_value *y = xt_net_relu(net, x);
+    (void)state;
+    assert_ptr_equal(channels(net, x, 0, 8), x);
+    struct xt_value *inner = channels(net, channels(net, x, 2, 5), 1, 3);
+    assert_ptr_equal(inner->of->inputs[0], x);
+    assert_int_equal(inner->of->as.slice.start, 3);
+    struct xt_value *both = xt_net_concat(net, (struct xt_value *[]){x, y}, 2, XT_AXIS_C, NULL);
+    assert_ptr_equal(channels(net, both, 8, 8), y);
+    assert_ptr_equal(channels(net, both, 9, 2)->of->inputs[0], y);
+    assert_ptr_equal(channels(net, both, 6, 4)->of->inputs[0], both);
+    xt_net_destroy(net);
+}
+
+static void parts_that_are_put_together_again_are_the_whole(void **state)
+{
+    struct xt_net *net = begin();
+    struct xt_value *x = xt_net_input(net, 4, 4, 8);
+    struct xt_value *parts[] = {channels(net, x, 0, 3), channels(net, x, 3, 1),
+                                channels(net, x, 4, 4)};
+    struct xt_value *turned[] = {parts[1], parts[2], parts[0]};
+    (void)state;
+    assert_ptr_equal(xt_net_concat(net, parts, 3, XT_AXIS_C, NULL), x);
+    struct xt_value *y = xt_net_concat(net, turned, 3, XT_AXIS_C, NULL);
+    assert_int_equal(y->of->input_count, 2);
+    expect(y->of->inputs[0], 4, 4, 5);
+    expect(xt_net_concat(net, (struct xt_value *[]){parts[1], parts[1]}, 2, XT_AXIS_W, NULL), 4, 8,
+           1);
+    xt_net_destroy(net);
+}
+
+/* With the bias that is added, whoever reads the sum. */
+static void a_convolution_by_a_parameter_as_it_is_is_a_linear_layer(void **state)
+{
+    const struct xt_net_parameter weight = {
+        .name = "fc.weight", .h = 1, .w = 5, .c = 8, .ndims = 2, .dims = {5, 8}};
+    const struct xt_net_parameter bias = {
+        .name = "fc.bias", .h = 1, .w = 1, .c = 5, .ndims = 1, .dims = {5}};
+    const struct xt_net_conv conv = {.channels = 5, .kernel = {1, 1}};
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        struct xt_err err = {0};
+        struct xt_net *net = begin();
+        struct xt_value *x = xt_net_input(net, 4, 5, 8);
+        struct xt_value *w = xt_net_parameter(net, &weight);
+        x = xt_net_conv_by(net, x, w, &conv);
+        x = xt_net_add(net, x, xt_net_parameter(net, &bias), NULL);
+        x = xt_net_mul(net, x, shared ? channels(net, w, 0, 1) : x, NULL);
+        assert_int_equal(xt_net_finish(net, x, &err), XT_OK);
+        if (shared) { /* the weight is more than the layer's */
+            assert_int_equal(net->nodes[2]->kind, XT_NODE_CONV_BY);
+            xt_net_destroy(net);
+            continue;
+        }
+        assert_int_equal(net->node_count, 3);
+        const struct xt_node *linear = net->nodes[1];
+        assert_int_equal(linear->kind, XT_NODE_LINEAR);
+        assert_int_equal(linear->output->readers, 2);
+        assert_string_equal(xt_node_param(net, linear, XT_NODE_WEIGHT)->name, "fc.weight");
+        assert_string_equal(xt_node_param(net, linear, XT_NODE_BIAS)->name, "fc.bias");
+        assert_int_equal(xt_node_param(net, linear, XT_NODE_WEIGHT)->role, XT_PARAM_WEIGHT);
+        xt_net_destroy(net);
+    }
+}
+
 static void what_leads_to_nothing_is_removed(void **state)
 {
     static const struct xt_activation relu = {.kind = XT_ACT_RELU};
@@ -238,6 +312,9 @@ int main(void)
         cmocka_unit_test(convolution_shapes),
         cmocka_unit_test(pool_shapes),
         cmocka_unit_test(parts_and_order),
+        cmocka_unit_test(parts_of_parts_are_parts_of_the_whole),
+        cmocka_unit_test(parts_that_are_put_together_again_are_the_whole),
+        cmocka_unit_test(a_convolution_by_a_parameter_as_it_is_is_a_linear_layer),
         cmocka_unit_test(what_leads_to_nothing_is_removed),
         cmocka_unit_test(parameters_that_lead_to_nothing_are_refused),
         cmocka_unit_test(refusals),

@@ -84,6 +84,57 @@ static void test_computed_weights_are_the_same_after_text(void **state)
     xt_net_destroy(net);
 }
 
+static void test_recurrent_layers_are_the_same_after_text(void **state)
+{
+    static const struct xt_net_recurrence layers[] = {
+        {"lstm", XT_LSTM, .backwards = true, .with_cell = true},
+        {"gru", XT_GRU},
+        {"tanh", XT_RNN_TANH, .backwards = true},
+        {"relu", XT_RNN_RELU},
+    };
+    struct xt_err err = {0};
+    struct xt_net *net = xt_net_create(&err);
+    struct xt_value *x = xt_net_input(net, 8, 8, 3);
+    (void)state;
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        char names[3][16];
+        static const char *const parts[] = {"gates", "weight", "bias"};
+        int gates = 4 * xt_recurrence_gates(layers[i].kind);
+        for (int k = 0; k < 3; k++)
+            snprintf(names[k], sizeof names[k], "%s.%s", layers[i].name, parts[k]);
+        const struct xt_net_parameter weight = {
+            .name = names[1], .h = 1, .w = gates, .c = 4, .ndims = 2, .dims = {gates, 4}};
+        const struct xt_net_parameter bias = {
+            .name = names[2], .h = 1, .w = 1, .c = gates, .ndims = 1, .dims = {gates}};
+        x = xt_net_linear(net, x, &(struct xt_net_linear){.name = names[0], .channels = gates});
+        x = xt_net_recurrence(net, x, xt_net_parameter(net, &weight),
+                              i % 2 ? xt_net_parameter(net, &bias) : NULL, &layers[i]);
+    }
+    assert_int_equal(xt_net_finish(net, x, &err), XT_OK);
+    assert_round_trip(net);
+    xt_net_destroy(net);
+}
+
+/* A line that is the part of another one's value has no node of its own. */
+static void test_lines_count_whether_or_not_they_become_a_node(void **state)
+{
+    static const char text[] =
+        "xtrain net 1\ninput\t\tx\th=8\tw=8\tc=4\n"
+        "slice\t0\tleft\taxis=2\tstart=0\tstep=1\tcount=3\n"
+        "slice\t0\tright\taxis=2\tstart=3\tstep=1\tcount=1\n"
+        "concat\t1,2\tboth\taxis=2\nslice\t3\tfirst\taxis=2\tstart=0\tstep=1\tcount=2\n"
+        "activation\t4\ty\tof=relu\talpha=0\tbeta=0\noutput\t5\n";
+    struct xt_err err = {0};
+    struct xt_net *net = parse(text, &as_it_is, &err);
+    (void)state;
+    assert_non_null(net);
+    assert_int_equal(net->output->of->kind, XT_NODE_ACTIVATION);
+    assert_int_equal(net->output->c, 2);
+    assert_int_equal(net->node_count, 3);
+    assert_round_trip(net);
+    xt_net_destroy(net);
+}
+
 static void test_a_network_is_the_same_after_text(void **state)
 {
     struct xt_err err = {0};
@@ -266,6 +317,8 @@ int main(void)
         cmocka_unit_test(test_a_scaled_image_can_be_of_another_size),
         cmocka_unit_test(test_maps_that_cannot_be_are_refused),
         cmocka_unit_test(test_computed_weights_are_the_same_after_text),
+        cmocka_unit_test(test_recurrent_layers_are_the_same_after_text),
+        cmocka_unit_test(test_lines_count_whether_or_not_they_become_a_node),
         cmocka_unit_test(test_networks_of_pytorch_are_the_same_after_text),
         cmocka_unit_test(test_image_size_and_classes_can_be_others),
         cmocka_unit_test(test_what_is_no_description_is_refused),

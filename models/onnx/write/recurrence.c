@@ -41,122 +41,151 @@ static const struct xt_conv_op *linear_before(const struct xt_graph *graph, cons
     return conv;
 }
 
+/* The parameter that the input is, and that nothing else reads; NULL: it is computed. */
+static const struct xt_op *parameter_of(const struct xt_graph *graph, const struct xt_op *op,
+                                        int input)
+{
+    const struct xt_op *before = op_of(graph, xt_op_in(op, input));
+    bool is_alone =
+        before && before->kind == &xt_kind_parameter && xt_op_in(op, input)->readers == 1;
+    return is_alone ? before : NULL;
+}
+
 bool xt_export_is_in_recurrence(const struct xt_graph *graph, const struct xt_op *op)
 {
-    for (int i = 0; i < graph->op_count; i++)
-        if (graph->ops[i]->kind == &xt_kind_recurrence &&
-            (const struct xt_op *)linear_before(graph, graph->ops[i]) == op)
+    for (int i = 0; i < graph->op_count; i++) {
+        const struct xt_op *reader = graph->ops[i];
+        if (reader->kind != &xt_kind_recurrence)
+            continue;
+        if ((const struct xt_op *)linear_before(graph, reader) == op)
             return true;
+        for (int k = WEIGHT; k < reader->input_count; k++)
+            if (parameter_of(graph, reader, k) == op)
+                return true;
+    }
     return false;
 }
 
-/* PyTorch's gates in ONNX's order: i, o, f, c and z, r, h. */
-static int gate_of(enum xt_recurrence kind, int i)
+/* ---- the parameters: [gates] or [gates][columns] in PyTorch's order ---- */
+
+static const char *node(const struct layer *l, const struct xt_onnx_node *n)
 {
-    static const int of_lstm[] = {0, 3, 1, 2};
-    static const int of_gru[] = {1, 0, 2};
-    return kind == XT_LSTM ? of_lstm[i] : kind == XT_GRU ? of_gru[i] : 0;
+    return xt_export_node(l->exporter, l->op, n);
 }
 
-static const char *constant(const struct layer *l, const char *rest, int ndims, const int64_t *dims,
+static const char *constant(const struct layer *l, const char *rest, int64_t rows, int64_t columns,
                             const float *numbers)
 {
-    return xt_export_constant(l->exporter, xt_export_name(l->op->name, rest).text, l->dtype, ndims,
-                              dims, numbers);
+    const int64_t dims[] = {rows, columns};
+    return xt_export_constant(l->exporter, xt_export_name(l->op->name, rest).text, l->dtype,
+                              columns ? 2 : 1, dims, numbers);
 }
 
-/* Row `row` of ONNX's. */
-static int64_t row_of(const struct layer *l, int64_t row)
+/* An input that is the state's weight or bias. */
+static const char *by_state(const struct layer *l, int input, int64_t columns)
 {
-    return gate_of(l->recurrence->spec.kind, (int)(row / l->hidden)) * l->hidden + row % l->hidden;
+    const int64_t dims[] = {l->gates, columns};
+    struct xt_params *params = l->exporter->graph->options.params;
+    const struct xt_op *parameter = parameter_of(l->exporter->graph, l->op, input);
+    if (parameter) {
+        const struct xt_param *item = &params->items[parameter->params[0]];
+        return xt_export_constant(l->exporter, item->name, l->dtype, columns ? 2 : 1, dims,
+                                  xt_params_value(params, item));
+    }
+    const char *x = xt_export_in(l->exporter, xt_op_in(l->op, input), l->dtype);
+    x = xt_export_channels_last(l->exporter, l->op, x);
+    return xt_export_reshaped(l->exporter, l->op, x, dims, columns ? 2 : 1);
 }
 
-/* The rows in ONNX's order: weights [1][gates][columns], vectors with columns 0 [1][gates]. */
-static const char *in_order(const struct layer *l, const char *rest, const float *numbers,
-                            int64_t columns)
+/* A linear layer's parameters, under their own names. */
+static enum xt_status name_linear(const struct layer *l, const char *names[2], struct xt_err *err)
 {
-    const int64_t dims[] = {1, l->gates, columns};
-    int64_t each = columns ? columns : 1;
-    float *ordered = NULL;
+    const struct xt_params *params = l->exporter->graph->options.params;
+    size_t count = (size_t)(l->gates * l->inputs);
+    float *numbers = NULL;
+    enum xt_status status =
+        xt_mem_calloc(&numbers, count + 2 * (size_t)l->gates, sizeof *numbers, l->op->name, err);
+    if (!status)
+        status = xt_conv_weights(l->linear, l->exporter->graph, 1, numbers, numbers + count,
+                                 numbers + count + l->gates, err);
+    if (!status) {
+        const int64_t dims[] = {l->gates, l->inputs};
+        names[0] = xt_export_constant(l->exporter, params->items[l->linear->weight].name, l->dtype,
+                                      2, dims, numbers);
+        if (l->linear->bias >= 0)
+            names[1] = xt_export_constant(l->exporter, params->items[l->linear->bias].name,
+                                          l->dtype, 1, dims, numbers + count);
+    }
+    free(numbers);
+    return status;
+}
+
+static enum xt_status name_identity(const struct layer *l, const char *names[2], struct xt_err *err)
+{
+    float *numbers = NULL;
+    enum xt_status status =
+        xt_mem_calloc(&numbers, (size_t)(l->gates * l->gates), sizeof *numbers, l->op->name, err);
+    for (int64_t i = 0; !status && i < l->gates; i++)
+        numbers[i * l->gates + i] = 1;
+    if (!status)
+        names[0] = constant(l, "/identity", l->gates, l->gates, numbers);
+    free(numbers);
+    return status;
+}
+
+static const char *zeros(const struct layer *l)
+{
+    float *numbers = NULL;
     struct xt_err err = {0};
-    if (xt_mem_calloc(&ordered, (size_t)(l->gates * each), sizeof *ordered, l->op->name, &err)) {
+    if (xt_mem_calloc(&numbers, (size_t)l->gates, sizeof *numbers, l->op->name, &err)) {
         xt_onnx_refuse(l->exporter->onnx, err.status, "%s", err.text);
         return "";
     }
-    for (int64_t row = 0; row < l->gates; row++)
-        for (int64_t k = 0; k < each; k++)
-            ordered[row * each + k] = numbers[row_of(l, row) * each + k];
-    const char *name = constant(l, rest, columns ? 3 : 2, dims, ordered);
-    free(ordered);
+    const char *name = constant(l, "/zeros", l->gates, 0, numbers);
+    free(numbers);
     return name;
 }
 
-/* The same of a tensor that is computed from parameters. */
-static const char *tensor_in_order(const struct layer *l, const struct xt_tensor *tensor,
-                                   const char *rest, int64_t columns)
+/* In ONNX's order, i, o, f, c and z, r, h; with the axis of the directions in front. */
+static const char *in_order(const struct layer *l, const char *value, int64_t columns)
 {
+    static const char *const of_lstm[] = {"", ":3", ":1", ":2"};
+    static const char *const of_gru[] = {":1", "", ":2"};
     const int64_t dims[] = {1, l->gates, columns};
-    int64_t *rows = NULL;
-    struct xt_err err = {0};
-    if (xt_mem_calloc(&rows, (size_t)l->gates, sizeof *rows, l->op->name, &err)) {
-        xt_onnx_refuse(l->exporter->onnx, err.status, "%s", err.text);
-        return "";
+    enum xt_recurrence kind = l->recurrence->spec.kind;
+    int count = xt_recurrence_gates(kind);
+    char names[XT_RECURRENCE_GATES_MAX][XT_ONNX_NAME_MAX];
+    struct xt_onnx_node all = {.type = "Concat", .attributes = {{"axis", .number = 0}}};
+    if (count > 1)
+        value = node(l, &(struct xt_onnx_node){.type = "Split",
+                                               .inputs = {value},
+                                               .attributes = {{"axis", .number = 0}},
+                                               .more_outputs = count - 1});
+    for (int i = 0; i < count; i++) {
+        const char *which = kind == XT_LSTM ? of_lstm[i] : kind == XT_GRU ? of_gru[i] : "";
+        snprintf(names[i], sizeof names[i], "%s%s", value, which);
+        all.inputs[i] = names[i];
     }
-    for (int64_t row = 0; row < l->gates; row++)
-        rows[row] = row_of(l, row);
-    const char *at =
-        xt_export_axes(l->exporter, xt_export_name(l->op->name, rest).text, rows, (int)l->gates);
-    free(rows);
-    const char *x = xt_export_in(l->exporter, tensor, l->dtype);
-    x = xt_export_channels_last(l->exporter, l->op, x);
-    x = xt_export_node(l->exporter, l->op,
-                       &(struct xt_onnx_node){.type = "Gather",
-                                              .inputs = {x, at},
-                                              .attributes = {{"axis", .number = columns ? 2 : 3}}});
-    return xt_export_reshaped(l->exporter, l->op, x, dims, columns ? 3 : 2);
+    if (count > 1)
+        value = node(l, &all);
+    return xt_export_reshaped(l->exporter, l->op, value, dims, columns ? 3 : 2);
 }
 
-/* The linear layer's weight and bias; or the identity, and no bias. */
-static void name_linear(const struct layer *l, const char *names[2])
+/* Both biases, one after the other; NULL: there is none. */
+static const char *biases(const struct layer *l, const char *by_input)
 {
-    size_t count = (size_t)(l->gates * l->inputs);
-    float *numbers = NULL;
-    struct xt_err err = {0};
-    enum xt_status status =
-        xt_mem_calloc(&numbers, count + 2 * (size_t)l->gates, sizeof *numbers, l->op->name, &err);
-    if (!status && l->linear)
-        status = xt_conv_weights(l->linear, l->exporter->graph, 1, numbers, numbers + count,
-                                 numbers + count + l->gates, &err);
-    for (int64_t i = 0; !status && !l->linear && i < l->gates; i++)
-        numbers[i * l->gates + i] = 1;
-    if (status) {
-        xt_onnx_refuse(l->exporter->onnx, err.status, "%s", err.text);
-    } else {
-        names[0] = in_order(l, "/W", numbers, l->inputs);
-        names[1] = in_order(l, "/Wb", numbers + count, 0);
-    }
-    free(numbers);
+    bool has_state = l->op->input_count > XT_RECURRENCE_IN_BIAS;
+    if (!by_input && !has_state)
+        return NULL;
+    by_input = by_input ? by_input : zeros(l);
+    const char *of_state = has_state ? by_state(l, XT_RECURRENCE_IN_BIAS, 0) : zeros(l);
+    return node(
+        l, &(struct xt_onnx_node){.type = "Concat",
+                                  .inputs = {in_order(l, by_input, 0), in_order(l, of_state, 0)},
+                                  .attributes = {{"axis", .number = 1}}});
 }
 
-static const char *name_bias(const struct layer *l, const char *of_input)
-{
-    const char *of_state = NULL;
-    float *zeros = NULL;
-    struct xt_err err = {0};
-    if (l->op->input_count > XT_RECURRENCE_IN_BIAS) {
-        of_state = tensor_in_order(l, xt_op_in(l->op, XT_RECURRENCE_IN_BIAS), "/Rb", 0);
-    } else if (xt_mem_calloc(&zeros, (size_t)l->gates, sizeof *zeros, l->op->name, &err)) {
-        xt_onnx_refuse(l->exporter->onnx, err.status, "%s", err.text);
-        return "";
-    } else {
-        of_state = in_order(l, "/Rb", zeros, 0);
-        free(zeros);
-    }
-    return xt_export_node(l->exporter, l->op,
-                          &(struct xt_onnx_node){.type = "Concat",
-                                                 .inputs = {of_input, of_state},
-                                                 .attributes = {{"axis", .number = 1}}});
-}
+/* ---- the layer ---- */
 
 /* [n][c][h][w] to ONNX's [w][n * h][c]. */
 static const char *as_sequence(const struct layer *l, const char *x)
@@ -235,7 +264,8 @@ void xt_export_recurrence(struct xt_exporter *exporter, const struct xt_op *op)
                             .gates = xt_op_in(op, GATES)->c,
                             .inputs = in->c};
     enum xt_recurrence kind = recurrence->spec.kind;
-    const char *of_input[2] = {"", ""};
+    const char *by_input[2] = {"", NULL};
+    struct xt_err err = {0};
     if (recurrence->spec.with_cell && !needs_last_cell_alone(&l)) {
         xt_onnx_refuse(
             exporter->onnx, XT_ERR_USAGE,
@@ -248,19 +278,22 @@ void xt_export_recurrence(struct xt_exporter *exporter, const struct xt_op *op)
         more = (struct xt_onnx_attribute){"linear_before_reset", .number = 1};
     else if (kind == XT_RNN_RELU)
         more = (struct xt_onnx_attribute){"activations", .text = "Relu", .count = 1};
-    name_linear(&l, of_input);
-    const struct xt_onnx_node node = {
+    if (linear ? name_linear(&l, by_input, &err) : name_identity(&l, by_input, &err)) {
+        xt_onnx_refuse(exporter->onnx, err.status, "%s", err.text);
+        return;
+    }
+    const struct xt_onnx_node layer = {
         .type = kind == XT_LSTM  ? "LSTM"
                 : kind == XT_GRU ? "GRU"
                                  : "RNN",
-        .inputs = {as_sequence(&l, xt_export_in(exporter, in, l.dtype)), of_input[0],
-                   tensor_in_order(&l, xt_op_in(op, WEIGHT), "/R", l.hidden),
-                   name_bias(&l, of_input[1])},
+        .inputs = {as_sequence(&l, xt_export_in(exporter, in, l.dtype)),
+                   in_order(&l, by_input[0], l.inputs),
+                   in_order(&l, by_state(&l, WEIGHT, l.hidden), l.hidden), biases(&l, by_input[1])},
         .attributes = {{"hidden_size", .number = l.hidden},
                        {"direction", .text = recurrence->spec.backwards ? "reverse" : "forward"},
                        more},
         .more_outputs = recurrence->spec.with_cell ? 2 : 0};
-    const char *y = xt_export_node(exporter, op, &node);
+    const char *y = node(&l, &layer);
     const char *states = as_image(&l, y);
     if (recurrence->spec.with_cell)
         states = with_cells(&l, y, states);

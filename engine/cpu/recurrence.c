@@ -25,8 +25,8 @@ size_t xt_recurrence_packed(int outputs, int inputs)
 
 size_t xt_recurrence_scratch(enum xt_recurrence kind, int hidden)
 {
-    return XT_RECURRENCE_ROWS *
-           (padded(xt_recurrence_gates(kind) * hidden) + padded(hidden) + (size_t)hidden);
+    size_t gates = padded(xt_recurrence_gates(kind) * hidden);
+    return XT_RECURRENCE_ROWS * (gates + padded(hidden) + (size_t)hidden + gates / 2);
 }
 
 static bool is_own(const struct xt_op *op)

@@ -12,57 +12,147 @@ enum {
 
 /* ---- products: out[rows][outputs] = in[rows][inputs] by a packed matrix ---- */
 
+#ifdef __AVX512BF16__
+enum { BY_PAIRS = 1 };
+#else
+enum { BY_PAIRS = 0 };
+#endif
+
+static float rounded_to(enum xt_dtype dtype, float number)
+{
+    return dtype == XT_BF16 ? xt_bf16_to_float((uint16_t)(xt_bf16_round(number) >> 16)) : number;
+}
+
+/* [strips][inputs][STRIP]; of bf16, where an instruction multiplies it, [strips][pairs of
+ * inputs][STRIP][2]. */
 void XT_LOOPS_NAME(recurrence_pack)(enum xt_dtype dtype, const float *from, const size_t strides[2],
                                     int outputs, int inputs, int part, int parts, float *to)
 {
     int strips = (outputs + STRIP - 1) / STRIP;
+    bool by_pairs = BY_PAIRS && dtype == XT_BF16;
+    size_t rows = by_pairs ? ((size_t)inputs + 1) / 2 : (size_t)inputs;
     for (int strip = strips * part / parts; strip < strips * (part + 1) / parts; strip++) {
-        float *own = to + (size_t)strip * (size_t)inputs * STRIP;
+        float *own = to + (size_t)strip * rows * STRIP;
         int count = outputs - strip * STRIP < STRIP ? outputs - strip * STRIP : STRIP;
-        memset(own, 0, (size_t)inputs * STRIP * sizeof *own);
-        for (int o = 0; o < count; o++)
+        memset(own, 0, rows * STRIP * sizeof *own);
+        for (size_t o = 0; o < (size_t)count; o++)
             for (size_t i = 0; i < (size_t)inputs; i++) {
-                float number = from[(size_t)(strip * STRIP + o) * strides[0] + i * strides[1]];
-                own[i * STRIP + (size_t)o] =
-                    dtype == XT_BF16 ? xt_bf16_to_float((uint16_t)(xt_bf16_round(number) >> 16))
-                                     : number;
+                size_t output = (size_t)strip * STRIP + o;
+                float number = from[output * strides[0] + i * strides[1]];
+                if (by_pairs)
+                    store(own, (i / 2 * STRIP + o) * 2 + i % 2, number, XT_BF16);
+                else
+                    own[i * STRIP + o] = rounded_to(dtype, number);
             }
     }
 }
 
-XT_INLINE void multiply_tile(const float *in, size_t inputs, size_t stride, int rows,
-                             const float *packed, float *out, size_t out_stride)
+struct product {
+    const float *in;
+    size_t inputs, in_stride;
+    const float *packed;
+    int outputs;
+    float *out; /* whole strips of outputs */
+    size_t out_stride;
+    uint32_t *pairs; /* room for a row's inputs, for each row */
+};
+
+XT_INLINE void multiply_tile(const struct product *p, int row, int rows, const float *packed,
+                             float *out)
 {
+    const float *in = p->in + (size_t)row * p->in_stride;
     vec sums[TILE][2];
     for (int r = 0; r < rows; r++)
         sums[r][0] = sums[r][1] = vec_of(0);
-    for (size_t i = 0; i < inputs; i++, packed += STRIP) {
+    for (size_t i = 0; i < p->inputs; i++, packed += STRIP) {
         vec left = load_vec(packed, 0, XT_F32);
         vec right = load_vec(packed, WIDTH, XT_F32);
         for (int r = 0; r < rows; r++) {
-            vec one = vec_of(in[(size_t)r * stride + i]);
+            vec one = vec_of(in[(size_t)r * p->in_stride + i]);
             sums[r][0] += one * left;
             sums[r][1] += one * right;
         }
     }
     for (int r = 0; r < rows; r++) {
-        store_vec(out, (size_t)r * out_stride, sums[r][0], XT_F32);
-        store_vec(out, (size_t)r * out_stride + WIDTH, sums[r][1], XT_F32);
+        store_vec(out, (size_t)r * p->out_stride, sums[r][0], XT_F32);
+        store_vec(out, (size_t)r * p->out_stride + WIDTH, sums[r][1], XT_F32);
     }
 }
 
-/* The outputs of a row are `stride` apart, whole strips of them. */
-static void multiply(const float *in, int inputs, size_t in_stride, int rows, const float *packed,
-                     int outputs, float *out, size_t out_stride)
+#ifdef __AVX512BF16__
+static size_t pairs_of(const struct product *p)
 {
-    for (int first = 0; first < outputs; first += STRIP, packed += (size_t)inputs * STRIP) {
+    return (p->inputs + WIDTH - 1) / WIDTH * (WIDTH / 2);
+}
+
+static void make_pairs(const struct product *p, int rows)
+{
+    for (int r = 0; r < rows; r++)
+        for (size_t i = 0; i < p->inputs; i += WIDTH) {
+            size_t count = p->inputs - i < WIDTH ? p->inputs - i : WIDTH;
+            vec numbers = load_part(p->in + (size_t)r * p->in_stride, i, count, XT_F32);
+            store_vec(p->pairs + (size_t)r * pairs_of(p), i, numbers, XT_BF16);
+        }
+}
+
+XT_INLINE void multiply_pairs(const struct product *p, int row, int rows, const float *packed,
+                              float *out)
+{
+    const uint32_t *in = p->pairs + (size_t)row * pairs_of(p);
+    __m512 sums[TILE][2];
+    for (int r = 0; r < rows; r++)
+        sums[r][0] = sums[r][1] = _mm512_setzero_ps();
+    for (size_t i = 0; i < (p->inputs + 1) / 2; i++, packed += STRIP) {
+        __m512bh left = (__m512bh)_mm512_loadu_si512(packed);
+        __m512bh right = (__m512bh)_mm512_loadu_si512(packed + WIDTH);
+        for (int r = 0; r < rows; r++) {
+            __m512bh one = (__m512bh)_mm512_set1_epi32((int)in[(size_t)r * pairs_of(p) + i]);
+            sums[r][0] = _mm512_dpbf16_ps(sums[r][0], one, left);
+            sums[r][1] = _mm512_dpbf16_ps(sums[r][1], one, right);
+        }
+    }
+    for (int r = 0; r < rows; r++) {
+        store_vec(out, (size_t)r * p->out_stride, (vec)sums[r][0], XT_F32);
+        store_vec(out, (size_t)r * p->out_stride + WIDTH, (vec)sums[r][1], XT_F32);
+    }
+}
+#else
+static void make_pairs(const struct product *p, int rows)
+{
+    (void)p;
+    (void)rows;
+}
+
+XT_INLINE void multiply_pairs(const struct product *p, int row, int rows, const float *packed,
+                              float *out)
+{
+    multiply_tile(p, row, rows, packed, out);
+}
+#endif
+
+XT_INLINE void multiply_rows(const struct product *p, int row, int rows, const float *packed,
+                             float *out, bool by_pairs)
+{
+    out += (size_t)row * p->out_stride;
+    if (by_pairs)
+        multiply_pairs(p, row, rows, packed, out);
+    else
+        multiply_tile(p, row, rows, packed, out);
+}
+
+XT_INLINE void multiply(const struct product *p, int rows, enum xt_dtype dtype)
+{
+    const bool by_pairs = BY_PAIRS && dtype == XT_BF16;
+    size_t strip = (by_pairs ? (p->inputs + 1) / 2 : p->inputs) * STRIP;
+    if (by_pairs)
+        make_pairs(p, rows);
+    for (int first = 0; first < p->outputs; first += STRIP) {
+        const float *packed = p->packed + (size_t)(first / STRIP) * strip;
         int r = 0;
         for (; r + TILE <= rows; r += TILE)
-            multiply_tile(in + (size_t)r * in_stride, (size_t)inputs, in_stride, TILE, packed,
-                          out + (size_t)r * out_stride + first, out_stride);
+            multiply_rows(p, r, TILE, packed, p->out + first, by_pairs);
         for (; r < rows; r++)
-            multiply_tile(in + (size_t)r * in_stride, (size_t)inputs, in_stride, 1, packed,
-                          out + (size_t)r * out_stride + first, out_stride);
+            multiply_rows(p, r, 1, packed, p->out + first, by_pairs);
     }
 }
 
@@ -76,7 +166,8 @@ struct step {
     float *sums;           /* [rows][stride]: products, backward the gradients of the gates */
     float *state;          /* [rows][state_stride]: the state before; backward its gradient */
     size_t state_stride;
-    float *cell; /* [rows][hidden]: the cell; backward what is carried to the step before */
+    float *cell;     /* [rows][hidden]: the cell; backward what is carried to the step before */
+    uint32_t *pairs; /* [rows][stride / 2], of bf16 */
 };
 
 static size_t strips_of(int count)
@@ -96,6 +187,7 @@ static struct step begin(const struct xt_recurrence_job *job, size_t first, size
     s.sums = job->scratch;
     s.state = s.sums + most * s.stride;
     s.cell = s.state + most * s.state_stride;
+    s.pairs = (uint32_t *)(s.cell + most * s.hidden);
     memset(s.state, 0, most * s.state_stride * sizeof *s.state);
     memset(s.cell, 0, most * s.hidden * sizeof *s.cell);
     return s;
@@ -237,8 +329,15 @@ XT_INLINE void run_units(const struct units *u, enum xt_recurrence kind, enum xt
 XT_INLINE void run_step(const struct step *s, int step, enum xt_recurrence kind,
                         enum xt_dtype dtype)
 {
-    multiply(s->state, s->job->hidden, s->state_stride, s->rows, s->job->weight,
-             xt_recurrence_gates(kind) * s->job->hidden, s->sums, s->stride);
+    const struct product product = {.in = s->state,
+                                    .inputs = s->hidden,
+                                    .in_stride = s->state_stride,
+                                    .packed = s->job->weight,
+                                    .outputs = xt_recurrence_gates(kind) * s->job->hidden,
+                                    .out = s->sums,
+                                    .out_stride = s->stride,
+                                    .pairs = s->pairs};
+    multiply(&product, s->rows, dtype);
     for (int r = 0; r < s->rows; r++) {
         size_t j = 0;
         for (; j + WIDTH <= s->hidden; j += WIDTH) {
@@ -354,7 +453,14 @@ XT_INLINE void back_units(const struct units *u, enum xt_recurrence kind, enum x
 XT_INLINE void back_step(const struct step *s, int step, enum xt_recurrence kind,
                          enum xt_dtype dtype)
 {
-    int gates = xt_recurrence_gates(kind) * s->job->hidden;
+    const struct product product = {.in = s->sums,
+                                    .inputs = (size_t)xt_recurrence_gates(kind) * s->hidden,
+                                    .in_stride = s->stride,
+                                    .packed = s->job->weight,
+                                    .outputs = s->job->hidden,
+                                    .out = s->state,
+                                    .out_stride = s->state_stride,
+                                    .pairs = s->pairs};
     for (int r = 0; r < s->rows; r++) {
         size_t j = 0;
         for (; j + WIDTH <= s->hidden; j += WIDTH) {
@@ -367,8 +473,7 @@ XT_INLINE void back_step(const struct step *s, int step, enum xt_recurrence kind
         }
     }
     if (step)
-        multiply(s->sums, gates, s->stride, s->rows, s->job->weight, s->job->hidden, s->state,
-                 s->state_stride);
+        multiply(&product, s->rows, dtype);
 }
 
 XT_INLINE void run_back(const struct xt_recurrence_job *job, size_t first, size_t end,

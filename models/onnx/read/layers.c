@@ -738,16 +738,33 @@ struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt
 }
 
 /* One number for each sample, by the shape: what is of no samples is a constant already. */
+/* Axes of several images of a sample as two, [n][images]; returns the number of axes. */
+static int split_batch(const int64_t dims[], int count, int64_t out[XT_READ_DIMS_MAX])
+{
+    int axes = 0;
+    for (int i = 0; i < count; i++) {
+        int64_t images = dims[i] % XT_READ_BATCH ? 0 : dims[i] / XT_READ_BATCH;
+        if (axes + 1 + (images > 1) > XT_READ_DIMS_MAX)
+            return 0;
+        out[axes++] = images ? XT_READ_BATCH : dims[i];
+        if (images > 1)
+            out[axes++] = images;
+    }
+    return axes;
+}
+
 bool xt_read_filled(struct xt_reader *reader, struct xt_read_node *node)
 {
     const Onnx__AttributeProto *given = xt_read_attribute(node, "value");
     struct xt_file_tensor tensor = {0};
     int64_t dims[XT_READ_DIMS_MAX];
+    int64_t split[XT_READ_DIMS_MAX] = {0};
     int homes[XT_READ_DIMS_MAX] = {0};
     int sides[XT_AXES] = {1, 1, 1};
     float number = 0;
     int count = xt_read_ints(reader, node, "shape", 0, dims);
-    if (count < 1 || !homes_of(count, dims, homes, sides))
+    int axes = count < 1 ? 0 : split_batch(dims, count, split);
+    if (axes < 1 || !homes_of(axes, split, homes, sides))
         return xt_reader_refuse(reader, node,
                                 "has a shape that is not known while it is read, or one of more "
                                 "than three axes beside the batch");
@@ -763,6 +780,7 @@ bool xt_read_filled(struct xt_reader *reader, struct xt_read_node *node)
                                          .c = sides[XT_AXIS_C],
                                          .numbers = &number,
                                          .count = 1};
-    return xt_read_give(node,
-                        xt_read_view(reader, xt_net_constant(reader->net, &spec), count, homes));
+    struct xt_read_view *view =
+        xt_read_view(reader, xt_net_constant(reader->net, &spec), axes, homes);
+    return view && xt_read_give(node, xt_read_reshape(reader, node, view, count, dims));
 }

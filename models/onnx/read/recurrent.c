@@ -11,10 +11,15 @@ enum { IN_X, IN_W, IN_R, IN_B, IN_LENGTHS, IN_STATE, IN_CELL, IN_PEEPHOLES };
 enum { OUT_STATES, OUT_STATE, OUT_CELL };
 enum { AXIS_STEPS, AXIS_BATCH, AXIS_CHANNELS };
 
+/* Several sequences of a sample are rows of an image: [steps][n][rows][channels]. */
+enum { SPLIT_CHANNELS = 3, SPLIT_AXES };
+static const int split_homes[] = {XT_AXIS_W, XT_READ_N, XT_AXIS_H, XT_AXIS_C};
+
 struct layer {
     struct xt_reader *reader;
     struct xt_read_node *node;
-    struct xt_read_view *x;
+    struct xt_read_view *x; /* split */
+    int64_t rows;
     int steps, directions, hidden;
     enum xt_recurrence kind;
     int gates;
@@ -86,18 +91,17 @@ static struct xt_value *bias_of(const struct layer *l, int direction, bool by_st
 /* The states of all steps, in the order of the images. */
 static struct xt_value *run(const struct layer *l, int direction)
 {
-    static const int homes[] = {XT_AXIS_W, XT_READ_N, XT_AXIS_C};
     static const int matrix[] = {XT_AXIS_W, XT_AXIS_C};
     struct xt_reader *reader = l->reader;
     struct xt_value *by_input =
-        in_order(l, direction_of(l, IN_W, direction, xt_read_dim(l->x, AXIS_CHANNELS)));
+        in_order(l, direction_of(l, IN_W, direction, xt_read_dim(l->x, SPLIT_CHANNELS)));
     struct xt_value *by_state = in_order(l, direction_of(l, IN_R, direction, l->hidden));
     struct xt_read_view *weight = by_input ? xt_read_view(reader, by_input, 2, matrix) : NULL;
     struct xt_read_view *inputs =
-        weight ? xt_read_contract(reader, l->node, xt_read_copy(reader, l->x), AXIS_CHANNELS, 1,
+        weight ? xt_read_contract(reader, l->node, xt_read_copy(reader, l->x), SPLIT_CHANNELS, 1,
                                   weight)
                : NULL;
-    struct xt_value *gates = inputs ? xt_read_lay_out(reader, l->node, inputs, homes) : NULL;
+    struct xt_value *gates = inputs ? xt_read_lay_out(reader, l->node, inputs, split_homes) : NULL;
     struct xt_value *bias = bias_of(l, direction, false);
     if (bias)
         gates = xt_net_add(reader->net, gates, bias, NULL);
@@ -215,13 +219,17 @@ static bool begin(struct xt_reader *reader, struct xt_read_node *node, struct la
         return xt_reader_refuse(reader, node, "has an unknown direction: \"%s\"",
                                 xt_str_quote(direction.text, strlen(direction.text)).text);
     int64_t steps = out->x->ndims == 3 ? xt_read_dim(out->x, AXIS_STEPS) : 0;
-    if (steps < 1 || xt_read_dim(out->x, AXIS_BATCH) != XT_READ_BATCH)
+    if (steps < 1 || xt_read_dim(out->x, AXIS_BATCH) % XT_READ_BATCH)
         return xt_reader_refuse(reader, node, "reads something else than [steps][n][channels]");
     if (steps > STEPS_MAX)
         return xt_reader_refuse(reader, node, "runs over %lld steps: %d at most", (long long)steps,
                                 STEPS_MAX);
     out->steps = (int)steps;
-    return true;
+    out->rows = xt_read_dim(out->x, AXIS_BATCH) / XT_READ_BATCH;
+    out->x = xt_read_reshape(
+        reader, node, out->x, SPLIT_AXES,
+        (const int64_t[]){steps, XT_READ_BATCH, out->rows, xt_read_dim(out->x, AXIS_CHANNELS)});
+    return out->x != NULL;
 }
 
 /* Channels `first` to `first + hidden` of the last state of each direction. */
@@ -252,9 +260,9 @@ static struct xt_value *all_of(const struct layer *l, struct xt_value *const sta
  * where there is one state alone. */
 static bool give(const struct layer *l, int output, struct xt_value *value, int64_t steps)
 {
-    static const int homes[] = {XT_AXIS_W, XT_READ_N, XT_AXIS_C};
-    const int64_t dims[] = {steps, XT_READ_BATCH, l->directions, l->hidden};
-    struct xt_read_view *view = value ? xt_read_view(l->reader, value, 3, homes) : NULL;
+    const int64_t dims[] = {steps, XT_READ_BATCH * l->rows, l->directions, l->hidden};
+    struct xt_read_view *view =
+        value ? xt_read_view(l->reader, value, SPLIT_AXES, split_homes) : NULL;
     view = view ? xt_read_reshape(l->reader, l->node, view, 4, dims) : NULL;
     if (!view)
         return false;

@@ -1,6 +1,7 @@
 #include "models/loaded.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -14,30 +15,67 @@ bool xt_model_is_file(const char *name)
     return name && xt_str_ends(name, ".onnx");
 }
 
-/* The classifier head: the ops after it only move or average its channels. NULL: there is none. */
-static const struct xt_node *head_of(const struct xt_net *net)
+/* Layers whose outputs become the logits. */
+struct heads {
+    const struct xt_node *layers[XT_CLASS_LAYERS_MAX];
+    int count;
+};
+
+/* Classes are rows of its weight, NAME.weight. */
+static bool is_head(const struct xt_net *net, const struct xt_node *node)
 {
-    const struct xt_node *node = net->output->of;
-    for (;;) {
-        switch (node->kind) {
-        case XT_NODE_CONV:
-            return node;
-        case XT_NODE_LINEAR: /* classes are rows of its weight */
-            return node->as.linear.in_first ? NULL : node;
-        case XT_NODE_RESHAPE:
-        case XT_NODE_AVG_POOL:
-        case XT_NODE_MAX_POOL:
-        case XT_NODE_ACTIVATION:
-        case XT_NODE_DROPOUT:
-        case XT_NODE_DROP_CHANNELS:
-            if (node->inputs[0]->c != node->output->c || node->inputs[0]->readers != 1)
-                return NULL;
-            node = node->inputs[0]->of;
-            break;
-        default:
-            return NULL;
-        }
+    const struct xt_net_param *weight = xt_node_param(net, node, XT_NODE_WEIGHT);
+    size_t length = strlen(node->name);
+    bool is_layer =
+        node->kind == XT_NODE_CONV || (node->kind == XT_NODE_LINEAR && !node->as.linear.in_first);
+    return is_layer && weight && strncmp(weight->name, node->name, length) == 0 &&
+           strcmp(weight->name + length, ".weight") == 0;
+}
+
+static bool takes_part_in_a_mean(const struct xt_node *node, const struct xt_value *value)
+{
+    return value->of->kind == XT_NODE_CONSTANT ||
+           (value->c == node->output->c && value->readers == 1);
+}
+
+/* The classifier heads: what comes after them moves, scales or averages channels, and those of
+ * several (of distilled networks) are added or averaged. False: there are none, or too many. */
+static bool find_heads(const struct xt_net *net, const struct xt_node *node, int depth,
+                       struct heads *out)
+{
+    enum { DEPTH_MAX = 32 };
+    bool found = depth < DEPTH_MAX && node->kind != XT_NODE_INPUT;
+    if (is_head(net, node)) {
+        if (out->count == XT_CLASS_LAYERS_MAX)
+            return false;
+        out->layers[out->count++] = node;
+        return true;
     }
+    switch (node->kind) {
+    case XT_NODE_RESHAPE:
+    case XT_NODE_AVG_POOL:
+    case XT_NODE_MAX_POOL:
+    case XT_NODE_ACTIVATION:
+    case XT_NODE_DROPOUT:
+    case XT_NODE_DROP_CHANNELS:
+    case XT_NODE_ADD:
+        break;
+    case XT_NODE_CONCAT: /* of which the mean is taken */
+        found = found && node->as.axis != XT_AXIS_C;
+        break;
+    case XT_NODE_MUL: /* by a constant */
+        found = found && (node->inputs[0]->of->kind == XT_NODE_CONSTANT ||
+                          node->inputs[1]->of->kind == XT_NODE_CONSTANT);
+        break;
+    default:
+        return false;
+    }
+    for (int i = 0; i < node->input_count && found; i++) {
+        const struct xt_value *value = node->inputs[i];
+        found = takes_part_in_a_mean(node, value) &&
+                (value->of->kind == XT_NODE_CONSTANT || find_heads(net, value->of, depth + 1, out));
+    }
+    return found;
 }
 
 static const struct xt_node *input_of(const struct xt_net *net)
@@ -48,15 +86,19 @@ static const struct xt_node *input_of(const struct xt_net *net)
     return NULL;
 }
 
-static enum xt_status take_head(struct xt_loaded_model *model, const struct xt_net *net,
-                                struct xt_err *err)
+static enum xt_status take_heads(struct xt_loaded_model *model, const struct xt_net *net,
+                                 struct xt_err *err)
 {
-    const struct xt_node *head = head_of(net);
-    if (!head)
+    struct heads heads = {.count = 0};
+    enum xt_status status = XT_OK;
+    if (!find_heads(net, net->output->of, 0, &heads))
         return XT_OK;
-    enum xt_status status = xt_mem_strdup(&model->head, head->name, err);
-    model->info.head = model->head;
-    model->info.class_layers[0] = (struct xt_class_layer){.name = model->head, .is_head = true};
+    for (int i = 0; i < heads.count && !status; i++) {
+        status = xt_mem_strdup(&model->heads[i], heads.layers[i]->name, err);
+        model->info.class_layers[i] =
+            (struct xt_class_layer){.name = model->heads[i], .is_head = true};
+    }
+    model->info.head = model->heads[0];
     return status;
 }
 
@@ -65,14 +107,15 @@ static struct xt_value *parse(struct xt_net *net, const struct xt_model_info *mo
 {
     const struct xt_net_text_options text = {.height = options->height,
                                              .width = options->width,
-                                             .head = model->head,
+                                             .layers = model->class_layers,
                                              .classes = options->classes};
     struct xt_value *logits = xt_net_parse(net, model->variant, &text);
     if (logits && options->classes && logits->c != options->classes)
         return xt_net_refuse(
             net, XT_ERR_USAGE,
             "%s distinguishes %d classes, not %d, and does not end in one convolution "
-            "or linear layer that another could replace: create it for %d classes "
+            "or linear layer, or the mean of some, that others could replace: create it for %d "
+            "classes "
             "before you export it",
             model->name, logits->c, options->classes, options->classes);
     return logits;
@@ -108,7 +151,7 @@ static enum xt_status describe(struct xt_loaded_model *model, const struct xt_ne
     enum xt_status status = xt_str_printf(&text, err, "%s%s", title, model->name);
     model->title = text.data;
     model->info.title = text.data;
-    return status ? status : take_head(model, net, err);
+    return status ? status : take_heads(model, net, err);
 }
 
 enum xt_status xt_model_open(struct xt_loaded_model **out, const char *path, struct xt_err *err)
@@ -178,7 +221,8 @@ void xt_model_close(struct xt_loaded_model *model)
     free(model->name);
     free(model->title);
     free(model->text);
-    free(model->head);
+    for (int i = 0; i < XT_CLASS_LAYERS_MAX; i++)
+        free(model->heads[i]);
     free(model);
 }
 

@@ -14,7 +14,7 @@
 
 struct xt_loaded_model {
     struct xt_model_info info;
-    char *name, *title, *text, *head; /* what info points to */
+    char *name, *title, *text, *heads[XT_CLASS_LAYERS_MAX]; /* what info points to */
     /* From an ONNX file: initial values of its parameters, and its metadata. The caller may take
      * them.
      */

@@ -426,11 +426,19 @@ static struct xt_value *build_map(struct xt_net *net, struct line *line)
                                : xt_net_axis_map(net, line->inputs[0], spec);
 }
 
+static bool is_a_head(const struct xt_class_layer *layers, const char *name)
+{
+    for (const struct xt_class_layer *layer = layers; layer && layer->name; layer++)
+        if (layer->is_head && strcmp(layer->name, name) == 0)
+            return true;
+    return false;
+}
+
 static struct xt_value *build_layer(struct xt_net *net, struct line *line,
                                     const struct xt_net_text_options *options)
 {
     struct xt_node *node = &line->node;
-    bool is_head = options->head && options->classes && strcmp(options->head, node->name) == 0;
+    bool is_head = options->classes && is_a_head(options->layers, node->name);
     if (node->kind == XT_NODE_LINEAR) {
         struct xt_net_linear *linear = &node->as.linear;
         linear->name = node->name;

@@ -7,13 +7,14 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "engine/net/net.h"
+#include "models/registry.h"
 
 enum { XT_NET_TEXT_MAX = 4 << 20 };
 
 /* Overrides of the text; 0 or NULL: unchanged. */
 struct xt_net_text_options {
-    int height, width; /* of the images */
-    const char *head;  /* the classifier head */
+    int height, width;                   /* of the images */
+    const struct xt_class_layer *layers; /* whose heads have this many channels: */
     int classes;
 };
 

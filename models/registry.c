@@ -1,5 +1,7 @@
 #include "models/registry.h"
 
+#include <string.h>
+
 #include "base/str.h"
 #include "engine/net/fuse.h"
 
@@ -19,6 +21,15 @@ const struct xt_model_info *xt_model_find(const char *name)
         if (xt_str_same_name(model->name, name))
             return model;
     return NULL;
+}
+
+bool xt_class_layers_have(const struct xt_class_layer *layers, const char *tensor)
+{
+    for (const struct xt_class_layer *layer = layers; layer && layer->name; layer++)
+        if (layer->is_head && xt_str_starts(tensor, layer->name) &&
+            tensor[strlen(layer->name)] == '.')
+            return true;
+    return false;
 }
 
 enum xt_status xt_model_get(const char *name, const struct xt_model_info **out, struct xt_err *err)

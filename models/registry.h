@@ -27,6 +27,8 @@ struct xt_model_options {
                               */
 };
 
+enum { XT_CLASS_LAYERS_MAX = 4 };
+
 /* A layer with one channel per class, in their order: from weights for other classes the rows of
  * the classes that remain can be retained. */
 struct xt_class_layer {
@@ -49,8 +51,10 @@ struct xt_model_info {
     const char *published;
     int classes;      /* of a network from a file; 0 else */
     int time_steps;   /* CTC: columns of the logits; 0 for a classifier */
-    const char *head; /* the classifier head, replaced when the classes change; NULL: none */
-    struct xt_class_layer class_layers[4]; /* end in one without a name; none: unknown */
+    const char *head; /* the first classifier head of class_layers, which are replaced when the
+                         classes change; NULL: none */
+    struct xt_class_layer class_layers[XT_CLASS_LAYERS_MAX + 1]; /* end in one without a name; none:
+                                                                    unknown */
     float initial_bias;
     const char *default_data; /* used without --data */
     const char *default_val;
@@ -78,6 +82,8 @@ struct xt_normalise xt_model_normalise(const struct xt_model_info *model);
 
 /* NULL where no network has that name, in whatever case, with or without - and _. */
 const struct xt_model_info *xt_model_find(const char *name);
+/* Whether the tensor, "fc.weight", is of one of the layers (NULL: none) that are heads. */
+bool xt_class_layers_have(const struct xt_class_layer *layers, const char *tensor);
 /* The i-th; NULL past the last. */
 const struct xt_model_info *xt_model_at(size_t i);
 /* As xt_model_find, with an error that lists the networks. */

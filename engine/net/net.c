@@ -252,6 +252,8 @@ static void make_linear(struct xt_net *net, struct xt_node *node)
     node->input_count = 1;
     node->as.linear = linear;
     snprintf(node->name, sizeof node->name, "%s", net->params[param].name);
+    if (xt_str_ends(node->name, ".weight"))
+        node->name[strlen(node->name) - strlen(".weight")] = '\0';
     take_bias(net, node);
 }
 

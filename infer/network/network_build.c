@@ -132,6 +132,21 @@ static enum xt_status is_other_head(const struct xt_network *network, bool *out,
     return status;
 }
 
+static void say_other_head(const struct xt_network *network, int classes)
+{
+    struct xt_str names = {0};
+    int count = 0;
+    for (const struct xt_class_layer *layer = network->model->class_layers; layer->name; layer++)
+        if (layer->is_head)
+            xt_str_printf(&names, NULL, "%s%s", count++ ? " and " : "", layer->name);
+    xt_log_note(
+        "%s: its last layer%s %s %s %d classes, the data has %d: %s from random weights, all "
+        "others are loaded",
+        network->weights_name, count > 1 ? "s" : "", xt_str_get(&names), count > 1 ? "have" : "has",
+        classes, network->classes, count > 1 ? "they start" : "it starts");
+    xt_str_clear(&names);
+}
+
 static enum xt_status load(struct xt_network *network, const struct xt_network_settings *settings,
                            bool training, struct xt_err *err)
 {
@@ -150,18 +165,14 @@ static enum xt_status load(struct xt_network *network, const struct xt_network_s
                                       network->model->initial_bias, err);
     if (status || !network->has_weights)
         return status;
-    char head[64];
-    snprintf(head, sizeof head, "%s.", network->model->head ? network->model->head : "");
     /* A resumed run starts from its checkpoint. */
     int classes = xt_network_head_classes(network);
     if (other_head && classes > 0 && network->bn_before == XT_BN_AUTO)
-        xt_log_note("%s: its last layer %s has %d classes, the data has %d: it starts from random "
-                    "weights, all others are loaded",
-                    network->weights_name, network->model->head, classes, network->classes);
+        say_other_head(network, classes);
     struct xt_params_view view = {params->values, params->stats};
     return xt_params_from_file(params, &network->device, &view, &network->weights,
                                network->weights_name, settings->init_partial,
-                               other_head ? head : NULL, err);
+                               other_head ? network->model->class_layers : NULL, err);
 }
 
 /* Names the network that weights are of which do not fit this one. */

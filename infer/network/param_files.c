@@ -200,18 +200,14 @@ static enum xt_status take_tensor(const struct xt_param *param, struct xt_device
     return status;
 }
 
-static bool is_excepted(const char *name, const char *except)
-{
-    return except && xt_str_starts(name, except);
-}
-
 static enum xt_status check_extra(const struct xt_params *params, const struct xt_weight_file *file,
-                                  const char *except, struct mismatches *list, struct xt_err *err)
+                                  const struct xt_class_layer *except, struct mismatches *list,
+                                  struct xt_err *err)
 {
     enum xt_status status = XT_OK;
     for (size_t i = 0; i < file->count && !status; i++) {
         bool known = xt_str_ends(file->tensors[i].name, "num_batches_tracked") ||
-                     is_excepted(file->tensors[i].name, except);
+                     xt_class_layers_have(except, file->tensors[i].name);
         for (int k = 0; k < params->count && !known; k++)
             known = strcmp(params->items[k].name, file->tensors[i].name) == 0;
         if (!known)
@@ -230,14 +226,15 @@ static bool first_of_name(const struct xt_params *params, int index)
 
 static enum xt_status check_shapes(const struct xt_params *params,
                                    const struct xt_params_view *view,
-                                   const struct xt_weight_file *file, const char *except,
-                                   struct mismatches *list, struct xt_err *err)
+                                   const struct xt_weight_file *file,
+                                   const struct xt_class_layer *except, struct mismatches *list,
+                                   struct xt_err *err)
 {
     enum xt_status status = XT_OK;
     for (int i = 0; i < params->count && !status; i++) {
         const struct xt_param *param = &params->items[i];
         if (param->role == XT_PARAM_BN_COUNT || !in_view(param, view) ||
-            !first_of_name(params, i) || is_excepted(param->name, except))
+            !first_of_name(params, i) || xt_class_layers_have(except, param->name))
             continue;
         const struct xt_file_tensor *tensor = xt_weight_file_find(file, param->name);
         bool fits = tensor && same_shape(param, tensor);
@@ -335,13 +332,13 @@ static enum xt_status take_counts(struct xt_params *params, const struct xt_weig
 
 static enum xt_status take_all(struct xt_params *params, struct xt_device *device,
                                const struct xt_params_view *view, const struct origin *from,
-                               const char *except, struct xt_err *err)
+                               const struct xt_class_layer *except, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
     for (int i = 0; i < params->count && !status; i++) {
         const struct xt_param *param = &params->items[i];
         if (param->role == XT_PARAM_BN_COUNT || !in_view(param, view) ||
-            is_excepted(param->name, except))
+            xt_class_layers_have(except, param->name))
             continue;
         const struct xt_file_tensor *tensor = xt_weight_file_find(from->file, param->name);
         if (tensor && same_shape(param, tensor))
@@ -353,7 +350,8 @@ static enum xt_status take_all(struct xt_params *params, struct xt_device *devic
 enum xt_status xt_params_from_file(struct xt_params *params, struct xt_device *device,
                                    const struct xt_params_view *view,
                                    const struct xt_weight_file *file, const char *file_name,
-                                   bool partial, const char *except, struct xt_err *err)
+                                   bool partial, const struct xt_class_layer *except,
+                                   struct xt_err *err)
 {
     const bool are_weights = view->values == params->values;
     const struct origin from = {file, file_name, are_weights};

@@ -95,7 +95,7 @@ expect 0 'step 1/1' "$xtrain" --model weights.onnx --data 'synth:shapes?count=16
 expect 0 'int8' "$xtrain" eval --init computed/last.safetensors --data 'synth:shapes?count=16&seed=2' --threads 1 \
   --compare f32,int8 --calibrate 'synth:shapes?count=8&seed=1'
 expect 0 'float32 [batch, 3, 14, 22]' "$xtrain" export computed/last.safetensors weights.out.onnx --threads 1
-expect 2 'does not end in one convolution or linear layer that another could replace' "$xtrain" --model weights.onnx --classes 12 "${data[@]:0:2}" --batch 8 --steps 1
+expect 2 'does not end in one convolution or linear layer, or the mean of some, that others could replace' "$xtrain" --model weights.onnx --classes 12 "${data[@]:0:2}" --batch 8 --steps 1
 if command -v python3 >/dev/null; then
   python3 - $weights.safetensors computed/last.safetensors <<'NAMES' || fail 'other parameters are saved than PyTorch has'
 import json, struct, sys
@@ -111,6 +111,10 @@ fi
 # Other classes than the file's get a new last layer.
 expect 0 'its last layer fc has 10 classes' "$xtrain" --model away.onnx --classes 12 "${data[@]:0:2}" --threads 1 \
   --batch 8 --steps 1
+cp "${weights%/*}/distilled.onnx" .
+expect 0 'its last layers head and head_dist have 10 classes' "$xtrain" --model distilled.onnx --classes 12 "${data[@]:0:2}" \
+  --threads 1 --batch 8 --steps 1 --out distilled
+expect 0 'circle' "$xtrain" eval distilled --data 'synth:shapes?count=16&seed=2' --threads 1
 
 # Every way to train that a network by name has; a run that is killed writes bit for bit what an undisturbed one does.
 cp "$zoo/plates.onnx" plates.onnx

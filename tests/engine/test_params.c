@@ -133,8 +133,9 @@ static void make_file(struct fixture *f, struct file *file)
     xt_params_free_tensors(&names);
 }
 
-static enum xt_status take_except(struct fixture *f, const struct file *file, const char *except)
+static enum xt_status take_except(struct fixture *f, const struct file *file, const char *head)
 {
+    const struct xt_class_layer except[] = {{"other"}, {head, .is_head = true}, {NULL}};
     struct xt_params_view view = view_of(f);
     return xt_params_from_file(&f->params, &f->device, &view, &file->file, "some.pth", false,
                                except, &f->err);

@@ -234,8 +234,10 @@ static void test_networks_of_pytorch_are_the_same_after_text(void **state)
 
 static void test_image_size_and_classes_can_be_others(void **state)
 {
+    static const struct xt_class_layer layers[] = {
+        {"conv"}, {"fc", .is_head = true}, {.name = NULL}};
     const struct xt_net_text_options options = {
-        .height = 12, .width = 20, .head = "fc", .classes = 7};
+        .height = 12, .width = 20, .layers = layers, .classes = 7};
     struct xt_err err = {0};
     struct xt_str text = {0};
     struct xt_net *net = make(&err);

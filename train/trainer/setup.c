@@ -187,10 +187,10 @@ static enum xt_status open_upload(struct xt_trainer *trainer, struct xt_err *err
 /* The factor of a parameter's learning rate; 0 freezes it. */
 static float rate_of(const struct xt_trainer *trainer, const struct xt_param *param)
 {
-    const char *head = trainer->network.model->head;
+    const struct xt_model_info *model = trainer->network.model;
     if (param->frozen)
         return 0;
-    return head && xt_str_starts(param->name, head)
+    return model->head && xt_class_layers_have(model->class_layers, param->name)
                ? (float)trainer->settings->recipe.head_lr_factor
                : 1;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Networks from ONNX files, of the less common layers, of computed weights and of points, against what PyTorch computes with
-# them in float64: answers, losses of five steps, gradients, statistics. XTRAIN_TEST_ALL=1: also those whose ops the others
-# have, which the reader alone makes special. Run through double.sh.
+# Networks from ONNX files, of the less common layers, recurrent ones, of computed weights and of points, against what
+# PyTorch computes with them in float64: answers, losses of five steps, gradients, statistics. XTRAIN_TEST_ALL=1: also those
+# whose ops the others have, which the reader alone makes special. Run through double.sh.
 . tests/xpu/common.sh
 needs_double
 
@@ -9,7 +9,7 @@ networks=tests/models/fixtures/parts
 if [ -z "${XTRAIN_TEST_ALL:-}" ]; then
   networks=$work/float32
   mkdir "$networks"
-  cp tests/models/fixtures/parts/{parts,weights,pools,maps,points,choices}.{onnx,safetensors} "$networks"
+  cp tests/models/fixtures/parts/{parts,weights,pools,maps,points,choices,recurrent_rows}.{onnx,safetensors} "$networks"
 fi
 "$build/tests/zoo" --device xpu "$networks" >"$work/said" 2>&1 || fail 'the small networks' "$(grep WRONG "$work/said")"
 tail -n 1 "$work/said"

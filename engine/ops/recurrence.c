@@ -21,14 +21,8 @@ int xt_recurrence_at(const struct xt_recurrence_op *op, int step)
 
 /* ---- the program ---- */
 
-/* [steps][parts][rows][columns]: a part of a step is a dense matrix that begins on a line of
- * memory, since oneDNN's (3.13) kernels for GPUs take a matrix's columns for whole rows. */
-struct sequence {
-    struct xt_operand whole;
-};
-
 struct description {
-    const struct xt_recurrence_op *recurrence;
+    struct xt_recurrence_op *recurrence;
     struct xt_graph *graph;
     struct xt_program *program;
     int steps, count; /* count: of gates */
@@ -37,12 +31,16 @@ struct description {
     struct xt_operand weight; /* in that type */
     struct xt_operand bias;
     bool has_bias;
-    struct sequence states;   /* in that type */
-    struct sequence gates;    /* by the input, then behind their functions */
-    struct sequence by_state; /* of a GRU: with the bias */
-    struct sequence cells;    /* of an LSTM */
-    struct xt_operand zeros;  /* a state before the first step */
-    struct xt_operand sums;   /* [rows][count * hidden]: products with a state */
+    /* Sequences: [steps][parts][rows][columns]. A part of a step is a dense matrix that begins on a
+     * line of memory, since oneDNN's (3.13) kernels for GPUs take a matrix's columns for whole
+     * rows.
+     */
+    struct xt_operand states;   /* in that type */
+    struct xt_operand gates;    /* by the input, then behind their functions */
+    struct xt_operand by_state; /* of a GRU: with the bias */
+    struct xt_operand cells;    /* of an LSTM */
+    struct xt_operand zeros;    /* a state before the first step */
+    struct xt_operand sums;     /* [rows][count * hidden]: products with a state */
 };
 
 static size_t part_bytes(const struct description *d, enum xt_dtype dtype, int64_t columns)
@@ -52,20 +50,20 @@ static size_t part_bytes(const struct description *d, enum xt_dtype dtype, int64
     return (bytes + LINE - 1) / LINE * LINE;
 }
 
-static struct sequence sequence(const struct description *d, struct xt_buffer *buffer,
-                                enum xt_dtype dtype, int parts, int64_t columns)
+static struct xt_operand sequence(const struct description *d, struct xt_buffer *buffer,
+                                  enum xt_dtype dtype, int parts, int64_t columns)
 {
     int64_t stride = (int64_t)(part_bytes(d, dtype, columns) / xt_dtype_size(dtype));
-    struct sequence out = {xt_operand_dense(xt_in_buffer(buffer), xt_dtype_dnnl(dtype), 4,
-                                            (int64_t[]){d->steps, parts, d->rows, columns})};
-    out.whole.strides[0] = parts * stride;
-    out.whole.strides[1] = stride;
+    struct xt_operand out = xt_operand_dense(xt_in_buffer(buffer), xt_dtype_dnnl(dtype), 4,
+                                             (int64_t[]){d->steps, parts, d->rows, columns});
+    out.strides[0] = parts * stride;
+    out.strides[1] = stride;
     return out;
 }
 
 /* Kept from the forward to the backward pass, or used in one of them. */
-static struct sequence kept(const struct description *d, const char *what, enum xt_dtype dtype,
-                            int parts)
+static struct xt_operand kept(const struct description *d, const char *what, enum xt_dtype dtype,
+                              int parts)
 {
     size_t bytes = (size_t)d->steps * (size_t)parts * part_bytes(d, dtype, d->hidden);
     struct xt_buffer *buffer =
@@ -75,8 +73,8 @@ static struct sequence kept(const struct description *d, const char *what, enum 
                                  xt_op_forward_time(&d->recurrence->op));
     return sequence(d, buffer, dtype, parts, d->hidden);
 }
-static struct sequence used(const struct description *d, int time, enum xt_dtype dtype, int parts,
-                            int64_t columns)
+static struct xt_operand used(const struct description *d, int time, enum xt_dtype dtype, int parts,
+                              int64_t columns)
 {
     size_t bytes = (size_t)d->steps * (size_t)parts * part_bytes(d, dtype, columns);
     const struct xt_tensor *out = xt_op_out(&d->recurrence->op, 0);
@@ -84,13 +82,13 @@ static struct sequence used(const struct description *d, int time, enum xt_dtype
 }
 
 /* The gates of one step at a time. */
-static struct sequence of_a_step(const struct description *d, int time)
+static struct xt_operand of_a_step(const struct description *d, int time)
 {
     const struct xt_tensor *out = xt_op_out(&d->recurrence->op, 0);
     size_t bytes = (size_t)d->count * part_bytes(d, XT_F32, d->hidden);
-    struct sequence all =
+    struct xt_operand all =
         sequence(d, xt_graph_temporary(d->graph, out, bytes, time), XT_F32, d->count, d->hidden);
-    all.whole.strides[0] = 0;
+    all.strides[0] = 0;
     return all;
 }
 
@@ -104,26 +102,25 @@ static struct xt_operand room(const struct description *d, int time, int64_t col
 }
 
 /* A part of a step, as a matrix. */
-static struct xt_operand at(const struct description *d, const struct sequence *all, int step,
+static struct xt_operand at(const struct description *d, const struct xt_operand *all, int step,
                             int part)
 {
-    const struct xt_operand *whole = &all->whole;
     size_t place = (size_t)xt_recurrence_at(d->recurrence, step);
-    struct xt_operand one = xt_operand_dense(whole->place, whole->dtype, 2, whole->dims + 2);
-    size_t size = whole->dtype == dnnl_f32 ? sizeof(float) : sizeof(uint16_t);
-    one.place.bytes =
-        (place * (size_t)whole->strides[0] + (size_t)(part * whole->strides[1])) * size;
+    struct xt_operand one = xt_operand_dense(all->place, all->dtype, 2, all->dims + 2);
+    size_t size = all->dtype == dnnl_f32 ? sizeof(float) : sizeof(uint16_t);
+    one.place.bytes = (place * (size_t)all->strides[0] + (size_t)(part * all->strides[1])) * size;
     return one;
 }
 
 /* All parts of a step, as [parts][rows][hidden]. */
-static struct xt_operand parts_at(const struct description *d, const struct sequence *all, int step)
+static struct xt_operand parts_at(const struct description *d, const struct xt_operand *all,
+                                  int step)
 {
     struct xt_operand parts = at(d, all, step, 0);
     parts.ndims = 3;
     for (int i = 0; i < 3; i++) {
-        parts.dims[i] = all->whole.dims[i + 1];
-        parts.strides[i] = all->whole.strides[i + 1];
+        parts.dims[i] = all->dims[i + 1];
+        parts.strides[i] = all->strides[i + 1];
     }
     return parts;
 }
@@ -191,8 +188,8 @@ static struct xt_operand cell_before(const struct description *d, int step)
 
 /* What a step uses. */
 struct forward {
-    struct sequence by_state; /* a GRU's are kept */
-    struct xt_operand h;      /* the state before, then the next one, in float32 */
+    struct xt_operand by_state; /* a GRU's are kept */
+    struct xt_operand h;        /* the state before, then the next one, in float32 */
     struct xt_operand room;
 };
 
@@ -267,25 +264,25 @@ static void add_forward(struct description *d, const struct xt_operand *in)
     struct forward f = {.h = room(d, time, d->hidden), .room = room(d, time, d->hidden)};
     f.by_state = d->recurrence->spec.kind == XT_GRU ? d->by_state : of_a_step(d, time);
     d->sums = room(d, time, d->count * d->hidden);
-    xt_program_reorder(d->program, XT_FORWARD, in, &d->gates.whole);
+    xt_program_reorder(d->program, XT_FORWARD, in, &d->gates);
     for (int step = 0; step < d->steps && !xt_program_fails(d->program); step++)
         add_step(d, &f, step);
     struct xt_operand y = by_steps(d, out, out->value, xt_dtype_dnnl(out->dtype));
     y.dims[1] = 1;
-    xt_program_reorder(d->program, XT_FORWARD, &d->states.whole, &y);
+    xt_program_reorder(d->program, XT_FORWARD, &d->states, &y);
     y.offsets[1] = 1;
     if (d->recurrence->spec.with_cell)
-        xt_program_reorder(d->program, XT_FORWARD, &d->cells.whole, &y);
+        xt_program_reorder(d->program, XT_FORWARD, &d->cells, &y);
 }
 
 /* ---- backward ---- */
 
 /* What a step reads and writes. */
 struct backward {
-    struct sequence dy;        /* of states and cells */
-    struct sequence dgates;    /* before their functions */
-    struct sequence dby_state; /* of a GRU, the same for all steps; else those */
-    struct sequence typed;     /* [rows][count * hidden]: these for the products */
+    struct xt_operand dy;        /* of states and cells */
+    struct xt_operand dgates;    /* before their functions */
+    struct xt_operand dby_state; /* of a GRU, the same for all steps; else those */
+    struct xt_operand typed;     /* [rows][count * hidden]: these for the products */
     struct xt_operand carried; /* to the step before: an LSTM's cell's gradient, a GRU's state's */
     struct xt_operand x, y, z; /* room */
 };
@@ -413,7 +410,7 @@ static void add_backward_step(const struct description *d, const struct backward
 
 static void add_backward(struct description *d)
 {
-    const struct xt_op *op = &d->recurrence->op;
+    struct xt_op *op = &d->recurrence->op;
     const struct xt_tensor *in = xt_op_in(op, GATES);
     const struct xt_tensor *out = xt_op_out(op, 0);
     int time = xt_op_backward_time(d->graph, op);
@@ -427,10 +424,9 @@ static void add_backward(struct description *d)
     struct xt_operand from = by_steps(d, out, out->grad[0], xt_dtype_dnnl(out->dtype));
     struct xt_operand ones = {0};
     if (d->has_bias)
-        ones = xt_op_ones(&((struct xt_recurrence_op *)op)->op, d->graph, (size_t)d->rows,
-                          xt_dtype_dnnl(d->dtype));
+        ones = xt_op_ones(op, d->graph, (size_t)d->rows, xt_dtype_dnnl(d->dtype));
     b.dby_state = d->recurrence->spec.kind == XT_GRU ? of_a_step(d, time) : b.dgates;
-    xt_program_reorder(d->program, XT_BACKWARD, &from, &b.dy.whole);
+    xt_program_reorder(d->program, XT_BACKWARD, &from, &b.dy);
     xt_program_zero(d->program, XT_BACKWARD, &b.carried);
     for (int step = d->steps - 1; step >= 0 && !xt_program_fails(d->program); step--) {
         add_backward_step(d, &b, step);
@@ -439,7 +435,7 @@ static void add_backward(struct description *d)
     if (!in->wants_grad)
         return;
     struct xt_operand to = by_steps(d, in, xt_op_in_grad(op, GATES), xt_dtype_dnnl(in->dtype));
-    xt_program_reorder(d->program, XT_BACKWARD, &b.dgates.whole, &to);
+    xt_program_reorder(d->program, XT_BACKWARD, &b.dgates, &to);
 }
 
 static struct xt_operand weight_of(struct xt_op *op, struct xt_graph *graph, enum xt_dtype dtype)
@@ -462,7 +458,7 @@ static struct xt_operand weight_of(struct xt_op *op, struct xt_graph *graph, enu
 static void describe(struct xt_op *op, struct xt_graph *graph)
 {
     const struct xt_tensor *in = xt_op_in(op, GATES);
-    const struct xt_recurrence_op *recurrence = (const struct xt_recurrence_op *)op;
+    struct xt_recurrence_op *recurrence = (struct xt_recurrence_op *)op;
     enum xt_recurrence kind = recurrence->spec.kind;
     struct description d = {.recurrence = recurrence,
                             .graph = graph,

@@ -227,26 +227,49 @@ static struct xt_value *shaped(struct xt_reader *reader, struct xt_value *value,
     return xt_net_reshape(reader->net, value, &shape, NULL);
 }
 
+/* Of the first place that is wrong, its block and all behind that; sorts in as many moves as there
+ * are blocks. */
+static struct move next_move(const struct order *order)
+{
+    int first = 0;
+    int at = 0;
+    while (order->place[first] == first)
+        first++;
+    while (order->place[at] != first)
+        at++;
+    return first ? (struct move){{first, at}, {0, 2, 1}}
+                 : (struct move){{at, order->count}, {1, 0, 2}};
+}
+
+static struct xt_value *apply_to(struct xt_reader *reader, struct xt_value *value,
+                                 struct order *order, const struct move *move)
+{
+    enum xt_axis from[] = {(enum xt_axis)move->from[0], (enum xt_axis)move->from[1],
+                           (enum xt_axis)move->from[2]};
+    value = shaped(reader, value, size_of(order, 0, move->cut[0]),
+                   size_of(order, move->cut[0], move->cut[1]),
+                   size_of(order, move->cut[1], order->count));
+    apply(order, move);
+    return xt_net_transpose(reader->net, value, from, NULL);
+}
+
 static struct xt_value *move_blocks(struct xt_reader *reader, struct xt_value *value,
                                     struct order order)
 {
-    enum { MOVES_MAX = 3 };
+    enum { MOVES_MAX = 3, SEARCHED_MAX = 6 }; /* more are searched in fewer moves: it takes long */
     struct move moves[MOVES_MAX + 1];
+    int most = order.count > SEARCHED_MAX ? MOVES_MAX - 1 : MOVES_MAX;
     int count = -1;
-    for (int depth = 0; depth <= MOVES_MAX && count < 0; depth++)
-        count = find_moves(&order, depth, moves);
-    if (count < 0)
-        return NULL;
-    for (int i = 0; i < count; i++) {
-        const struct move *move = &moves[i];
-        enum xt_axis from[] = {(enum xt_axis)move->from[0], (enum xt_axis)move->from[1],
-                               (enum xt_axis)move->from[2]};
-        value = shaped(reader, value, size_of(&order, 0, move->cut[0]),
-                       size_of(&order, move->cut[0], move->cut[1]),
-                       size_of(&order, move->cut[1], order.count));
-        value = xt_net_transpose(reader->net, value, from, NULL);
-        apply(&order, move);
+    while (count < 0 && !xt_reader_fails(reader)) {
+        for (int depth = 0; depth <= most && count < 0; depth++)
+            count = find_moves(&order, depth, moves);
+        if (count < 0) {
+            moves[0] = next_move(&order);
+            value = apply_to(reader, value, &order, &moves[0]);
+        }
     }
+    for (int i = 0; i < count; i++)
+        value = apply_to(reader, value, &order, &moves[i]);
     return value;
 }
 
@@ -359,8 +382,8 @@ struct xt_value *xt_read_lay_out(struct xt_reader *reader, const struct xt_read_
     if (!value)
         return xt_reader_refuse(
             reader, node,
-            "reads its input in an order of elements that cannot be made here: "
-            "reshapes and transposes that keep apart at most three groups of axes can");
+            "reads its input in an order of elements that cannot be made here: an axis of the "
+            "images lies within the batch, or is no longer there");
     struct xt_read_view *after =
         value == view->value ? NULL : xt_read_after(reader, node, view, NULL, homes, value);
     if (after)

@@ -767,6 +767,28 @@ static struct xt_read_constant *hand_on(struct xt_reader *reader, const struct x
     return out;
 }
 
+/* Along a new last axis: values[1] at the index, values[0] elsewhere. */
+static struct xt_read_constant *fold_one_hot(const struct xt_fold *f)
+{
+    const struct xt_read_constant *indices = f->in[0];
+    const struct xt_read_constant *values = f->in[2];
+    int64_t dims[XT_READ_DIMS_MAX];
+    int64_t depth = f->in[1]->count == 1 ? xt_read_whole(f->in[1]->numbers[0]) : 0;
+    if (depth < 1 || depth > XT_READ_NUMBERS_MAX || indices->ndims >= XT_READ_DIMS_MAX ||
+        values->count != 2 || xt_read_int(f->node, "axis", -1) != -1)
+        return NULL;
+    memcpy(dims, indices->dims, (size_t)indices->ndims * sizeof *dims);
+    dims[indices->ndims] = depth;
+    struct xt_read_constant *out =
+        xt_read_make(f->reader, indices->ndims + 1, dims, values->is_float);
+    for (size_t i = 0; out && i < out->count; i++) {
+        int64_t hot = xt_read_whole(indices->numbers[i / (size_t)depth]);
+        hot += hot < 0 ? depth : 0;
+        out->numbers[i] = values->numbers[(int64_t)(i % (size_t)depth) == hot];
+    }
+    return out;
+}
+
 static struct xt_read_constant *fold_einsum(const struct xt_fold *f)
 {
     return xt_read_einsum_of(f->reader, f->node, f->in);
@@ -789,7 +811,7 @@ struct xt_read_constant *xt_fold_compute(const struct xt_fold *f)
         {"ReduceProd", 0, fold_reduce}, {"ReduceSum", 0, fold_reduce},
         {"Tile", 2, fold_tile},         {"CumSum", 2, fold_running_sum},
         {"Trilu", 0, fold_triangle},    {"ScatterND", 3, fold_scatter},
-        {"Einsum", 2, fold_einsum},
+        {"Einsum", 2, fold_einsum},     {"OneHot", 3, fold_one_hot},
     };
     if (f->count == 0 || xt_read_is(f->node, "Identity"))
         return f->count ? f->in[0] : NULL;

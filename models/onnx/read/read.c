@@ -222,6 +222,8 @@ struct xt_read_view *xt_read_view_of(struct xt_reader *reader, const struct xt_r
 struct xt_read_view *xt_read_data(struct xt_reader *reader, struct xt_read_node *node, int i)
 {
     struct xt_read_value *value = xt_read_input(node, i);
+    if (value && value->is_empty)
+        return xt_reader_refuse(reader, node, "reads a part of no elements");
     struct xt_read_view *view = value ? xt_read_view_of(reader, node, value) : NULL;
     if (!value)
         xt_reader_refuse(reader, node, "has no input %d", i);

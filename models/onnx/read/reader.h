@@ -72,6 +72,7 @@ struct xt_read_value {
     int readers; /* nodes that read it */
     bool is_input;
     bool of_images; /* computed from the input */
+    bool is_empty;  /* a part of no elements, which a Concat leaves out */
     const Onnx__TensorProto *initializer;
     struct xt_read_constant *constant; /* known so far: at most one of both */
     struct xt_read_view *view;

@@ -292,6 +292,12 @@ static int64_t clamp(int64_t at, int64_t dim)
     return own < 0 ? 0 : own > dim ? dim : own;
 }
 
+/* Where a step of more than 0 reaches none. */
+static bool is_empty_part(int64_t dim, const int64_t bounds[2], int64_t step)
+{
+    return step > 0 && dim % XT_READ_BATCH && clamp(bounds[0], dim) >= clamp(bounds[1], dim);
+}
+
 /* The elements start, start + step, ... before `end`, which is behind them where the step is
  * negative: backwards. */
 static struct xt_read_view *take_part(struct xt_reader *reader, const struct xt_read_node *node,
@@ -338,8 +344,12 @@ bool xt_read_slice(struct xt_reader *reader, struct xt_read_node *node)
         int axis = xt_read_axis_of(reader, node, axis_count < 0 ? i : axes[i], view->ndims);
         if (axis < 0)
             return false;
-        view = take_part(reader, node, view, axis, (const int64_t[]){starts[i], ends[i]},
-                         step < -INT32_MAX ? -INT32_MAX : step);
+        const int64_t bounds[] = {starts[i], ends[i]};
+        if (node->outputs[0] && is_empty_part(xt_read_dim(view, axis), bounds, step)) {
+            node->outputs[0]->is_empty = true;
+            return true;
+        }
+        view = take_part(reader, node, view, axis, bounds, step < -INT32_MAX ? -INT32_MAX : step);
     }
     return xt_read_give(node, view);
 }
@@ -578,18 +588,22 @@ static struct xt_read_view *join(struct xt_reader *reader, const struct xt_read_
 
 bool xt_read_concat(struct xt_reader *reader, struct xt_read_node *node)
 {
-    int count = node->input_count;
-    struct xt_read_view **views = xt_reader_take(reader, (size_t)count + 1, sizeof *views);
-    if (!views || !count)
-        return xt_reader_refuse(reader, node, "puts nothing together");
-    for (int i = 0; i < count; i++) {
-        views[i] = xt_read_data(reader, node, i);
-        if (!views[i])
+    int count = 0;
+    struct xt_read_view **views =
+        xt_reader_take(reader, (size_t)node->input_count + 1, sizeof *views);
+    for (int i = 0; views && i < node->input_count; i++) {
+        if (node->inputs[i] && node->inputs[i]->is_empty)
+            continue;
+        views[count] = xt_read_data(reader, node, i);
+        if (!views[count])
             return false;
-        if (views[i]->ndims != views[0]->ndims)
+        if (views[count]->ndims != views[0]->ndims)
             return xt_reader_refuse(reader, node, "puts tensors of %d and %d axes together",
-                                    views[0]->ndims, views[i]->ndims);
+                                    views[0]->ndims, views[count]->ndims);
+        count++;
     }
+    if (!count)
+        return xt_reader_refuse(reader, node, "puts nothing together");
     int axis = xt_read_axis_of(reader, node, xt_read_int(node, "axis", 0), views[0]->ndims);
     return axis >= 0 && xt_read_give(node, join(reader, node, views, count, axis));
 }

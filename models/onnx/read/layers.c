@@ -676,6 +676,32 @@ static struct xt_value *parameter_of(struct xt_reader *reader, const struct xt_r
     return begin_as(reader, made, XT_NODE_WEIGHT, constant, false) ? made : NULL;
 }
 
+struct xt_value *xt_read_restored(struct xt_reader *reader, const char *name, const float *numbers,
+                                  int rows, int columns)
+{
+    const bool is_matrix = columns > 0;
+    const struct xt_net_parameter spec = {.name = name,
+                                          .h = 1,
+                                          .w = is_matrix ? rows : 1,
+                                          .c = is_matrix ? columns : rows,
+                                          .ndims = is_matrix ? 2 : 1,
+                                          .dims = {rows, columns}};
+    struct xt_file_tensor *tensor = xt_reader_take(reader, 1, sizeof *tensor);
+    struct xt_read_constant *constant = xt_reader_take(reader, 1, sizeof *constant);
+    if (!tensor || !constant)
+        return NULL;
+    size_t count = (size_t)rows * (size_t)(is_matrix ? columns : 1);
+    *tensor = (struct xt_file_tensor){.name = name,
+                                      .dtype = XT_F32,
+                                      .ndims = spec.ndims,
+                                      .dims = {rows, columns},
+                                      .data = numbers,
+                                      .bytes = count * sizeof *numbers};
+    constant->tensor = tensor;
+    struct xt_value *made = xt_net_parameter(reader->net, &spec);
+    return begin_as(reader, made, XT_NODE_WEIGHT, constant, false) ? made : NULL;
+}
+
 /* The axes of more than 1 lie in C, W and H, the last first; of four the first lies in W, the
  * others, as a weight's row, in C. False: there are no elements, or five such axes. */
 static bool value_sides(const struct xt_read_constant *constant, int sides[XT_AXES])
@@ -753,26 +779,17 @@ static int split_batch(const int64_t dims[], int count, int64_t out[XT_READ_DIMS
     return axes;
 }
 
-bool xt_read_filled(struct xt_reader *reader, struct xt_read_node *node)
+bool xt_read_give_filled(struct xt_reader *reader, struct xt_read_node *node, float number,
+                         int count, const int64_t dims[])
 {
-    const Onnx__AttributeProto *given = xt_read_attribute(node, "value");
-    struct xt_file_tensor tensor = {0};
-    int64_t dims[XT_READ_DIMS_MAX];
     int64_t split[XT_READ_DIMS_MAX] = {0};
     int homes[XT_READ_DIMS_MAX] = {0};
     int sides[XT_AXES] = {1, 1, 1};
-    float number = 0;
-    int count = xt_read_ints(reader, node, "shape", 0, dims);
     int axes = count < 1 ? 0 : split_batch(dims, count, split);
     if (axes < 1 || !homes_of(axes, split, homes, sides))
         return xt_reader_refuse(reader, node,
                                 "has a shape that is not known while it is read, or one of more "
                                 "than three axes beside the batch");
-    if (given && given->t &&
-        xt_onnx_tensor(&reader->file, given->t, &reader->store, &tensor, &reader->err))
-        return false;
-    if (given && given->t && xt_file_tensor_count(&tensor))
-        number = (float)xt_onnx_tensor_number(&tensor, 0);
     if (!isfinite(number))
         return xt_reader_refuse(reader, node, "gives %g", (double)number);
     const struct xt_net_constant spec = {.h = sides[XT_AXIS_H],
@@ -782,5 +799,21 @@ bool xt_read_filled(struct xt_reader *reader, struct xt_read_node *node)
                                          .count = 1};
     struct xt_read_view *view =
         xt_read_view(reader, xt_net_constant(reader->net, &spec), axes, homes);
-    return view && xt_read_give(node, xt_read_reshape(reader, node, view, count, dims));
+    view = view ? xt_read_reshape(reader, node, view, count, dims) : NULL;
+    return view && xt_read_give(node, view);
+}
+
+bool xt_read_filled(struct xt_reader *reader, struct xt_read_node *node)
+{
+    const Onnx__AttributeProto *given = xt_read_attribute(node, "value");
+    struct xt_file_tensor tensor = {0};
+    int64_t dims[XT_READ_DIMS_MAX];
+    float number = 0;
+    int count = xt_read_ints(reader, node, "shape", 0, dims);
+    if (given && given->t &&
+        xt_onnx_tensor(&reader->file, given->t, &reader->store, &tensor, &reader->err))
+        return false;
+    if (given && given->t && xt_file_tensor_count(&tensor))
+        number = (float)xt_onnx_tensor_number(&tensor, 0);
+    return xt_read_give_filled(reader, node, number, count, dims);
 }

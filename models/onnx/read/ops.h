@@ -16,12 +16,20 @@ bool xt_read_linear(struct xt_reader *reader, struct xt_read_node *node); /* Gem
 bool xt_read_batch_norm(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_layer_norm(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_filled(struct xt_reader *reader, struct xt_read_node *node); /* ConstantOfShape */
+/* Gives a tensor of that number, also for several images of each sample. */
+bool xt_read_give_filled(struct xt_reader *reader, struct xt_read_node *node, float number,
+                         int count, const int64_t dims[]);
 /* The module that a node is of, from the node's name: "/layer1/layer1.0/conv1/Conv" is of
  * layer1.0.conv1. False where the name does not say. */
 bool xt_read_module_of(const struct xt_read_node *node, char *out, size_t size);
 /* An initializer as a value of the net. */
 struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt_read_node *node,
                                        struct xt_read_value *value);
+
+/* A parameter that the exporter stored in another order, under its own name: [rows][columns], or
+ * with columns 0 [rows]. The numbers are the reader's. */
+struct xt_value *xt_read_restored(struct xt_reader *reader, const char *name, const float *numbers,
+                                  int rows, int columns);
 
 /* ---- weights.c: what is computed of parameters ---- */
 

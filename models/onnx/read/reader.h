@@ -214,6 +214,11 @@ bool xt_read_is_numbers(const struct xt_reader *reader, const struct xt_read_con
  * (`own`) of the module that the node is of, which is not in the file; NULL: not known. */
 const char *xt_read_lost_name(const struct xt_reader *reader, const struct xt_read_node *node,
                               const char *own);
+/* The same of any parameter of the module, "weight_ih_l0". */
+const char *xt_read_lost_of(const struct xt_reader *reader, const struct xt_read_node *node,
+                            const char *own);
+/* How many nodes of the same operator and module are before it; -1: the module is not known. */
+int xt_read_place_in_module(const struct xt_reader *reader, const struct xt_read_node *node);
 /* Refuses numbers that the exporter may have computed from a parameter: one that is lost, or one
  * whose function they are. */
 bool xt_read_check_origin(struct xt_reader *reader, const struct xt_read_node *node,

@@ -2,6 +2,7 @@
  * linear layer over all steps. ONNX lays sequences out as [steps][n][channels], weights as
  * [directions][gates][channels], the gates in an order of its own.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "models/onnx/read/ops.h"
@@ -77,9 +78,65 @@ static struct xt_read_view *direction_of(const struct layer *l, int i, int direc
     return view ? xt_read_reshape(l->reader, l->node, view, ndims, dims) : NULL;
 }
 
+/* The numbers of a direction in PyTorch's order, from element `first` of those of an input on. */
+static float *reordered(const struct layer *l, const struct xt_file_tensor *tensor, size_t first,
+                        size_t columns)
+{
+    size_t gate = (size_t)l->hidden * columns;
+    size_t all = xt_file_tensor_count(tensor);
+    float *numbers = xt_reader_take(l->reader, all, sizeof *numbers);
+    float *out = xt_reader_take(l->reader, (size_t)l->gates * gate, sizeof *out);
+    if (!numbers || !out || first + (size_t)l->gates * gate > all ||
+        xt_file_tensor_floats(tensor, numbers, all, &l->reader->err))
+        return NULL;
+    for (size_t i = 0; i < (size_t)l->gates; i++)
+        memcpy(out + i * gate, numbers + first + (size_t)of_onnx[l->kind][i] * gate,
+               gate * sizeof *out);
+    return out;
+}
+
+/* PyTorch's newer exporter computes some of the weights in ONNX's order and stores those: they get
+ * their names and order back, "weight_ih" (`what`) of this layer and direction. NULL: it did not.
+ */
+static struct xt_value *restored(const struct layer *l, int input, int direction, int64_t columns,
+                                 const char *what)
+{
+    char own[48];
+    struct xt_read_value *value = xt_read_input(l->node, input);
+    struct xt_read_constant *constant =
+        value && value->initializer ? xt_read_constant_of(l->reader, value) : NULL;
+    int place = constant && constant->tensor && xt_read_is_made_up(l->reader, constant->name)
+                    ? xt_read_place_in_module(l->reader, l->node)
+                    : -1;
+    if (place < 0)
+        return NULL;
+    snprintf(own, sizeof own, "%s_l%d%s", what, place, direction ? "_reverse" : "");
+    const char *name = xt_read_lost_of(l->reader, l->node, own);
+    size_t each = (size_t)l->gates * (size_t)l->hidden * (size_t)(columns ? columns : 2);
+    bool is_second = !columns && strcmp(what, "bias_hh") == 0;
+    size_t first = (size_t)direction * each + (is_second ? each / 2 : 0);
+    if (!name || xt_file_tensor_count(constant->tensor) != (size_t)l->directions * each)
+        return NULL;
+    const float *numbers = reordered(l, constant->tensor, first, (size_t)(columns ? columns : 1));
+    return numbers ? xt_read_restored(l->reader, name, numbers, l->gates * l->hidden, (int)columns)
+                   : NULL;
+}
+
+static struct xt_value *weight_of(const struct layer *l, int input, int direction, int64_t columns,
+                                  const char *what)
+{
+    struct xt_value *weight = restored(l, input, direction, columns, what);
+    return weight || xt_reader_fails(l->reader)
+               ? weight
+               : in_order(l, direction_of(l, input, direction, columns));
+}
+
 /* The vector by the input, or the one by the state, which lie one after the other; NULL: none. */
 static struct xt_value *bias_of(const struct layer *l, int direction, bool by_state)
 {
+    struct xt_value *own = restored(l, IN_B, direction, 0, by_state ? "bias_hh" : "bias_ih");
+    if (own || xt_reader_fails(l->reader))
+        return own;
     struct xt_read_view *both =
         xt_read_input(l->node, IN_B) ? direction_of(l, IN_B, direction, 0) : NULL;
     int64_t count = (int64_t)l->gates * l->hidden;
@@ -94,8 +151,8 @@ static struct xt_value *run(const struct layer *l, int direction)
     static const int matrix[] = {XT_AXIS_W, XT_AXIS_C};
     struct xt_reader *reader = l->reader;
     struct xt_value *by_input =
-        in_order(l, direction_of(l, IN_W, direction, xt_read_dim(l->x, SPLIT_CHANNELS)));
-    struct xt_value *by_state = in_order(l, direction_of(l, IN_R, direction, l->hidden));
+        weight_of(l, IN_W, direction, xt_read_dim(l->x, SPLIT_CHANNELS), "weight_ih");
+    struct xt_value *by_state = weight_of(l, IN_R, direction, l->hidden, "weight_hh");
     struct xt_read_view *weight = by_input ? xt_read_view(reader, by_input, 2, matrix) : NULL;
     struct xt_read_view *inputs =
         weight ? xt_read_contract(reader, l->node, xt_read_copy(reader, l->x), SPLIT_CHANNELS, 1,

@@ -610,10 +610,20 @@ bool xt_read_concat(struct xt_reader *reader, struct xt_read_node *node)
 
 /* ---- repetition ---- */
 
+/* Whether it gives something for several images of each sample. */
+static bool is_of_images(int count, const int64_t dims[])
+{
+    bool is = false;
+    for (int i = 0; i < count; i++)
+        is = is || (dims[i] > XT_READ_BATCH && dims[i] % XT_READ_BATCH == 0);
+    return is;
+}
+
 /* Repeats nothing where all readers broadcast. */
 bool xt_read_expand(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_value *value = xt_read_input(node, 0);
+    double number = 0;
     struct xt_read_view *view = value ? xt_read_view_of(reader, node, value) : NULL;
     int64_t dims[XT_READ_DIMS_MAX];
     int count = view ? xt_read_ints(reader, node, "shape", 1, dims) : 0;
@@ -621,6 +631,8 @@ bool xt_read_expand(struct xt_reader *reader, struct xt_read_node *node)
         return false;
     if (count < view->ndims)
         return xt_reader_refuse(reader, node, "has a shape that is not known while it is read");
+    if (is_of_images(count, dims) && xt_read_number(reader, value, &number))
+        return xt_read_give_filled(reader, node, (float)number, count, dims);
     view = xt_read_with_axes(reader, view, count);
     bool later = is_broadcast_later(reader, node->outputs[0]);
     for (int i = 0; view && i < count; i++) {

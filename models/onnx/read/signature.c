@@ -165,6 +165,19 @@ static bool module_of(const struct xt_read_node *node, char *out, size_t size)
     return found;
 }
 
+int xt_read_place_in_module(const struct xt_reader *reader, const struct xt_read_node *node)
+{
+    char module[XT_PARAM_NAME_MAX];
+    char other[XT_PARAM_NAME_MAX];
+    int place = 0;
+    if (!module_of(node, module, sizeof module))
+        return -1;
+    for (const struct xt_read_node *before = reader->nodes; before < node; before++)
+        place += xt_read_is(before, node->op) && module_of(before, other, sizeof other) &&
+                 strcmp(module, other) == 0;
+    return place;
+}
+
 static bool is_lost(const struct xt_reader *reader, const struct xt_read_target *target)
 {
     return !target->is_buffer && !xt_read_is_initializer(reader, target->name) &&
@@ -191,9 +204,17 @@ const char *xt_read_lost_name(const struct xt_reader *reader, const struct xt_re
                               const char *own)
 {
     char module[XT_PARAM_NAME_MAX];
+    return module_of(node, module, sizeof module) && !lacks_others(reader, module)
+               ? xt_read_lost_of(reader, node, own)
+               : NULL;
+}
+
+const char *xt_read_lost_of(const struct xt_reader *reader, const struct xt_read_node *node,
+                            const char *own)
+{
+    char module[XT_PARAM_NAME_MAX];
     char name[XT_PARAM_NAME_MAX];
     if (!reader->signature.lost || !module_of(node, module, sizeof module) ||
-        lacks_others(reader, module) ||
         snprintf(name, sizeof name, "%s.%s", module, own) >= (int)sizeof name)
         return NULL;
     const struct xt_read_target *target =

@@ -26,6 +26,7 @@ struct layer {
     int gates;
     bool reverse;   /* the only direction runs backwards */
     bool with_cell; /* the last cell is read */
+    int place;      /* among the layers of its module; -1: not known */
 };
 
 /* Which of ONNX's gates (LSTM i, o, f, c; GRU z, r, h) is each of PyTorch's. */
@@ -105,12 +106,10 @@ static struct xt_value *restored(const struct layer *l, int input, int direction
     struct xt_read_value *value = xt_read_input(l->node, input);
     struct xt_read_constant *constant =
         value && value->initializer ? xt_read_constant_of(l->reader, value) : NULL;
-    int place = constant && constant->tensor && xt_read_is_made_up(l->reader, constant->name)
-                    ? xt_read_place_in_module(l->reader, l->node)
-                    : -1;
-    if (place < 0)
+    bool is_made = constant && constant->tensor && xt_read_is_made_up(l->reader, constant->name);
+    if (!is_made || l->place < 0)
         return NULL;
-    snprintf(own, sizeof own, "%s_l%d%s", what, place, direction ? "_reverse" : "");
+    snprintf(own, sizeof own, "%s_l%d%s", what, l->place, direction ? "_reverse" : "");
     const char *name = xt_read_lost_of(l->reader, l->node, own);
     size_t each = (size_t)l->gates * (size_t)l->hidden * (size_t)(columns ? columns : 2);
     bool is_second = !columns && strcmp(what, "bias_hh") == 0;
@@ -266,6 +265,7 @@ static bool begin(struct xt_reader *reader, struct xt_read_node *node, struct la
                                                             : XT_RNN_TANH};
     out->gates = xt_recurrence_gates(out->kind);
     out->with_cell = out->kind == XT_LSTM && gives(node, OUT_CELL);
+    out->place = reader->signature.lost ? xt_read_place_in_module(reader, node) : -1;
     if (!out->x || !check(reader, node))
         return false;
     if (hidden < 1 || hidden > HIDDEN_MAX)

@@ -552,7 +552,7 @@ static struct xt_read_view *concat_groups(struct xt_reader *reader, const struct
                                           struct xt_read_view *views[], int count, int axis)
 {
     int ndims = views[0]->ndims;
-    int64_t whole[XT_READ_DIMS_MAX];
+    int64_t whole[XT_READ_DIMS_MAX] = {0};
     int64_t dims[XT_READ_DIMS_MAX];
     for (int k = 0; k < ndims; k++)
         whole[k] = k == axis ? 0 : xt_read_dim(views[0], k);

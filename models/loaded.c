@@ -32,10 +32,10 @@ static bool is_head(const struct xt_net *net, const struct xt_node *node)
            strcmp(weight->name + length, ".weight") == 0;
 }
 
-static bool takes_part_in_a_mean(const struct xt_node *node, const struct xt_value *value)
+/* The same for all samples and classes: a factor of a mean's. */
+static bool is_number(const struct xt_value *value)
 {
-    return value->of->kind == XT_NODE_CONSTANT ||
-           (value->c == node->output->c && value->readers == 1);
+    return value->of_parameter && value->h == 1 && value->w == 1 && value->c == 1;
 }
 
 /* The classifier heads: what comes after them moves, scales or averages channels, and those of
@@ -44,7 +44,7 @@ static bool find_heads(const struct xt_net *net, const struct xt_node *node, int
                        struct heads *out)
 {
     enum { DEPTH_MAX = 32 };
-    bool found = depth < DEPTH_MAX && node->kind != XT_NODE_INPUT;
+    bool found = depth < DEPTH_MAX;
     if (is_head(net, node)) {
         if (out->count == XT_CLASS_LAYERS_MAX)
             return false;
@@ -63,17 +63,16 @@ static bool find_heads(const struct xt_net *net, const struct xt_node *node, int
     case XT_NODE_CONCAT: /* of which the mean is taken */
         found = found && node->as.axis != XT_AXIS_C;
         break;
-    case XT_NODE_MUL: /* by a constant */
-        found = found && (node->inputs[0]->of->kind == XT_NODE_CONSTANT ||
-                          node->inputs[1]->of->kind == XT_NODE_CONSTANT);
+    case XT_NODE_MUL:
+        found = found && (is_number(node->inputs[0]) || is_number(node->inputs[1]));
         break;
     default:
         return false;
     }
     for (int i = 0; i < node->input_count && found; i++) {
         const struct xt_value *value = node->inputs[i];
-        found = takes_part_in_a_mean(node, value) &&
-                (value->of->kind == XT_NODE_CONSTANT || find_heads(net, value->of, depth + 1, out));
+        found = is_number(value) || (value->c == node->output->c && value->readers == 1 &&
+                                     find_heads(net, value->of, depth + 1, out));
     }
     return found;
 }

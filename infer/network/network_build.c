@@ -135,10 +135,14 @@ static enum xt_status is_other_head(const struct xt_network *network, bool *out,
 static void say_other_head(const struct xt_network *network, int classes)
 {
     struct xt_str names = {0};
+    const struct xt_class_layer *layers = network->model->class_layers;
     int count = 0;
-    for (const struct xt_class_layer *layer = network->model->class_layers; layer->name; layer++)
-        if (layer->is_head)
-            xt_str_printf(&names, NULL, "%s%s", count++ ? " and " : "", layer->name);
+    for (int i = 0; layers[i].name; i++) {
+        const char *before = count == 0 ? "" : layers[i + 1].name ? ", " : " and ";
+        if (layers[i].is_head)
+            xt_str_printf(&names, NULL, "%s%s", before, layers[i].name);
+        count += layers[i].is_head;
+    }
     xt_log_note(
         "%s: its last layer%s %s %s %d classes, the data has %d: %s from random weights, all "
         "others are loaded",

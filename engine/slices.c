@@ -39,15 +39,6 @@ static bool runs(const struct xt_graph *graph, const struct xt_op *op, bool back
 
 /* ---- segments ---- */
 
-static const struct xt_op *producer_of(const struct xt_graph *graph, const struct xt_tensor *tensor)
-{
-    for (int i = 0; i < graph->op_count; i++)
-        for (int k = 0; k < graph->ops[i]->output_count; k++)
-            if (graph->ops[i]->outputs[k] == tensor)
-                return graph->ops[i];
-    return NULL;
-}
-
 static const struct xt_op *reader_of(const struct xt_graph *graph, const struct xt_tensor *tensor,
                                      int reader)
 {
@@ -79,7 +70,7 @@ static bool is_in_turn(const struct xt_graph *graph, const struct xt_op *op, boo
 static bool is_ready(const struct xt_graph *graph, const struct xt_op *op, bool backward)
 {
     for (int i = 0; i < op->input_count && !backward; i++)
-        if (!is_done(graph, producer_of(graph, op->inputs[i].tensor), backward))
+        if (!is_done(graph, xt_graph_writer(graph, op->inputs[i].tensor), backward))
             return false;
     for (int i = 0; i < op->output_count && backward; i++)
         for (int r = 0; op->outputs[i] && r < op->outputs[i]->readers; r++)
@@ -162,7 +153,7 @@ static void plan_direction(struct xt_graph *graph, bool backward)
 static bool can_ring(const struct xt_graph *graph, const struct xt_tensor *tensor, int reader)
 {
     const struct xt_op *writer = reader_of(graph, tensor, reader);
-    const struct xt_op *producer = producer_of(graph, tensor);
+    const struct xt_op *producer = xt_graph_writer(graph, tensor);
     return writer && !is_norm(producer) && writer->by_slices[1] && producer->by_slices[1] &&
            runs(graph, producer, true) && writer->segment[1][1] == producer->segment[1][0];
 }
@@ -171,7 +162,7 @@ bool xt_slices_read_at_once(const struct xt_graph *graph, const struct xt_op *no
 {
     int segment = norm->segment[backward][1];
     const struct xt_tensor *full = norm->outputs[XT_NORM_FULL];
-    const struct xt_op *producer = producer_of(graph, norm->inputs[0].tensor);
+    const struct xt_op *producer = xt_graph_writer(graph, norm->inputs[0].tensor);
     if (!graph->slices.workers || backward)
         return graph->slices.workers && producer && producer->segment[1][0] == segment;
     for (int r = 0; full && r < full->readers; r++)
@@ -186,7 +177,7 @@ static bool can_write_over(const struct xt_graph *graph, const struct xt_tensor 
 {
     const struct xt_op *writer = reader_of(graph, tensor, 0);
     return writer && tensor->readers == 1 && writer->kind == &xt_kind_conv &&
-           writer->by_slices[1] && is_norm(producer_of(graph, tensor));
+           writer->by_slices[1] && is_norm(xt_graph_writer(graph, tensor));
 }
 
 /* ---- inference: all ops run by slices, or none does ---- */
@@ -202,7 +193,7 @@ static const struct xt_tensor *written_in_place(const struct xt_op *op, const st
 /* Written and read within one segment, as are later tensors in its memory. */
 static bool stays_in_segment(const struct xt_graph *graph, const struct xt_tensor *tensor)
 {
-    const struct xt_op *producer = producer_of(graph, tensor);
+    const struct xt_op *producer = xt_graph_writer(graph, tensor);
     if (tensor == graph->logits || !producer->by_slices[0])
         return false;
     for (int i = 0; i < graph->op_count; i++)

@@ -59,18 +59,10 @@ static void add_parameters(struct xt_recurrence_op *recurrence, struct xt_graph 
         xt_operand_matrix(xt_in_buffer(recurrence->dstate), dtype, count, outputs);
     struct xt_operand before =
         xt_operand_matrix(xt_in_buffer(recurrence->before), dtype, count, (size_t)weight->c);
-    if (weight->wants_grad) {
-        struct xt_operand to = xt_operand_matrix(xt_in_buffer(xt_op_in_grad(op, WEIGHT)), dnnl_f32,
-                                                 outputs, (size_t)weight->c);
-        struct xt_operand columns = xt_operand_transposed(behind);
-        xt_program_matmul(&op->program, XT_BACKWARD, &columns, &before, &to, NULL);
-    }
-    if (op->input_count > BIAS && xt_op_in(op, BIAS)->wants_grad) {
-        struct xt_operand to =
-            xt_operand_matrix(xt_in_buffer(xt_op_in_grad(op, BIAS)), dnnl_f32, 1, outputs);
-        struct xt_operand ones = xt_op_ones(op, graph, count, dtype);
-        xt_program_matmul(&op->program, XT_BACKWARD, &ones, &behind, &to, NULL);
-    }
+    struct xt_operand ones = {0};
+    if (op->input_count > BIAS && xt_op_in(op, BIAS)->wants_grad)
+        ones = xt_op_ones(op, graph, count, dtype);
+    xt_recurrence_add_gradients(recurrence, &behind, &before, &ones, false);
 }
 
 static void prepare_backward(struct xt_recurrence_op *recurrence, struct xt_graph *graph)

@@ -326,41 +326,6 @@ XT_INLINE void run_units(const struct units *u, enum xt_recurrence kind, enum xt
         take_gate(u, job->out, parts, 0, dtype), XT_F32);
 }
 
-XT_INLINE void run_step(const struct step *s, int step, enum xt_recurrence kind,
-                        enum xt_dtype dtype)
-{
-    const struct product product = {.in = s->state,
-                                    .inputs = s->hidden,
-                                    .in_stride = s->state_stride,
-                                    .packed = s->job->weight,
-                                    .outputs = xt_recurrence_gates(kind) * s->job->hidden,
-                                    .out = s->sums,
-                                    .out_stride = s->stride,
-                                    .pairs = s->pairs};
-    multiply(&product, s->rows, dtype);
-    for (int r = 0; r < s->rows; r++) {
-        size_t j = 0;
-        for (; j + WIDTH <= s->hidden; j += WIDTH) {
-            struct units whole = units_of(s, step, r, j, WIDTH);
-            run_units(&whole, kind, dtype);
-        }
-        if (j < s->hidden) {
-            struct units rest = units_of(s, step, r, j, s->hidden - j);
-            run_units(&rest, kind, dtype);
-        }
-    }
-}
-
-XT_INLINE void run(const struct xt_recurrence_job *job, size_t first, size_t end,
-                   enum xt_recurrence kind, enum xt_dtype dtype)
-{
-    for (; first < end; first += XT_RECURRENCE_ROWS) {
-        struct step s = begin(job, first, end);
-        for (int step = 0; step < job->steps; step++)
-            run_step(&s, step, kind, dtype);
-    }
-}
-
 /* ---- backward ---- */
 
 XT_INLINE vec through_logistic(vec value, vec behind)
@@ -450,55 +415,69 @@ XT_INLINE void back_units(const struct units *u, enum xt_recurrence kind, enum x
     }
 }
 
-XT_INLINE void back_step(const struct step *s, int step, enum xt_recurrence kind,
-                         enum xt_dtype dtype)
+/* ---- a step, by kind and type ---- */
+
+XT_INLINE void do_units(const struct step *s, int step, int row, size_t j, size_t count,
+                        bool backward, enum xt_recurrence kind, enum xt_dtype dtype)
 {
-    const struct product product = {.in = s->sums,
-                                    .inputs = (size_t)xt_recurrence_gates(kind) * s->hidden,
-                                    .in_stride = s->stride,
-                                    .packed = s->job->weight,
-                                    .outputs = s->job->hidden,
-                                    .out = s->state,
-                                    .out_stride = s->state_stride,
-                                    .pairs = s->pairs};
-    for (int r = 0; r < s->rows; r++) {
-        size_t j = 0;
-        for (; j + WIDTH <= s->hidden; j += WIDTH) {
-            struct units whole = units_of(s, step, r, j, WIDTH);
-            back_units(&whole, kind, dtype);
-        }
-        if (j < s->hidden) {
-            struct units rest = units_of(s, step, r, j, s->hidden - j);
-            back_units(&rest, kind, dtype);
-        }
-    }
-    if (step)
-        multiply(&product, s->rows, dtype);
+    const struct units units = units_of(s, step, row, j, count);
+    if (backward)
+        back_units(&units, kind, dtype);
+    else
+        run_units(&units, kind, dtype);
 }
 
-XT_INLINE void run_back(const struct xt_recurrence_job *job, size_t first, size_t end,
-                        enum xt_recurrence kind, enum xt_dtype dtype)
+XT_INLINE void do_rows(const struct step *s, int step, bool backward, enum xt_recurrence kind,
+                       enum xt_dtype dtype)
+{
+    for (int row = 0; row < s->rows; row++) {
+        size_t j = 0;
+        for (; j + WIDTH <= s->hidden; j += WIDTH)
+            do_units(s, step, row, j, WIDTH, backward, kind, dtype);
+        if (j < s->hidden)
+            do_units(s, step, row, j, s->hidden - j, backward, kind, dtype);
+    }
+}
+
+/* From the states to the gates' sums; backward from their gradients to the states'. */
+XT_INLINE void multiply_step(const struct step *s, bool backward, enum xt_recurrence kind,
+                             enum xt_dtype dtype)
+{
+    int gates = xt_recurrence_gates(kind) * s->job->hidden;
+    const struct product product = {.in = backward ? s->sums : s->state,
+                                    .inputs = backward ? (size_t)gates : s->hidden,
+                                    .in_stride = backward ? s->stride : s->state_stride,
+                                    .packed = s->job->weight,
+                                    .outputs = backward ? s->job->hidden : gates,
+                                    .out = backward ? s->state : s->sums,
+                                    .out_stride = backward ? s->state_stride : s->stride,
+                                    .pairs = s->pairs};
+    multiply(&product, s->rows, dtype);
+}
+
+XT_INLINE void run(const struct xt_recurrence_job *job, size_t first, size_t end, bool backward,
+                   enum xt_recurrence kind, enum xt_dtype dtype)
 {
     for (; first < end; first += XT_RECURRENCE_ROWS) {
         struct step s = begin(job, first, end);
-        for (int step = job->steps - 1; step >= 0; step--)
-            back_step(&s, step, kind, dtype);
+        for (int i = 0; i < job->steps; i++) {
+            int step = backward ? job->steps - 1 - i : i;
+            if (!backward)
+                multiply_step(&s, false, kind, dtype);
+            do_rows(&s, step, backward, kind, dtype);
+            if (backward && step)
+                multiply_step(&s, true, kind, dtype);
+        }
     }
 }
-
-/* ---- by kind and type ---- */
 
 XT_INLINE void run_kind(const struct xt_recurrence_job *job, size_t first, size_t end,
                         bool backward, enum xt_recurrence kind)
 {
-    if (backward && job->dtype == XT_F32)
-        run_back(job, first, end, kind, XT_F32);
-    else if (backward)
-        run_back(job, first, end, kind, XT_BF16);
-    else if (job->dtype == XT_F32)
-        run(job, first, end, kind, XT_F32);
+    if (job->dtype == XT_F32)
+        run(job, first, end, backward, kind, XT_F32);
     else
-        run(job, first, end, kind, XT_BF16);
+        run(job, first, end, backward, kind, XT_BF16);
 }
 
 XT_INLINE void run_any(const struct xt_recurrence_job *job, size_t first, size_t end, bool backward)

@@ -32,15 +32,10 @@ double xt_dropout_probability(const struct xt_op *op, const struct xt_graph_pass
  * anyway. */
 static bool is_read_for_signs(const struct xt_graph *graph, const struct xt_tensor *tensor)
 {
-    for (int i = 0; i < graph->op_count; i++) {
-        const struct xt_op *op = graph->ops[i];
-        if (op->output_count && op->outputs[0] == tensor && op->kind == &xt_kind_eltwise)
-            return ((const struct xt_eltwise_op *)op)->activation.kind == XT_ACT_RELU;
-        for (int k = 0; k < op->output_count; k++)
-            if (op->outputs[k] == tensor)
-                return op->kind == &xt_kind_conv || op->kind == &xt_kind_norm;
-    }
-    return false;
+    const struct xt_op *op = xt_graph_writer(graph, tensor);
+    if (op && op->kind == &xt_kind_eltwise)
+        return ((const struct xt_eltwise_op *)op)->activation.kind == XT_ACT_RELU;
+    return op && (op->kind == &xt_kind_conv || op->kind == &xt_kind_norm);
 }
 
 static bool can_write_over(const struct xt_graph *graph, const struct xt_tensor *in)

@@ -75,6 +75,15 @@ bool xt_op_read(struct xt_op *op, struct xt_graph *graph, struct xt_tensor *tens
     return true;
 }
 
+const struct xt_op *xt_graph_writer(const struct xt_graph *graph, const struct xt_tensor *tensor)
+{
+    for (int i = 0; i < graph->op_count; i++)
+        for (int k = 0; k < graph->ops[i]->output_count; k++)
+            if (graph->ops[i]->outputs[k] == tensor)
+                return graph->ops[i];
+    return NULL;
+}
+
 /* Whether the op computes with constants alone. */
 static bool is_of_constants(const struct xt_op *op)
 {

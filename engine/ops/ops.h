@@ -67,6 +67,9 @@ bool xt_op_adds_grad(const struct xt_graph *graph, const struct xt_op *op, int p
 /* Whether the parameter's gradient is whole once this op has run backward. */
 bool xt_op_ends_grad(const struct xt_graph *graph, const struct xt_op *op, int param);
 
+/* The op that writes the tensor. */
+const struct xt_op *xt_graph_writer(const struct xt_graph *graph, const struct xt_tensor *tensor);
+
 /* Moves an op after all that have been added so far. */
 void xt_graph_run_last(struct xt_graph *graph, struct xt_op *op);
 
@@ -435,6 +438,12 @@ struct xt_recurrence_op {
     struct xt_buffer *activated, *cells, *packed[2], *before, *dgates, *dstate;
 };
 enum { XT_RECURRENCE_IN_GATES, XT_RECURRENCE_IN_WEIGHT, XT_RECURRENCE_IN_BIAS };
+/* Describes the gradients of the weight and the bias, where they are wanted, from the gradient
+ * behind the products with the states, [rows][gates], those states, [rows][hidden], and a row of as
+ * many ones. `adds`: they are added to. */
+void xt_recurrence_add_gradients(struct xt_recurrence_op *recurrence,
+                                 const struct xt_operand *behind, const struct xt_operand *states,
+                                 const struct xt_operand *ones, bool adds);
 /* Where along w the step is. */
 int xt_recurrence_at(const struct xt_recurrence_op *op, int step);
 

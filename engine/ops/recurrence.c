@@ -365,23 +365,24 @@ static void add_simple_backward(const struct description *d, const struct backwa
                                     &to, "a state's gradient");
 }
 
-/* The weight's and the bias's gradients are sums over the steps, from the last one back. */
-static void add_parameters_step(const struct description *d, const struct backward *b, int step,
-                                const struct xt_operand *ones)
+void xt_recurrence_add_gradients(struct xt_recurrence_op *recurrence,
+                                 const struct xt_operand *behind, const struct xt_operand *states,
+                                 const struct xt_operand *ones, bool adds)
 {
-    const struct xt_op *op = &d->recurrence->op;
-    struct xt_operand behind = at(d, &b->typed, step, 0);
-    bool adds = step < d->steps - 1;
-    if (xt_op_in(op, WEIGHT)->wants_grad) {
-        struct xt_operand to = d->weight;
-        to.place = xt_in_buffer(xt_op_in_grad(op, WEIGHT));
-        to.dtype = dnnl_f32;
-        add_product(d, XT_BACKWARD, xt_operand_transposed(behind), state_before(d, step), to, adds);
+    struct xt_op *op = &recurrence->op;
+    const struct xt_post_ops sum = {.count = adds, .items = {xt_then_sum()}};
+    const struct xt_tensor *weight = xt_op_in(op, WEIGHT);
+    size_t gates = (size_t)xt_op_in(op, GATES)->c;
+    if (weight->wants_grad) {
+        struct xt_operand to = xt_operand_matrix(xt_in_buffer(xt_op_in_grad(op, WEIGHT)), dnnl_f32,
+                                                 gates, (size_t)weight->c);
+        struct xt_operand columns = xt_operand_transposed(*behind);
+        xt_program_matmul(&op->program, XT_BACKWARD, &columns, states, &to, &sum);
     }
-    if (d->has_bias && xt_op_in(op, BIAS)->wants_grad) {
-        struct xt_operand to = d->bias;
-        to.place = xt_in_buffer(xt_op_in_grad(op, BIAS));
-        add_product(d, XT_BACKWARD, *ones, behind, to, adds);
+    if (op->input_count > BIAS && xt_op_in(op, BIAS)->wants_grad) {
+        struct xt_operand to =
+            xt_operand_matrix(xt_in_buffer(xt_op_in_grad(op, BIAS)), dnnl_f32, 1, gates);
+        xt_program_matmul(&op->program, XT_BACKWARD, ones, behind, &to, &sum);
     }
 }
 
@@ -430,7 +431,9 @@ static void add_backward(struct description *d)
     xt_program_zero(d->program, XT_BACKWARD, &b.carried);
     for (int step = d->steps - 1; step >= 0 && !xt_program_fails(d->program); step--) {
         add_backward_step(d, &b, step);
-        add_parameters_step(d, &b, step, &ones);
+        struct xt_operand behind = at(d, &b.typed, step, 0);
+        struct xt_operand states = state_before(d, step);
+        xt_recurrence_add_gradients(d->recurrence, &behind, &states, &ones, step < d->steps - 1);
     }
     if (!in->wants_grad)
         return;

@@ -763,7 +763,6 @@ struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt
     return view;
 }
 
-/* One number for each sample, by the shape: what is of no samples is a constant already. */
 /* Axes of several images of a sample as two, [n][images]; returns the number of axes. */
 static int split_batch(const int64_t dims[], int count, int64_t out[XT_READ_DIMS_MAX])
 {
@@ -803,6 +802,7 @@ bool xt_read_give_filled(struct xt_reader *reader, struct xt_read_node *node, fl
     return view && xt_read_give(node, view);
 }
 
+/* One number for each sample, by the shape: what is of no samples is a constant already. */
 bool xt_read_filled(struct xt_reader *reader, struct xt_read_node *node)
 {
     const Onnx__AttributeProto *given = xt_read_attribute(node, "value");

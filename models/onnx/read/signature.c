@@ -200,12 +200,23 @@ static bool lacks_others(const struct xt_reader *reader, const char *module)
     return false;
 }
 
+static const char *lost_in(const struct xt_reader *reader, const char *module, const char *own)
+{
+    char name[XT_PARAM_NAME_MAX];
+    if (snprintf(name, sizeof name, "%s.%s", module, own) >= (int)sizeof name)
+        return NULL;
+    const struct xt_read_target *target =
+        find(&reader->signature, &(struct xt_read_target){.name = name});
+    return target && is_lost(reader, target) ? target->name : NULL;
+}
+
 const char *xt_read_lost_name(const struct xt_reader *reader, const struct xt_read_node *node,
                               const char *own)
 {
     char module[XT_PARAM_NAME_MAX];
-    return module_of(node, module, sizeof module) && !lacks_others(reader, module)
-               ? xt_read_lost_of(reader, node, own)
+    return reader->signature.lost && module_of(node, module, sizeof module) &&
+                   !lacks_others(reader, module)
+               ? lost_in(reader, module, own)
                : NULL;
 }
 
@@ -213,13 +224,9 @@ const char *xt_read_lost_of(const struct xt_reader *reader, const struct xt_read
                             const char *own)
 {
     char module[XT_PARAM_NAME_MAX];
-    char name[XT_PARAM_NAME_MAX];
-    if (!reader->signature.lost || !module_of(node, module, sizeof module) ||
-        snprintf(name, sizeof name, "%s.%s", module, own) >= (int)sizeof name)
-        return NULL;
-    const struct xt_read_target *target =
-        find(&reader->signature, &(struct xt_read_target){.name = name});
-    return target && is_lost(reader, target) ? target->name : NULL;
+    return reader->signature.lost && module_of(node, module, sizeof module)
+               ? lost_in(reader, module, own)
+               : NULL;
 }
 
 static bool begins_with_one(const char *name, const char *const prefixes[])

@@ -42,11 +42,7 @@ void xt_export_numbers(struct xt_exporter *exporter, const struct xt_op *op)
  * parameter, a constant, or computed from these alone. */
 static bool is_of_one_sample(const struct xt_exporter *exporter, const struct xt_tensor *tensor)
 {
-    const struct xt_op *from = NULL;
-    for (int i = 0; i < exporter->graph->op_count && !from; i++)
-        for (int k = 0; k < exporter->graph->ops[i]->output_count; k++)
-            if (exporter->graph->ops[i]->outputs[k] == tensor)
-                from = exporter->graph->ops[i];
+    const struct xt_op *from = xt_graph_writer(exporter->graph, tensor);
     if (!from || from->kind == &xt_kind_input)
         return false;
     for (int i = 0; i < from->input_count; i++)

@@ -18,19 +18,10 @@ struct layer {
     int64_t hidden, gates, inputs; /* gates: all of them, in channels */
 };
 
-static const struct xt_op *op_of(const struct xt_graph *graph, const struct xt_tensor *tensor)
-{
-    for (int i = 0; i < graph->op_count; i++)
-        for (int k = 0; k < graph->ops[i]->output_count; k++)
-            if (xt_op_out(graph->ops[i], k) == tensor)
-                return graph->ops[i];
-    return NULL;
-}
-
 static const struct xt_conv_op *linear_before(const struct xt_graph *graph, const struct xt_op *op)
 {
     const struct xt_tensor *gates = xt_op_in(op, GATES);
-    const struct xt_op *before = op_of(graph, gates);
+    const struct xt_op *before = xt_graph_writer(graph, gates);
     const struct xt_conv_op *conv = (const struct xt_conv_op *)before;
     if (!before || before->kind != &xt_kind_conv || gates->readers != 1 || conv->relu ||
         conv->folded || conv->groups != 1 || xt_dtype_is_int8(xt_op_in(before, 0)->dtype))
@@ -45,7 +36,7 @@ static const struct xt_conv_op *linear_before(const struct xt_graph *graph, cons
 static const struct xt_op *parameter_of(const struct xt_graph *graph, const struct xt_op *op,
                                         int input)
 {
-    const struct xt_op *before = op_of(graph, xt_op_in(op, input));
+    const struct xt_op *before = xt_graph_writer(graph, xt_op_in(op, input));
     bool is_alone =
         before && before->kind == &xt_kind_parameter && xt_op_in(op, input)->readers == 1;
     return is_alone ? before : NULL;
@@ -196,7 +187,7 @@ static const char *as_sequence(const struct layer *l, const char *x)
     return xt_export_reshaped(l->exporter, l->op, x, dims, 3);
 }
 
-/* [w][1][n * h][c] back. */
+/* [w][1][n * h][c] back, and the cell of one step, [1][n * h][c]. */
 static const char *as_image(const struct layer *l, const char *y)
 {
     static const int64_t samples_first[] = {1, 3, 2, 0};
@@ -233,21 +224,16 @@ static bool needs_last_cell_alone(const struct layer *l)
 static const char *with_cells(const struct layer *l, const char *y, const char *states)
 {
     const struct xt_tensor *out = xt_op_out(l->op, 0);
-    const int64_t dims[] = {1, -1, out->h, l->hidden};
     const int64_t steps[] = {1, 1, 1, out->w};
-    static const int64_t channels_first[] = {1, 3, 2, 0};
     char last[XT_ONNX_NAME_MAX];
     snprintf(last, sizeof last, "%s:2", y);
-    const char *cell = xt_export_reshaped(l->exporter, l->op, last, dims, 4);
-    cell = xt_export_transposed(l->exporter, l->op, cell, channels_first, 4);
+    const char *cell = as_image(l, last);
     const char *times =
         xt_export_axes(l->exporter, xt_export_name(l->op->name, "/steps").text, steps, 4);
-    cell = xt_export_node(l->exporter, l->op,
-                          &(struct xt_onnx_node){.type = "Tile", .inputs = {cell, times}});
-    return xt_export_node(l->exporter, l->op,
-                          &(struct xt_onnx_node){.type = "Concat",
-                                                 .inputs = {states, cell},
-                                                 .attributes = {{"axis", .number = 1}}});
+    cell = node(l, &(struct xt_onnx_node){.type = "Tile", .inputs = {cell, times}});
+    return node(l, &(struct xt_onnx_node){.type = "Concat",
+                                          .inputs = {states, cell},
+                                          .attributes = {{"axis", .number = 1}}});
 }
 
 void xt_export_recurrence(struct xt_exporter *exporter, const struct xt_op *op)

@@ -4,15 +4,6 @@
 
 #include "base/str.h"
 
-/* A parameter of a layer whose channels are the classes, which may be others in the file. */
-static bool is_of_classes(const struct xt_model_info *model, const char *name)
-{
-    for (const struct xt_class_layer *layer = model->class_layers; layer->name; layer++)
-        if (xt_str_starts(name, layer->name) && name[strlen(layer->name)] == '.')
-            return true;
-    return false;
-}
-
 /* Whether the file has the parameter; of a layer of classes the number of dimensions is enough. */
 static bool has(const struct xt_weight_file *weights, const struct xt_model_info *model,
                 const struct xt_net_param *param)
@@ -20,7 +11,9 @@ static bool has(const struct xt_weight_file *weights, const struct xt_model_info
     const struct xt_file_tensor *tensor = xt_weight_file_find(weights, param->name);
     if (!tensor || tensor->ndims != param->ndims)
         return false;
-    for (int i = 0; i < param->ndims && !is_of_classes(model, param->name); i++)
+    if (xt_class_layer_of(model->class_layers, param->name)) /* other classes in the file */
+        return true;
+    for (int i = 0; i < param->ndims; i++)
         if (tensor->dims[i] != param->dims[i])
             return false;
     return true;

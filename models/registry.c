@@ -23,13 +23,19 @@ const struct xt_model_info *xt_model_find(const char *name)
     return NULL;
 }
 
-bool xt_class_layers_have(const struct xt_class_layer *layers, const char *tensor)
+const struct xt_class_layer *xt_class_layer_of(const struct xt_class_layer *layers,
+                                               const char *tensor)
 {
     for (const struct xt_class_layer *layer = layers; layer && layer->name; layer++)
-        if (layer->is_head && xt_str_starts(tensor, layer->name) &&
-            tensor[strlen(layer->name)] == '.')
-            return true;
-    return false;
+        if (xt_str_starts(tensor, layer->name) && tensor[strlen(layer->name)] == '.')
+            return layer;
+    return NULL;
+}
+
+bool xt_is_of_head(const struct xt_class_layer *layers, const char *tensor)
+{
+    const struct xt_class_layer *layer = xt_class_layer_of(layers, tensor);
+    return layer && layer->is_head;
 }
 
 enum xt_status xt_model_get(const char *name, const struct xt_model_info **out, struct xt_err *err)

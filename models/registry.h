@@ -82,8 +82,11 @@ struct xt_normalise xt_model_normalise(const struct xt_model_info *model);
 
 /* NULL where no network has that name, in whatever case, with or without - and _. */
 const struct xt_model_info *xt_model_find(const char *name);
-/* Whether the tensor, "fc.weight", is of one of the layers (NULL: none) that are heads. */
-bool xt_class_layers_have(const struct xt_class_layer *layers, const char *tensor);
+/* Which of the layers (NULL: none) the tensor, "fc.weight", is of; NULL: of none. */
+const struct xt_class_layer *xt_class_layer_of(const struct xt_class_layer *layers,
+                                               const char *tensor);
+/* Whether that is a head. */
+bool xt_is_of_head(const struct xt_class_layer *layers, const char *tensor);
 /* The i-th; NULL past the last. */
 const struct xt_model_info *xt_model_at(size_t i);
 /* As xt_model_find, with an error that lists the networks. */

@@ -75,16 +75,6 @@ static void fill(const struct rows *r)
 
 /* ---- a tensor of the file ---- */
 
-static const struct xt_class_layer *layer_of(const struct xt_class_layer *layers, const char *name)
-{
-    for (; layers->name; layers++) {
-        size_t length = strlen(layers->name);
-        if (xt_str_starts(name, layers->name) && name[length] == '.')
-            return layers;
-    }
-    return NULL;
-}
-
 /* Whether it has a class layer's size; else the shape check reports it later. */
 static bool has_classes(const struct xt_file_tensor *tensor, const struct xt_class_layer *layer,
                         const struct map *map)
@@ -134,7 +124,8 @@ static enum xt_status adapt_file(struct xt_network *network, const struct map *m
     enum xt_status status = XT_OK;
     for (size_t i = 0; i < file->count && !status; i++) {
         struct xt_file_tensor *tensor = &file->tensors[i];
-        const struct xt_class_layer *layer = layer_of(network->model->class_layers, tensor->name);
+        const struct xt_class_layer *layer =
+            xt_class_layer_of(network->model->class_layers, tensor->name);
         if (layer && has_classes(tensor, layer, map))
             status = adapt_tensor(file, tensor, layer, map, err);
     }

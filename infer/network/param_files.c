@@ -207,7 +207,7 @@ static enum xt_status check_extra(const struct xt_params *params, const struct x
     enum xt_status status = XT_OK;
     for (size_t i = 0; i < file->count && !status; i++) {
         bool known = xt_str_ends(file->tensors[i].name, "num_batches_tracked") ||
-                     xt_class_layers_have(except, file->tensors[i].name);
+                     xt_is_of_head(except, file->tensors[i].name);
         for (int k = 0; k < params->count && !known; k++)
             known = strcmp(params->items[k].name, file->tensors[i].name) == 0;
         if (!known)
@@ -234,7 +234,7 @@ static enum xt_status check_shapes(const struct xt_params *params,
     for (int i = 0; i < params->count && !status; i++) {
         const struct xt_param *param = &params->items[i];
         if (param->role == XT_PARAM_BN_COUNT || !in_view(param, view) ||
-            !first_of_name(params, i) || xt_class_layers_have(except, param->name))
+            !first_of_name(params, i) || xt_is_of_head(except, param->name))
             continue;
         const struct xt_file_tensor *tensor = xt_weight_file_find(file, param->name);
         bool fits = tensor && same_shape(param, tensor);
@@ -338,7 +338,7 @@ static enum xt_status take_all(struct xt_params *params, struct xt_device *devic
     for (int i = 0; i < params->count && !status; i++) {
         const struct xt_param *param = &params->items[i];
         if (param->role == XT_PARAM_BN_COUNT || !in_view(param, view) ||
-            xt_class_layers_have(except, param->name))
+            xt_is_of_head(except, param->name))
             continue;
         const struct xt_file_tensor *tensor = xt_weight_file_find(from->file, param->name);
         if (tensor && same_shape(param, tensor))

@@ -190,7 +190,7 @@ static float rate_of(const struct xt_trainer *trainer, const struct xt_param *pa
     const struct xt_model_info *model = trainer->network.model;
     if (param->frozen)
         return 0;
-    return model->head && xt_class_layers_have(model->class_layers, param->name)
+    return model->head && xt_is_of_head(model->class_layers, param->name)
                ? (float)trainer->settings->recipe.head_lr_factor
                : 1;
 }

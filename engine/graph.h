@@ -102,7 +102,7 @@ struct xt_graph_pass {
     const uint8_t *pixels; /* [batch][h][w][3], the batch slot */
     const struct xt_device_memory
         *uploaded;       /* the same, already on an XPU; NULL: the pass uploads `pixels` */
-    const float *floats; /* used where both are NULL: the same, already normalised */
+    const float *floats; /* used where both are NULL: [batch][h][w][c], already normalised */
     int count;           /* valid samples; the rest of the batch is padding */
     int first; /* index among the step's samples, with several batches per step: dropout depends on
                   it */
@@ -246,8 +246,9 @@ struct xt_normalise {
 /* The same for all channels. */
 bool xt_normalise_is_uniform(const struct xt_normalise *normalise);
 
-/* The u8 batch slot, [n][h][w][3], normalised. */
-struct xt_tensor *xt_graph_input(struct xt_graph *graph, int h, int w,
+/* The u8 batch slot, [n][h][w][3] (c 3: red, green and blue in the network's order), normalised; c
+ * 1: its pixels' grey levels, from red, green and blue, normalised as the first channel. */
+struct xt_tensor *xt_graph_input(struct xt_graph *graph, int h, int w, int c,
                                  const struct xt_normalise *normalise);
 
 /* A part of a file's tensor: which of its rows (output channels) or columns (input channels) belong

@@ -60,6 +60,11 @@ struct xt_normalise xt_model_normalise(const struct xt_model_info *model)
                                  {model->scale, model->scale, model->scale}};
 }
 
+const char *xt_model_pixel_order(const struct xt_model_info *model)
+{
+    return model->grey ? "GREY" : model->bgr ? "BGR" : "RGB";
+}
+
 enum xt_status xt_model_net(const struct xt_model_info *model,
                             const struct xt_model_options *options, struct xt_net **out,
                             struct xt_err *err)

@@ -45,6 +45,7 @@ struct xt_model_info {
     bool any_size;
     int smallest;      /* least height and width, where any_size */
     bool bgr;          /* pixel order; RGB else */
+    bool grey;         /* of one channel */
     float mean, scale; /* the network reads (byte - mean) * scale, by default */
     /* Normalisation of published weights, whose metadata lacks it: a name of xt_normalise_parse;
      * NULL: the same. */
@@ -79,6 +80,8 @@ extern const struct xt_model_info *const xt_models[];
 
 /* The model's default normalisation. */
 struct xt_normalise xt_model_normalise(const struct xt_model_info *model);
+/* In metadata and for people: "RGB", "BGR" or "GREY". */
+const char *xt_model_pixel_order(const struct xt_model_info *model);
 
 /* NULL where no network has that name, in whatever case, with or without - and _. */
 const struct xt_model_info *xt_model_find(const char *name);

@@ -300,7 +300,8 @@ static enum xt_status compare_statistics(struct run *run, struct xt_err *err)
 static size_t pixels_of(const struct run *run)
 {
     const struct xt_model_info *info = &run->model->info;
-    return BATCH * 3 * (size_t)info->height * (size_t)info->width;
+    const size_t colours = info->grey ? 1 : 3;
+    return BATCH * colours * (size_t)info->height * (size_t)info->width;
 }
 
 /* Moved as the pass says. */

@@ -280,7 +280,8 @@ static void describe_numbers(struct xt_report *report, const struct command *com
 {
     const struct xt_settings *s = command->settings;
     const struct xt_network *network = &command->network;
-    const char *order = network->model->bgr ? "BGR" : "RGB";
+    const char *order = xt_model_pixel_order(network->model);
+    int colours = network->model->grey ? 1 : 3;
     char mean[XT_NORMALISE_TEXT];
     char scale[XT_NORMALISE_TEXT];
     char batch[16] = "batch";
@@ -292,11 +293,11 @@ static void describe_numbers(struct xt_report *report, const struct command *com
     if (network->model->time_steps)
         snprintf(time, sizeof time, "%d, ", network->model->time_steps);
     if (s->export.with_preprocess)
-        xt_report_line(report, "  in:  images, bytes [%s, %d, %d, 3], %s", batch, network->height,
-                       network->width, order);
+        xt_report_line(report, "  in:  images, bytes [%s, %d, %d, %d], %s", batch, network->height,
+                       network->width, colours, order);
     else
-        xt_report_line(report, "  in:  input, float32 [%s, 3, %d, %d], %s, (byte - %s) * %s", batch,
-                       network->height, network->width, order, mean, scale);
+        xt_report_line(report, "  in:  input, float32 [%s, %d, %d, %d], %s, (byte - %s) * %s", batch,
+                       colours, network->height, network->width, order, mean, scale);
     xt_report_line(report, "  out: logits, float32 [%s, %s%d]", batch, time, network->classes);
 }
 

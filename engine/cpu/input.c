@@ -34,17 +34,38 @@ static void take_bytes(const struct xt_input_op *input, const struct xt_graph *g
     graph->loops->normalise(out->dtype, from, count, input->normalise.mean, scale, to);
 }
 
+/* `count` pixels as their grey levels. */
+static void take_grey(const struct xt_input_op *input, const struct xt_graph *graph,
+                      const uint8_t *from, size_t count, void *out)
+{
+    enum { SOME = 1024 };
+    uint8_t grey[SOME];
+    char *to = out;
+    size_t size = xt_dtype_size(xt_op_out(&input->op, 0)->dtype);
+    for (size_t some = 0; count; count -= some, to += some * size) {
+        some = count < SOME ? count : SOME;
+        for (size_t i = 0; i < some; i++, from += XT_PIXEL_BYTES)
+            grey[i] = xt_input_grey(from);
+        take_bytes(input, graph, grey, some, to);
+    }
+}
+
 static void take_sample(const struct xt_op *op, const struct xt_graph *graph, int n)
 {
     const struct xt_input_op *input = (const struct xt_input_op *)op;
     const struct xt_tensor *out = xt_op_out(op, 0);
-    size_t count = xt_tensor_count(out) / (size_t)out->n;
-    size_t first = (size_t)n * count;
+    size_t pixels = (size_t)out->h * (size_t)out->w;
+    size_t count = pixels * (size_t)out->c;
     void *to = xt_tensor_sample(out, out->value, n);
-    if (graph->pass.pixels)
-        take_bytes(input, graph, graph->pass.pixels + first, count, to);
+    if (!graph->pass.pixels) {
+        take_floats(input, graph, graph->pass.floats + (size_t)n * count, count, to);
+        return;
+    }
+    const uint8_t *bytes = graph->pass.pixels + (size_t)n * pixels * XT_PIXEL_BYTES;
+    if (out->c == 1)
+        take_grey(input, graph, bytes, pixels, to);
     else
-        take_floats(input, graph, graph->pass.floats + first, count, to);
+        take_bytes(input, graph, bytes, count, to);
 }
 
 enum xt_status xt_cpu_input_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)

@@ -934,7 +934,7 @@ static struct xt_tensor *lower_node(struct lowering *l, const struct xt_node *no
                                                : NULL;
     switch (node->kind) {
     case XT_NODE_INPUT:
-        return xt_graph_input(l->graph, out->h, out->w, l->normalise);
+        return xt_graph_input(l->graph, out->h, out->w, out->c, l->normalise);
     case XT_NODE_PARAMETER:
         return lower_parameter(l, node);
     case XT_NODE_CONSTANT:

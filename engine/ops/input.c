@@ -1,6 +1,9 @@
 /* The network's input: the bytes of the batch slot as numbers, (v - mean) * scale of each channel.
  * The bytes are on the device already, or are copied to pinned memory that the device reads.
  *
+ * A network of one channel reads grey levels, ITU-R BT.601's luma as an integer: the numbers of
+ * Pillow's convert("L") but for exact halves, which become even.
+ *
  * An int8 tensor has one scale: if all channels are normalised alike, it holds bytes as v - 128;
  * else normalised numbers, with a scale set by their largest magnitude. */
 #include <math.h>
@@ -17,6 +20,17 @@ bool xt_normalise_is_uniform(const struct xt_normalise *normalise)
         if (normalise->mean[k] != normalise->mean[0] || normalise->scale[k] != normalise->scale[0])
             return false;
     return true;
+}
+
+/* In 65536ths, of red, green and blue. */
+const float xt_input_luma[XT_PIXEL_BYTES] = {19595 / 65536.0f, 38470 / 65536.0f, 7471 / 65536.0f};
+
+uint8_t xt_input_grey(const uint8_t *pixel)
+{
+    enum { HALF = 1 << 15 };
+    uint32_t sum = 19595u * pixel[0] + 38470u * pixel[1] + 7471u * pixel[2];
+    /* A half becomes even, as the devices round. */
+    return (uint8_t)((sum + HALF - 1 + (sum >> 16 & 1)) >> 16);
 }
 
 /* The tensor holds bytes minus 128. */
@@ -57,6 +71,15 @@ static struct xt_operand of_channels(const struct xt_device_memory *memory,
     return xt_operand_dense(xt_in_arena(memory, floats_before), dnnl_f32, 4, dims);
 }
 
+static void write_factors(struct xt_input_op *input, struct xt_graph *graph, const float *factors,
+                          size_t bytes)
+{
+    if (!xt_graph_fails(graph) &&
+        !xt_device_memory_create_bytes(graph->options.device, bytes, XT_ON_DEVICE,
+                                       "the pixels' normalisation", &input->factors, &graph->err))
+        xt_device_memory_write(&input->factors, factors, bytes, XT_CAUSE_OTHER, &graph->err);
+}
+
 /* v * scale - mean * scale, rounded once; for int8 in units of the tensor's scale. */
 static void add_normalise_channels(struct xt_input_op *input, struct xt_graph *graph,
                                    const struct xt_operand *pixels, const struct xt_operand *out)
@@ -71,12 +94,7 @@ static void add_normalise_channels(struct xt_input_op *input, struct xt_graph *g
         factors[k] = normalise->scale[k] / tensor->scale;
         factors[LINE + k] = -normalise->mean[k] * factors[k];
     }
-    if (xt_graph_fails(graph) ||
-        xt_device_memory_create_bytes(graph->options.device, sizeof factors, XT_ON_DEVICE,
-                                      "the pixels' normalisation", &input->factors, &graph->err) ||
-        xt_device_memory_write(&input->factors, factors, sizeof factors, XT_CAUSE_OTHER,
-                               &graph->err))
-        return;
+    write_factors(input, graph, factors, sizeof factors);
     const struct xt_operand scales = of_channels(&input->factors, NULL);
     struct xt_post_ops post_ops = {
         1, {xt_then_with(dnnl_binary_add, of_channels(&input->factors, &added_at))}};
@@ -101,15 +119,54 @@ static void add_centre(struct xt_input_op *input, struct xt_graph *graph,
     xt_program_binary(&input->op.program, XT_FORWARD, dnnl_binary_add, pixels, &by, out, NULL);
 }
 
+static size_t pixel_count(const struct xt_tensor *tensor)
+{
+    return (size_t)tensor->n * (size_t)tensor->h * (size_t)tensor->w;
+}
+
+/* The grey levels of bytes, in float32. Products and sums are exact, so that the order of the sum
+ * does not matter. */
+static struct xt_operand add_grey(struct xt_input_op *input, struct xt_graph *graph,
+                                  const struct xt_operand *pixels)
+{
+    static const int64_t column[] = {XT_PIXEL_BYTES, 1};
+    struct xt_op *op = &input->op;
+    const struct xt_tensor *out = xt_op_out(op, 0);
+    const int time = xt_op_forward_time(op);
+    size_t count = pixel_count(out);
+    struct xt_operand of_colours = *pixels;
+    struct xt_operand grey =
+        xt_operand_tensor(out, xt_graph_temporary(graph, out, count * sizeof(float), time));
+    of_colours.place = xt_in_buffer(
+        xt_graph_temporary(graph, out, XT_PIXEL_BYTES * count * sizeof(float), time));
+    of_colours.dtype = grey.dtype = dnnl_f32;
+    write_factors(input, graph, xt_input_luma, sizeof xt_input_luma);
+    xt_program_reorder(&op->program, XT_FORWARD, pixels, &of_colours);
+    const struct xt_operand from =
+        xt_operand_matrix(of_colours.place, dnnl_f32, count, XT_PIXEL_BYTES);
+    const struct xt_operand to = xt_operand_matrix(grey.place, dnnl_f32, count, 1);
+    const struct xt_operand luma =
+        xt_operand_dense(xt_in_memory(&input->factors), dnnl_f32, 2, column);
+    const struct xt_post_ops rounded = {1, {xt_then(dnnl_eltwise_round, 0, 0)}};
+    xt_program_matmul(&op->program, XT_FORWARD, &from, &luma, &to, &rounded);
+    return grey;
+}
+
 static void describe(struct xt_op *op, struct xt_graph *graph)
 {
     struct xt_input_op *input = (struct xt_input_op *)op;
     const struct xt_tensor *tensor = xt_op_out(op, 0);
+    const struct xt_tensor colours = {.n = tensor->n,
+                                      .h = tensor->h,
+                                      .w = tensor->w,
+                                      .c = XT_PIXEL_BYTES};
     xt_graph_use(op, graph, 0, 0);
-    struct xt_operand pixels = xt_operand_tensor(tensor, NULL);
+    struct xt_operand pixels = xt_operand_tensor(&colours, NULL);
     pixels.place = xt_in_memory(&input->pixels);
     pixels.dtype = dnnl_u8;
     xt_graph_pin(graph, &pixels, "the batch's images", &input->pixels);
+    if (tensor->c == 1)
+        pixels = add_grey(input, graph, &pixels);
     struct xt_operand out = xt_operand_tensor(tensor, tensor->value);
     if (!xt_normalise_is_uniform(&input->normalise))
         add_normalise_channels(input, graph, &pixels, &out);
@@ -176,11 +233,13 @@ static void destroy(struct xt_op *op)
 
 static enum xt_status reference_forward(struct xt_reference_op *reference)
 {
+    const struct xt_tensor *out = xt_op_out(reference->op, 0);
     const struct xt_normalise *by = &((const struct xt_input_op *)reference->op)->normalise;
-    for (size_t i = 0; i < xt_tensor_count(xt_op_out(reference->op, 0)); i++)
-        reference->out[0][i] =
-            ((double)reference->graph->pass.pixels[i] - (double)by->mean[i % 3]) *
-            (double)by->scale[i % 3];
+    const uint8_t *pixels = reference->graph->pass.pixels;
+    for (size_t i = 0; i < xt_tensor_count(out); i++) {
+        double byte = out->c == 1 ? xt_input_grey(pixels + XT_PIXEL_BYTES * i) : pixels[i];
+        reference->out[0][i] = (byte - (double)by->mean[i % 3]) * (double)by->scale[i % 3];
+    }
     return XT_OK;
 }
 
@@ -204,21 +263,37 @@ const struct xt_op_kind xt_kind_input = {
     .destroy = destroy,
 };
 
-struct xt_tensor *xt_graph_input(struct xt_graph *graph, int h, int w,
+static struct xt_normalise of_first(const struct xt_normalise *normalise)
+{
+    struct xt_normalise out;
+    for (int k = 0; k < 3; k++) {
+        out.mean[k] = normalise->mean[0];
+        out.scale[k] = normalise->scale[0];
+    }
+    return out;
+}
+
+struct xt_tensor *xt_graph_input(struct xt_graph *graph, int h, int w, int c,
                                  const struct xt_normalise *normalise)
 {
+    if (c != 1 && c != XT_PIXEL_BYTES)
+        return xt_graph_refuse(graph, XT_ERR_DATA,
+                               "a network that reads images of %d channels: 3, red, green and "
+                               "blue, or 1, grey, are supported",
+                               c);
     struct xt_input_op *input = xt_graph_add_op(graph, &xt_kind_input, "input");
-    struct xt_tensor *out = xt_op_write(&input->op, graph, "input", graph->options.batch, h, w, 3,
+    struct xt_tensor *out = xt_op_write(&input->op, graph, "input", graph->options.batch, h, w, c,
                                         graph->options.dtype);
     if (!out)
         return NULL;
-    input->normalise = *normalise;
+    input->normalise = c == 1 ? of_first(normalise) : *normalise;
     out->wants_grad = false;
     if (graph->options.int8) {
         out->dtype = XT_S8;
-        bool is_uniform = xt_normalise_is_uniform(normalise);
-        out->scale = is_uniform ? normalise->scale[0] : farthest(normalise) / 127;
-        out->offset = is_uniform ? 128 - normalise->mean[0] : 0;
+        const struct xt_normalise *by = &input->normalise;
+        bool is_uniform = xt_normalise_is_uniform(by);
+        out->scale = is_uniform ? by->scale[0] : farthest(by) / 127;
+        out->offset = is_uniform ? 128 - by->mean[0] : 0;
         input->op.dtype = XT_S8;
         input->op.out_bytes = xt_tensor_bytes(out);
     }

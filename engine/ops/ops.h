@@ -197,6 +197,10 @@ struct xt_input_op {
     struct xt_device_memory shift;   /* int8: the zero point of bytes */
     struct xt_device_memory factors; /* per channel: scales, and offsets added then */
 };
+/* A pixel's grey level by these parts of its red, green and blue. */
+enum { XT_PIXEL_BYTES = 3 };
+extern const float xt_input_luma[XT_PIXEL_BYTES];
+uint8_t xt_input_grey(const uint8_t *pixel);
 /* int8: the quantised value of x. */
 float xt_input_quantised(const struct xt_input_op *input, float x);
 

@@ -9,7 +9,7 @@ static struct xt_tensor *describe(struct xt_graph *graph, const void *context)
     (void)context;
     static const struct xt_normalise half = {{127.5f, 127.5f, 127.5f},
                                              {1 / 127.5f, 1 / 127.5f, 1 / 127.5f}};
-    struct xt_tensor *x = xt_graph_input(graph, SIDE, SIDE, &half);
+    struct xt_tensor *x = xt_graph_input(graph, SIDE, SIDE, 3, &half);
     x = xt_graph_conv(graph, x,
                       &(struct xt_conv_spec){.name = "stem",
                                              .channels = CHANNELS,

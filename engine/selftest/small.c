@@ -58,7 +58,7 @@ static struct half add_first_half(struct xt_graph *graph)
     struct half half = {0};
     static const struct xt_normalise by_channel = {{123.7f, 116.3f, 103.5f},
                                                    {1 / 58.4f, 1 / 57.1f, 1 / 57.4f}};
-    struct xt_tensor *x = xt_graph_input(graph, HEIGHT, WIDTH, &by_channel);
+    struct xt_tensor *x = xt_graph_input(graph, HEIGHT, WIDTH, 3, &by_channel);
     x = conv(graph, x,
              (struct xt_conv_spec){
                  .name = "stem", .channels = 20, .kernel_h = 3, .kernel_w = 3, .bias = true});

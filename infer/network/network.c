@@ -193,16 +193,26 @@ static enum xt_status choose_normalise(struct xt_network *network,
     if (is_said) {
         network->normalise_by = "--normalize";
         status = xt_normalise_parse(&network->normalise, settings->normalize, model->bgr, err);
+        if (!status && model->grey && !xt_normalise_is_uniform(&network->normalise))
+            status = xt_err_set(err, XT_ERR_USAGE,
+                                "--normalize %s: %s reads grey images, which take one number of "
+                                "each, such as half or 0.45/0.25",
+                                settings->normalize, model->name);
     } else if (mean && scale) {
         network->normalise_by = "as the weights say";
         status =
             xt_normalise_from_meta(&network->normalise, mean, scale, network->weights_name, err);
     } else if (weights && model->published) {
-        network->normalise_by = "as published weights read them";
+        network->normalise_by = network->loaded ? "assumed" : "as published weights read them";
         status = xt_normalise_parse(&network->normalise, model->published, model->bgr, err);
-        xt_log_note("%s does not record its normalisation: --normalize %s is assumed, as published "
-                    "weights of %s do",
-                    network->weights_name, model->published, model->name);
+        if (network->loaded)
+            xt_log_note("%s does not record its normalisation: --normalize %s is assumed; give the "
+                        "one it was trained with",
+                        network->weights_name, model->published);
+        else
+            xt_log_note("%s does not record its normalisation: --normalize %s is assumed, as "
+                        "published weights of %s do",
+                        network->weights_name, model->published, model->name);
     }
     if (!status)
         xt_normalise_print(&network->normalise, model->bgr, network->normalise_text);
@@ -495,7 +505,7 @@ enum xt_status xt_network_meta(const struct xt_network *network, struct xt_netwo
     if (network->loaded)
         add_meta(out, XT_NET_TEXT_KEY, network->loaded->text);
     add_meta(out, "input_size", out->size);
-    add_meta(out, "pixel_order", network->model->bgr ? "BGR" : "RGB");
+    add_meta(out, "pixel_order", xt_model_pixel_order(network->model));
     add_meta(out, "mean", out->mean);
     add_meta(out, "scale", out->scale);
     add_meta(out, "xtrain_version", XT_VERSION);

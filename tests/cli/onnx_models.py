@@ -23,7 +23,9 @@ def text_of(meta, logits):
 
 
 def prepared(meta, paths):
-    images = numpy.stack([numpy.asarray(Image.open(path).convert("RGB")) for path in paths])
+    grey = meta["pixel_order"] == "GREY"
+    images = numpy.stack([numpy.asarray(Image.open(path).convert("L" if grey else "RGB")) for path in paths])
+    images = images[..., None] if grey else images
     width, height = map(int, meta["input_size"].split("x"))
     assert images.shape[1:3] == (height, width), images.shape
     images = images[..., ::-1] if meta["pixel_order"] == "BGR" else images

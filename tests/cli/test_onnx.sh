@@ -116,6 +116,15 @@ expect 0 'its last layers head and head_dist have 10 classes' "$xtrain" --model 
   --threads 1 --batch 8 --steps 1 --out distilled
 expect 0 'circle' "$xtrain" eval distilled --data 'synth:shapes?count=16&seed=2' --threads 1
 
+# Grey images, whose channels lie last: its own normalisation, and an export that says what it reads.
+cp "${weights%/*}/grey.onnx" .
+expect 2 'which take one number of each, such as half' "$xtrain" --model grey.onnx --normalize imagenet --steps 1
+expect 0 'passes of ops checked, all within' "$xtrain" selftest --model grey.onnx --threads 1
+expect 0 'normalised by half (assumed)' "$xtrain" --model grey.onnx "${data[@]:0:2}" --threads 1 --batch 8 --steps 2 --out grey
+expect 0 'in:  input, float32 [batch, 1, 14, 22], GREY, (byte - 127.5)' "$xtrain" export grey/last.safetensors exported.onnx
+expect 0 'top1' "$xtrain" eval exported.onnx "${data[@]:0:2}" --threads 1
+expect 0 'in:  images, bytes [batch, 14, 22, 1], GREY' "$xtrain" export grey/last.safetensors bytes.onnx --with-preprocess
+
 # Every way to train that a network by name has; a run that is killed writes bit for bit what an undisturbed one does.
 cp "$zoo/plates.onnx" plates.onnx
 run=(--model plates.onnx --data 'synth:plates?count=32&seed=3' --val 'synth:plates?count=8&seed=4' --batch 8 --threads 1

@@ -151,7 +151,7 @@ static inline struct xt_tensor *net_input(struct net *net, int h, int w)
     struct net_layer *layer = net_add_layer(net, NET_INPUT, NULL);
     static const struct xt_normalise alike = {{127.5f, 127.5f, 127.5f},
                                               {1 / 128.0f, 1 / 128.0f, 1 / 128.0f}};
-    layer->out = net_described(net, xt_graph_input(net->graph, h, w, &alike));
+    layer->out = net_described(net, xt_graph_input(net->graph, h, w, 3, &alike));
     net_add_tensor(net, layer->out);
     net->x_count = xt_tensor_count(layer->out);
     net->x = calloc(net->x_count, sizeof *net->x);

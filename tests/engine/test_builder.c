@@ -49,7 +49,7 @@ static struct xt_tensor *conv(struct bench *b, struct xt_tensor *in, struct xt_c
 
 static struct xt_tensor *stem(struct bench *b)
 {
-    return conv(b, xt_graph_input(b->graph, 8, 24, &reference),
+    return conv(b, xt_graph_input(b->graph, 8, 24, 3, &reference),
                 (struct xt_conv_spec){
                     .name = "stem", .channels = 4, .kernel_h = 8, .kernel_w = 1, .bias = true});
 }

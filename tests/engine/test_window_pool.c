@@ -25,7 +25,7 @@ static const struct xt_window_pool_op *open_pool(struct bench *b, struct xt_pool
         .device = &b->device, .params = &b->params, .batch = 1, .training = true};
     assert_int_equal(xt_graph_create(&b->graph, &options, &b->err), XT_OK);
     spec.name = "pool";
-    xt_graph_window_pool(b->graph, xt_graph_input(b->graph, 5, 4, &none), &spec);
+    xt_graph_window_pool(b->graph, xt_graph_input(b->graph, 5, 4, 3, &none), &spec);
     return (const struct xt_window_pool_op *)b->graph->ops[b->graph->op_count - 1];
 }
 
@@ -105,7 +105,7 @@ static void only_a_3x3_max_behind_a_relu_goes_by_the_loops(void **state)
         struct xt_graph_options options = {.device = &b.device, .params = &b.params, .batch = 1};
         const struct xt_pool_spec spec = {.name = "pool", .kernel_h = size, .kernel_w = size};
         assert_int_equal(xt_graph_create(&b.graph, &options, &b.err), XT_OK);
-        struct xt_tensor *in = xt_graph_input(b.graph, 5, 4, &none);
+        struct xt_tensor *in = xt_graph_input(b.graph, 5, 4, 3, &none);
         in->above_0 = true;
         assert_non_null(xt_graph_window_pool(b.graph, in, &spec));
         assert_ptr_equal(b.graph->ops[b.graph->op_count - 1]->kind,
@@ -127,7 +127,7 @@ static struct xt_tensor *describe_large(struct xt_graph *graph, const void *cont
                                       .why_f32 = "the loss reads it"};
     const struct xt_pool_spec large = {.name = "large", .kernel_h = 16, .kernel_w = 16};
     (void)context;
-    struct xt_tensor *x = xt_graph_conv(graph, xt_graph_input(graph, 16, 16, &none), &stem);
+    struct xt_tensor *x = xt_graph_conv(graph, xt_graph_input(graph, 16, 16, 3, &none), &stem);
     x = xt_graph_window_pool(graph, x, &large);
     return xt_graph_conv(graph, xt_graph_cast(graph, x, XT_F32, "in float32"), &head);
 }

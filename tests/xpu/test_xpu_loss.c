@@ -122,7 +122,7 @@ static void open_bench(struct bench *bench, int t, int classes, enum xt_blank bl
     int steps = t ? t : 1;
     assert_int_equal(xt_graph_create(&bench->graph, &options, &err), XT_OK);
     struct xt_tensor *logits =
-        xt_graph_conv(bench->graph, xt_graph_input(bench->graph, 1, steps, &same), &spec);
+        xt_graph_conv(bench->graph, xt_graph_input(bench->graph, 1, steps, 3, &same), &spec);
     if (xt_graph_build(bench->graph, logits, &err))
         fail_msg("%s", err.text);
     model = (struct xt_model_info){.time_steps = t};

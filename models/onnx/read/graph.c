@@ -197,6 +197,12 @@ static int64_t fixed(const Onnx__TensorShapeProto__Dimension *dim)
                                                                                    : 0;
 }
 
+/* Red, green and blue, or grey. */
+static bool is_colours(int64_t channels)
+{
+    return channels == 3 || channels == 1;
+}
+
 static bool read_input_shape(struct xt_reader *reader, const Onnx__ValueInfoProto *info)
 {
     enum { SIDE_MAX = 16384 };
@@ -206,27 +212,34 @@ static bool read_input_shape(struct xt_reader *reader, const Onnx__ValueInfoProt
             : NULL;
     if (!tensor || !tensor->shape || tensor->shape->n_dim != 4)
         return xt_reader_refuse(reader, NULL,
-                                "its input is no batch of images, [n][3][height][width]");
+                                "its input is no batch of images, [n][3][height][width] or "
+                                "[n][height][width][3]");
     if (tensor->elem_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT)
         return xt_reader_refuse(reader, NULL,
                                 "its input is not of float32: export the network itself, without "
                                 "the conversion from bytes, and without .half()");
     Onnx__TensorShapeProto__Dimension *const *dims = tensor->shape->dim;
-    int64_t h = fixed(dims[2]);
-    int64_t w = fixed(dims[3]);
+    bool last = !is_colours(fixed(dims[1])) && is_colours(fixed(dims[3]));
+    int64_t h = fixed(dims[last ? 1 : 2]);
+    int64_t w = fixed(dims[last ? 2 : 3]);
+    int64_t c = fixed(dims[last ? 3 : 1]);
     reader->fixed_batch = fixed(dims[0]);
-    if (h <= 0 || w <= 0 || fixed(dims[1]) <= 0)
+    if (h <= 0 || w <= 0 || c <= 0)
         return xt_reader_refuse(reader, NULL,
                                 "the size of its images is open; export it with dynamic_axes (or "
                                 "dynamic_shapes) only for the batch");
-    if (fixed(dims[1]) != 3)
-        return xt_reader_refuse(reader, NULL, "it reads images of %lld channels; 3 are supported",
-                                (long long)fixed(dims[1]));
+    if (!is_colours(c))
+        return xt_reader_refuse(reader, NULL,
+                                "it reads images of %lld channels; 3 (red, green and blue) or 1 "
+                                "(grey) are supported",
+                                (long long)c);
     if (h > SIDE_MAX || w > SIDE_MAX)
         return xt_reader_refuse(reader, NULL, "it reads images of %lldx%lld, above the limit of %d",
                                 (long long)w, (long long)h, SIDE_MAX);
     reader->height = (int)h;
     reader->width = (int)w;
+    reader->colours = (int)c;
+    reader->colours_last = last;
     return true;
 }
 

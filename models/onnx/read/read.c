@@ -255,9 +255,12 @@ static void mark_live(struct xt_reader *reader)
 
 static bool walk(struct xt_reader *reader)
 {
-    static const int image[] = {XT_READ_N, XT_AXIS_C, XT_AXIS_H, XT_AXIS_W};
-    struct xt_value *input = xt_net_input(reader->net, reader->height, reader->width, 3);
-    reader->input->view = xt_read_view(reader, input, 4, image);
+    static const int colours_first[] = {XT_READ_N, XT_AXIS_C, XT_AXIS_H, XT_AXIS_W};
+    static const int colours_last[] = {XT_READ_N, XT_AXIS_H, XT_AXIS_W, XT_AXIS_C};
+    struct xt_value *input =
+        xt_net_input(reader->net, reader->height, reader->width, reader->colours);
+    reader->input->view =
+        xt_read_view(reader, input, 4, reader->colours_last ? colours_last : colours_first);
     mark_live(reader);
     if (!xt_read_check_weights(reader))
         return false;

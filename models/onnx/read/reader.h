@@ -123,7 +123,8 @@ struct xt_reader {
     struct xt_read_value **by_name; /* the same, sorted */
     size_t value_count;
     struct xt_read_value *input, *output;
-    int height, width;
+    int height, width, colours;
+    bool colours_last; /* [n][h][w][c] */
     struct xt_net *net;
     const struct xt_file_tensor **initial; /* of each parameter of the net; NULL: none */
     bool *initial_transposed;

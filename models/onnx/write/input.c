@@ -2,12 +2,12 @@
 
 #include "models/onnx/write/exporter.h"
 
-/* (v - mean) * scale of bytes [n][h][w][3]. */
+/* (v - mean) * scale of bytes [n][h][w][c]. */
 static const char *normalised(struct xt_exporter *exporter, const struct xt_op *op,
                               const struct xt_tensor *out)
 {
     static const int64_t to_channels_first[] = {0, 3, 1, 2};
-    static const int64_t channels[] = {1, 3, 1, 1};
+    const int64_t channels[] = {1, out->c, 1, 1};
     const struct xt_normalise *by = &((const struct xt_input_op *)op)->normalise;
     xt_onnx_input(exporter->onnx, "images",
                   &(struct xt_onnx_shape){XT_U8, 4, {exporter->batch, out->h, out->w, out->c}});

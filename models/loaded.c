@@ -137,7 +137,9 @@ static enum xt_status describe(struct xt_loaded_model *model, const struct xt_ne
         .mean = 127.5f,
         .scale = 1 / 127.5f,
         .grey = input->output->c == 1,
-        .published = input->output->c == 1 ? "half" : "imagenet",
+        .published = model->reads_bytes      ? "bytes"
+                     : input->output->c == 1 ? "half"
+                                             : "imagenet",
         .time_steps = net->output->w > 1 ? net->output->w : 0,
         .classes = net->output->c,
         .variant = model->text,
@@ -168,6 +170,7 @@ enum xt_status xt_model_open(struct xt_loaded_model **out, const char *path, str
         status = xt_net_print(read.net, &text, err);
     if (!status) {
         model->text = text.data;
+        model->reads_bytes = read.reads_bytes;
         text = (struct xt_str){0};
         status = describe(model, read.net, err);
     }
@@ -175,10 +178,15 @@ enum xt_status xt_model_open(struct xt_loaded_model **out, const char *path, str
         model->weights = read.weights;
         read.weights = (struct xt_weight_file){0};
         model->folded = read.folded;
+        model->may_be_folded = read.may_be_folded;
         model->renamed = read.renamed;
         if (read.ends_in_softmax)
             xt_log_note("%s: the softmax at its end is skipped: the loss and predict apply it",
                         path);
+        if (read.normalises)
+            xt_log_note(
+                "%s: it normalises pixels itself, by numbers that training leaves as they are",
+                path);
     }
     xt_str_clear(&text);
     xt_onnx_net_clear(&read);

@@ -10,6 +10,7 @@ static const struct {
 } presets[] = {
     {"imagenet", {0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}},
     {"half", {0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}},
+    {"bytes", {0, 0, 0}, {1 / 255.0, 1 / 255.0, 1 / 255.0}},
 };
 enum { PRESETS = sizeof presets / sizeof *presets };
 
@@ -66,10 +67,11 @@ enum xt_status xt_normalise_parse(struct xt_normalise *out, const char *text, bo
     const char *rest = read_numbers(text, '/', mean);
     if (!rest || !read_numbers(rest, '\0', deviation) || !are_within(mean, 0, 1) ||
         !are_within(deviation, 0.001, 1))
-        return xt_err_set(err, XT_ERR_USAGE,
-                          "--normalize takes imagenet, half, or MEAN/STD of values from 0 to 1, "
-                          "such as 0.5/0.25 or 0.485,0.456,0.406/0.229,0.224,0.225, not \"%.60s\"",
-                          text);
+        return xt_err_set(
+            err, XT_ERR_USAGE,
+            "--normalize takes imagenet, half, bytes, or MEAN/STD of values from 0 to 1, "
+            "such as 0.5/0.25 or 0.485,0.456,0.406/0.229,0.224,0.225, not \"%.60s\"",
+            text);
     *out = of_bytes(mean, deviation, bgr);
     return XT_OK;
 }

@@ -296,8 +296,8 @@ static void describe_numbers(struct xt_report *report, const struct command *com
         xt_report_line(report, "  in:  images, bytes [%s, %d, %d, %d], %s", batch, network->height,
                        network->width, colours, order);
     else
-        xt_report_line(report, "  in:  input, float32 [%s, %d, %d, %d], %s, (byte - %s) * %s", batch,
-                       colours, network->height, network->width, order, mean, scale);
+        xt_report_line(report, "  in:  input, float32 [%s, %d, %d, %d], %s, (byte - %s) * %s",
+                       batch, colours, network->height, network->width, order, mean, scale);
     xt_report_line(report, "  out: logits, float32 [%s, %s%d]", batch, time, network->classes);
 }
 

@@ -145,9 +145,10 @@ const struct xt_option xt_option_table[] = {
      INTEGER(network.image_size, 0, 4096, "0"), .resume = XT_RESUME_REFUSES},
     {"normalize",
      "normalisation of pixels, (v / 255 - MEAN) / STD, one number or three (red, green, blue); "
-     "auto: as the weights were trained, imagenet for torchvision's, else the network's own",
+     "bytes: as they are; auto: as the weights were trained, imagenet for torchvision's, else the "
+     "network's own",
      XT_GROUP_DATA, NETWORK | EXPORT | INFER | WARM, FIELD(text, network.normalize),
-     .fallback = "auto", .value = "auto|imagenet|half|MEAN/STD", .resume = XT_RESUME_REFUSES},
+     .fallback = "auto", .value = "auto|imagenet|half|bytes|MEAN/STD", .resume = XT_RESUME_REFUSES},
     {"augment",
      "data augmentation: vary the training images a little: shift, rotation, scale, brightness, "
      "blur",

@@ -188,13 +188,11 @@ static void remove_unread(struct xt_net *net)
     net->value_count = left;
 }
 
-/* The parameter that is all of the value, of `ndims` dimensions, and that nothing else reads; -1:
- * there is none. */
-static int own_parameter(const struct xt_net *net, const struct xt_value *value, int ndims)
+/* The parameter that is all of the value, and that nothing else reads; -1: there is none. */
+static int own_parameter(const struct xt_net *net, const struct xt_value *value)
 {
     const struct xt_node *of = value->of;
-    bool is_own = of->kind == XT_NODE_PARAMETER && value->readers == 1 && value != net->output &&
-                  net->params[of->params[XT_NODE_WEIGHT]].ndims == ndims;
+    bool is_own = of->kind == XT_NODE_PARAMETER && value->readers == 1 && value != net->output;
     for (size_t i = 0; is_own && i < net->node_count; i++)
         is_own = net->nodes[i] == of || !has_param(net->nodes[i], of->params[XT_NODE_WEIGHT]);
     return is_own ? of->params[XT_NODE_WEIGHT] : -1;
@@ -216,10 +214,14 @@ static void take_bias(struct xt_net *net, struct xt_node *layer)
         return;
     int other = add->inputs[0] == layer->output;
     const struct xt_value *bias = add->inputs[other];
-    int param = own_parameter(net, bias, 1);
-    if (param < 0 || bias->c != layer->output->c || bias->h * bias->w != 1)
+    int param = own_parameter(net, bias);
+    if (param < 0 || net->params[param].ndims != 1 || bias->c != layer->output->c ||
+        bias->h * bias->w != 1)
         return;
-    layer->as.linear.bias = true;
+    if (layer->kind == XT_NODE_LINEAR)
+        layer->as.linear.bias = true;
+    else
+        layer->as.conv.bias = true;
     layer->params[XT_NODE_BIAS] = param;
     take_parameter(net, add->inputs[other], XT_PARAM_BIAS);
     add->input_count = 0;
@@ -242,8 +244,8 @@ static void make_linear(struct xt_net *net, struct xt_node *node)
                     !conv->bias;
     for (int i = 0; i < XT_SIDES; i++)
         is_plain = is_plain && conv->pad[i] == 0;
-    int param = is_plain ? own_parameter(net, node->inputs[1], 2) : -1;
-    if (param < 0)
+    int param = is_plain ? own_parameter(net, node->inputs[1]) : -1;
+    if (param < 0 || net->params[param].ndims != 2)
         return;
     const struct xt_net_linear linear = {.channels = conv->channels};
     take_parameter(net, node->inputs[1], XT_PARAM_WEIGHT);
@@ -254,7 +256,13 @@ static void make_linear(struct xt_net *net, struct xt_node *node)
     snprintf(node->name, sizeof node->name, "%s", net->params[param].name);
     if (xt_str_ends(node->name, ".weight"))
         node->name[strlen(node->name) - strlen(".weight")] = '\0';
-    take_bias(net, node);
+}
+
+/* Whether what is added to it may be its bias, which it lacks. */
+static bool lacks_bias(const struct xt_node *node)
+{
+    return (node->kind == XT_NODE_CONV && !node->as.conv.bias) ||
+           (node->kind == XT_NODE_LINEAR && !node->as.linear.bias);
 }
 
 enum xt_status xt_net_finish(struct xt_net *net, struct xt_value *output, struct xt_err *err)
@@ -266,6 +274,9 @@ enum xt_status xt_net_finish(struct xt_net *net, struct xt_value *output, struct
         remove_unread(net);
     for (size_t i = 0; i < net->node_count && !xt_net_fails(net); i++)
         make_linear(net, net->nodes[i]);
+    for (size_t i = 0; i < net->node_count && !xt_net_fails(net); i++)
+        if (lacks_bias(net->nodes[i]))
+            take_bias(net, net->nodes[i]);
     if (!xt_net_fails(net))
         remove_unread(net);
     return xt_net_fails(net) ? xt_err_set(err, net->err.status, "%s", net->err.text) : XT_OK;

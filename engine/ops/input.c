@@ -137,8 +137,8 @@ static struct xt_operand add_grey(struct xt_input_op *input, struct xt_graph *gr
     struct xt_operand of_colours = *pixels;
     struct xt_operand grey =
         xt_operand_tensor(out, xt_graph_temporary(graph, out, count * sizeof(float), time));
-    of_colours.place = xt_in_buffer(
-        xt_graph_temporary(graph, out, XT_PIXEL_BYTES * count * sizeof(float), time));
+    of_colours.place =
+        xt_in_buffer(xt_graph_temporary(graph, out, XT_PIXEL_BYTES * count * sizeof(float), time));
     of_colours.dtype = grey.dtype = dnnl_f32;
     write_factors(input, graph, xt_input_luma, sizeof xt_input_luma);
     xt_program_reorder(&op->program, XT_FORWARD, pixels, &of_colours);
@@ -156,10 +156,8 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
 {
     struct xt_input_op *input = (struct xt_input_op *)op;
     const struct xt_tensor *tensor = xt_op_out(op, 0);
-    const struct xt_tensor colours = {.n = tensor->n,
-                                      .h = tensor->h,
-                                      .w = tensor->w,
-                                      .c = XT_PIXEL_BYTES};
+    const struct xt_tensor colours = {
+        .n = tensor->n, .h = tensor->h, .w = tensor->w, .c = XT_PIXEL_BYTES};
     xt_graph_use(op, graph, 0, 0);
     struct xt_operand pixels = xt_operand_tensor(&colours, NULL);
     pixels.place = xt_in_memory(&input->pixels);

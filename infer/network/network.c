@@ -246,8 +246,13 @@ static enum xt_status read_model(struct xt_network *network,
         xt_log_warn("%s: its batch norms are part of its convolutions, so it trains without them; "
                     "export it with torch.onnx.export(model, x, path, "
                     "training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, "
-                    "dynamo=False) to have them",
+                    "dynamo=False) to have them (networks of Keras too, with its backend torch)",
                     path);
+    else if (network->loaded->may_be_folded)
+        xt_log_note(
+            "%s: it has no batch norms; if the network had some, its exporter has made them "
+            "part of the convolutions, and it trains without them",
+            path);
     else if (network->loaded->renamed)
         xt_log_warn("%s: %zu of its parameters have lost PyTorch's names, under which "
                     "load_state_dict would find what is trained here; an export with dynamo=False "

@@ -125,6 +125,23 @@ expect 0 'in:  input, float32 [batch, 1, 14, 22], GREY, (byte - 127.5)' "$xtrain
 expect 0 'top1' "$xtrain" eval exported.onnx "${data[@]:0:2}" --threads 1
 expect 0 'in:  images, bytes [batch, 14, 22, 1], GREY' "$xtrain" export grey/last.safetensors bytes.onnx --with-preprocess
 
+# Networks of Keras and Paddle: other classes, an export that is read again, bytes where the network normalises them.
+fixtures=${weights%/*}
+for name in keras keras_torch paddle; do
+  cp "$fixtures/$name.onnx" .
+  expect 0 'has 10 classes, the data has 12' "$xtrain" --model $name.onnx --classes 12 "${data[@]:0:2}" --threads 1 \
+    --batch 8 --steps 2 --out $name
+  expect 0 'passes of ops checked, all within' "$xtrain" selftest --model $name.onnx --threads 1
+  expect 0 'out: logits, float32 [batch, 12]' "$xtrain" export $name/last.safetensors again.onnx
+  for file in $name again.onnx; do
+    "$xtrain" eval $file --data 'synth:shapes?count=200&seed=2' --threads 1 --json 2>/dev/null |
+      grep -o '"correct":[0-9]*,\|"top5":[0-9.]*' || fail "$file cannot be evaluated"
+  done >answers
+  [ "$(sed -n 1,2p answers)" = "$(sed -n 3,4p answers)" ] || fail "$name.onnx answers otherwise once exported" "$(cat answers)"
+done
+expect 0 'normalised by bytes (assumed)' "$xtrain" --model keras.onnx "${data[@]:0:2}" --threads 1 --batch 8 --steps 1
+expect 0 'its batch norms are part of its convolutions' "$xtrain" --model keras.onnx --dry-run
+
 # Every way to train that a network by name has; a run that is killed writes bit for bit what an undisturbed one does.
 cp "$zoo/plates.onnx" plates.onnx
 run=(--model plates.onnx --data 'synth:plates?count=32&seed=3' --val 'synth:plates?count=8&seed=4' --batch 8 --threads 1

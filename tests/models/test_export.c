@@ -40,7 +40,8 @@ static struct xt_tensor *describe(struct bench *b)
         .name = "norm",
         .relu = true,
         .average = {.kernel_h = 4, .kernel_w = 6, .stride_h = 4, .stride_w = 6}};
-    struct xt_tensor *x = xt_graph_conv(b->graph, xt_graph_input(b->graph, 6, 8, 3, &centred), &stem);
+    struct xt_tensor *x =
+        xt_graph_conv(b->graph, xt_graph_input(b->graph, 6, 8, 3, &centred), &stem);
     return xt_graph_conv(b->graph, xt_graph_norm(b->graph, x, &norm).average, &head);
 }
 

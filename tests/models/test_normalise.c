@@ -56,7 +56,8 @@ static void what_cannot_be_meant_is_refused(void **state)
         struct xt_err err = {0};
         if (!xt_normalise_parse(&out, texts[i], false, &err))
             fail_msg("\"%s\" was taken", texts[i]);
-        support_assert_error(&err, XT_ERR_USAGE, "--normalize takes imagenet, half, or MEAN/STD");
+        support_assert_error(&err, XT_ERR_USAGE,
+                             "--normalize takes imagenet, half, bytes, or MEAN/STD");
     }
 }
 

@@ -478,37 +478,56 @@ static struct xt_read_constant *fold_slice(const struct xt_fold *f)
 }
 
 /* Of a matrix. */
+/* Of what Transpose gives. */
+struct layout {
+    int64_t dims[XT_READ_DIMS_MAX];
+    int64_t perm[XT_READ_DIMS_MAX];
+    size_t steps[XT_READ_DIMS_MAX]; /* of the input's axes */
+};
+
+static bool find_layout(struct xt_reader *reader, const struct xt_read_node *node,
+                        const struct xt_read_constant *in, struct layout *out)
+{
+    bool taken[XT_READ_DIMS_MAX] = {false};
+    int ndims = in->ndims;
+    int given = xt_read_ints(reader, node, "perm", -1, out->perm);
+    for (int i = 0; i < ndims && given == -1; i++)
+        out->perm[i] = ndims - 1 - i;
+    if (given != -1 && given != ndims)
+        return false;
+    size_t step = 1;
+    for (int i = ndims - 1; i >= 0; i--) {
+        int64_t from = out->perm[i];
+        if (from < 0 || from >= ndims || taken[from])
+            return false;
+        taken[from] = true;
+        out->dims[i] = in->dims[from];
+        out->steps[i] = step;
+        step *= (size_t)in->dims[i];
+    }
+    return true;
+}
+
+/* Where in the input the element is. */
+static size_t place_in(const struct layout *layout, int ndims, size_t element)
+{
+    size_t from = 0;
+    for (int k = ndims - 1; k >= 0; k--) {
+        from += element % (size_t)layout->dims[k] * layout->steps[layout->perm[k]];
+        element /= (size_t)layout->dims[k];
+    }
+    return from;
+}
+
 static struct xt_read_constant *fold_transpose(const struct xt_fold *f)
 {
     const struct xt_read_constant *in = f->in[0];
-    int64_t perm[XT_READ_DIMS_MAX];
-    int64_t dims[XT_READ_DIMS_MAX];
-    size_t steps[XT_READ_DIMS_MAX]; /* of the input's axes */
-    bool taken[XT_READ_DIMS_MAX] = {false};
-    int ndims = in->ndims;
-    int given = xt_read_ints(f->reader, f->node, "perm", -1, perm);
-    for (int i = 0; i < ndims && given == -1; i++)
-        perm[i] = ndims - 1 - i;
-    if (given != -1 && given != ndims)
+    struct layout layout;
+    if (!find_layout(f->reader, f->node, in, &layout))
         return NULL;
-    size_t step = 1;
-    for (int i = ndims - 1; i >= 0; i--) {
-        if (perm[i] < 0 || perm[i] >= ndims || taken[perm[i]])
-            return NULL;
-        taken[perm[i]] = true;
-        dims[i] = in->dims[perm[i]];
-        steps[i] = step;
-        step *= (size_t)in->dims[i];
-    }
-    struct xt_read_constant *out = xt_read_make(f->reader, ndims, dims, in->is_float);
+    struct xt_read_constant *out = xt_read_make(f->reader, in->ndims, layout.dims, in->is_float);
     for (size_t i = 0; out && i < out->count; i++) {
-        size_t left = i;
-        size_t from = 0;
-        for (int k = ndims - 1; k >= 0; k--) {
-            from += left % (size_t)dims[k] * steps[perm[k]];
-            left /= (size_t)dims[k];
-        }
-        out->numbers[i] = in->numbers[from];
+        out->numbers[i] = in->numbers[place_in(&layout, in->ndims, i)];
     }
     return out;
 }
@@ -873,14 +892,60 @@ static bool changes_axes(const struct xt_read_node *node)
 }
 
 /* A weight of few numbers whose axes alone change is still that weight. */
-static struct xt_read_constant *same_weight(const struct xt_read_node *node,
+static struct xt_read_constant *same_weight(struct xt_reader *reader,
+                                            const struct xt_read_node *node,
                                             const struct xt_read_constant *in,
                                             struct xt_read_constant *out)
 {
-    if (out && changes_axes(node) && in->tensor && in->is_float && !in->transposed) {
-        out->tensor = in->tensor;
-        out->name = in->name;
-    }
+    if (!out || !changes_axes(node) || !in->tensor || !in->is_float || in->transposed)
+        return out;
+    out->tensor = in->tensor;
+    out->name = in->name;
+    if (!xt_read_is_foreign(reader) || in->tensor->ndims < 3 || out->ndims > XT_FILE_DIMS_MAX)
+        return out;
+    struct xt_file_tensor *reshaped = xt_reader_take(reader, 1, sizeof *reshaped);
+    if (!reshaped)
+        return NULL;
+    *reshaped = *in->tensor;
+    reshaped->ndims = out->ndims;
+    memcpy(reshaped->dims, out->dims, (size_t)out->ndims * sizeof *out->dims);
+    out->tensor = reshaped;
+    return out;
+}
+
+/* A weight of another exporter's file that is given PyTorch's order or shape: it is stored so.
+ * NULL: it is not. */
+static struct xt_read_constant *moved_weight(struct xt_reader *reader,
+                                             const struct xt_read_node *node,
+                                             const struct xt_read_constant *in)
+{
+    struct layout layout;
+    if (!xt_read_is_foreign(reader) || !xt_read_is(node, "Transpose") || in->ndims < 3 ||
+        !xt_read_is_learned(reader, in) || in->count > XT_READ_MOVED_MAX - reader->moved ||
+        in->ndims > XT_FILE_DIMS_MAX || !find_layout(reader, node, in, &layout))
+        return NULL;
+    reader->moved += in->count;
+    float *from = xt_reader_take(reader, in->count + 1, sizeof *from);
+    float *to = xt_reader_take(reader, in->count + 1, sizeof *to);
+    struct xt_file_tensor *tensor = xt_reader_take(reader, 1, sizeof *tensor);
+    struct xt_read_constant *out = xt_reader_take(reader, 1, sizeof *out);
+    if (!from || !to || !tensor || !out ||
+        xt_file_tensor_floats(in->tensor, from, in->count, &reader->err))
+        return NULL;
+    for (size_t i = 0; i < in->count; i++)
+        to[i] = from[place_in(&layout, in->ndims, i)];
+    *tensor = (struct xt_file_tensor){.name = in->name,
+                                      .dtype = XT_F32,
+                                      .ndims = in->ndims,
+                                      .data = to,
+                                      .bytes = in->count * sizeof *to};
+    *out = (struct xt_read_constant){.ndims = in->ndims,
+                                     .count = in->count,
+                                     .is_float = true,
+                                     .tensor = tensor,
+                                     .name = in->name};
+    memcpy(tensor->dims, layout.dims, (size_t)in->ndims * sizeof *tensor->dims);
+    memcpy(out->dims, layout.dims, (size_t)in->ndims * sizeof *out->dims);
     return out;
 }
 
@@ -914,7 +979,8 @@ bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node)
             return false;
         count++;
     }
-    if (count && in[0]->tensor && give(node, hand_on(reader, node, in[0])))
+    if (count && in[0]->tensor &&
+        (give(node, hand_on(reader, node, in[0])) || give(node, moved_weight(reader, node, in[0]))))
         return true;
     for (int i = 0; i < count; i++)
         if ((xt_read_is_learned(reader, in[i]) && !changes_axes(node)) ||
@@ -928,5 +994,5 @@ bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node)
         each_sample ? xt_fold_for_each_sample(&fold) : xt_fold_compute(&fold);
     for (int i = 0; out && i < count && !xt_read_is(node, "Identity"); i++)
         out->of_weights = out->of_weights || !xt_read_is_numbers(reader, in[i]);
-    return give(node, count ? same_weight(node, in[0], out) : out);
+    return give(node, count ? same_weight(reader, node, in[0], out) : out);
 }

@@ -104,9 +104,15 @@ struct xt_read_text xt_read_string(const struct xt_read_node *node, const char *
 int xt_read_ints(struct xt_reader *reader, const struct xt_read_node *node, const char *attribute,
                  int input, int64_t out[XT_READ_DIMS_MAX])
 {
+    return xt_read_int_list(reader, node, attribute, input, out, XT_READ_DIMS_MAX);
+}
+
+int xt_read_int_list(struct xt_reader *reader, const struct xt_read_node *node,
+                     const char *attribute, int input, int64_t *out, size_t most)
+{
     const Onnx__AttributeProto *list = xt_read_attribute(node, attribute);
     struct xt_read_value *value = input < 0 ? NULL : xt_read_input(node, input);
-    if (list && list->n_ints <= XT_READ_DIMS_MAX) {
+    if (list && list->n_ints <= most) {
         for (size_t i = 0; i < list->n_ints; i++)
             out[i] = list->ints[i];
         return (int)list->n_ints;
@@ -115,7 +121,7 @@ int xt_read_ints(struct xt_reader *reader, const struct xt_read_node *node, cons
         return list ? -2 : -1;
     struct xt_read_constant *constant = xt_read_constant_of(reader, value);
     const double *numbers =
-        constant && constant->count <= XT_READ_DIMS_MAX ? xt_read_numbers(reader, constant) : NULL;
+        constant && constant->count <= most ? xt_read_numbers(reader, constant) : NULL;
     if (!numbers)
         return -2;
     for (size_t i = 0; i < constant->count; i++)
@@ -243,13 +249,31 @@ static bool read_input_shape(struct xt_reader *reader, const Onnx__ValueInfoProt
     return true;
 }
 
+/* Exporters leave inputs that no node reads any more. */
+static bool is_read(const struct xt_reader *reader, const char *name)
+{
+    for (size_t i = 0; name && i < reader->node_count; i++) {
+        const Onnx__NodeProto *node = reader->nodes[i].proto;
+        for (size_t k = 0; k < node->n_input; k++)
+            if (node->input[k] && strcmp(node->input[k], name) == 0)
+                return true;
+    }
+    return false;
+}
+
 static bool add_inputs(struct xt_reader *reader)
 {
+    enum { INPUTS_MAX = 64 }; /* besides initializers: each is looked for among all nodes */
     const Onnx__GraphProto *graph = reader->file.model->graph;
+    int others = 0;
     const Onnx__ValueInfoProto *input = NULL;
     const size_t initializers = reader->value_count; /* which older files list as inputs too */
     for (size_t i = 0; i < graph->n_input; i++) {
         if (graph->input[i]->name && find(reader, initializers, graph->input[i]->name))
+            continue;
+        if (++others > INPUTS_MAX)
+            return xt_reader_refuse(reader, NULL, "it has more than %d inputs", INPUTS_MAX);
+        if (input && !is_read(reader, graph->input[i]->name))
             continue;
         if (input)
             return xt_reader_refuse(reader, NULL, "it has several inputs; one is supported");
@@ -295,7 +319,8 @@ static bool check_node(struct xt_reader *reader, const struct xt_read_node *node
         if (proto->attribute[i]->g || proto->attribute[i]->n_graphs)
             return xt_reader_refuse(reader, node,
                                     "is a loop, which cannot be trained here: export the network "
-                                    "with its loops unrolled (torch.jit.trace)");
+                                    "with its loops unrolled (torch.jit.trace; unroll=True of a "
+                                    "layer of Keras)");
     if (proto->n_input > NODE_VALUES_MAX || proto->n_output > NODE_VALUES_MAX)
         return xt_reader_refuse(reader, node, "reads or gives more than %d values",
                                 NODE_VALUES_MAX);
@@ -452,12 +477,58 @@ static bool take_output(struct xt_reader *reader)
            xt_reader_refuse(reader, NULL, "no node gives its output");
 }
 
+/* What Keras calls its parameters where PyTorch runs it. */
+static const char of_keras[] = "_torch_params.";
+
+static bool is_of_keras(const Onnx__GraphProto *graph)
+{
+    for (size_t i = 0; i < graph->n_initializer; i++)
+        if (graph->initializer[i]->name && xt_str_starts(graph->initializer[i]->name, of_keras))
+            return true;
+    return false;
+}
+
+/* TensorFlow's names are paths, "conv2d/ReadVariableOp:0", which this program's exports keep for
+ * constants: parameters get PyTorch's dots. A path that begins with / is an exporter's. */
+static void tidy(char *name)
+{
+    size_t prefix = name && xt_str_starts(name, of_keras) ? sizeof of_keras - 1 : 0;
+    if (prefix)
+        memmove(name, name + prefix, strlen(name) - prefix + 1);
+    for (name += name && *name ? 1 : 0; name && *name; name++)
+        if (*name == '/' || *name == ':')
+            *name = '.';
+}
+
+static void tidy_names(Onnx__GraphProto *graph)
+{
+    for (size_t i = 0; i < graph->n_initializer; i++)
+        tidy(graph->initializer[i]->name);
+    for (size_t i = 0; i < graph->n_input; i++)
+        tidy(graph->input[i]->name);
+    for (size_t i = 0; i < graph->n_output; i++)
+        tidy(graph->output[i]->name);
+    for (size_t i = 0; i < graph->n_node; i++) {
+        Onnx__NodeProto *node = graph->node[i];
+        for (size_t k = 0; k < node->n_input; k++)
+            tidy(node->input[k]);
+        for (size_t k = 0; k < node->n_output; k++)
+            tidy(node->output[k]);
+        for (size_t k = 0; k < node->n_attribute; k++)
+            if (node->attribute[k]->g)
+                tidy_names(node->attribute[k]->g);
+    }
+}
+
 bool xt_reader_load(struct xt_reader *reader)
 {
-    const Onnx__GraphProto *graph = reader->file.model->graph;
+    Onnx__GraphProto *graph = reader->file.model->graph;
     size_t count = 0;
     if (!check_opset(reader) || !count_nodes(reader, graph, 0, &count))
         return false;
+    reader->of_keras = is_of_keras(graph);
+    if (xt_read_is_foreign(reader))
+        tidy_names(graph);
     reader->nodes = xt_reader_take(reader, count, sizeof *reader->nodes);
     if (!reader->nodes || !add_nodes(reader, graph) || !take_values(reader) ||
         !add_initializers(reader) || !sort(reader) || !add_inputs(reader) || !add_outputs(reader) ||

@@ -71,28 +71,31 @@ static bool name_layer(struct xt_reader *reader, const struct xt_read_node *node
                        const struct xt_read_constant *weight, const struct xt_read_constant *bias,
                        struct names *out)
 {
+    bool foreign = xt_read_is_foreign(reader);
     const char *own = weight ? weight->name : "";
     const char *second = bias ? bias->name : NULL;
-    bool lost = !*own || xt_read_is_made_up(reader, own);
+    bool lost = !*own || foreign || xt_read_is_made_up(reader, own);
     const char *known = lost && weight ? name_so_far(reader, weight) : NULL;
     if (known) {
         own = known;
         lost = false;
     }
-    if (!fits(own) || (second && !fits(second)))
+    if (!foreign && (!fits(own) || (second && !fits(second))))
         return xt_reader_refuse(reader, node, "has a parameter whose name is longer than %d bytes",
                                 XT_PARAM_NAME_MAX - 1);
     const char *weight_name = lost ? xt_read_lost_name(reader, node, "weight") : NULL;
     bool named =
         (weight_name && strip(weight_name, ".weight", out->layer)) ||
         (!lost && (strip(own, ".weight", out->layer) || strip(own, ".running_mean", out->layer))) ||
-        (second && !xt_read_is_made_up(reader, second) && strip(second, ".bias", out->layer)) ||
+        (second && !foreign && !xt_read_is_made_up(reader, second) &&
+         strip(second, ".bias", out->layer)) ||
+        xt_read_foreign_layer(reader, node, own, out->layer) ||
         xt_read_module_of(node, out->layer, sizeof out->layer);
     if (!named)
         snprintf(out->layer, sizeof out->layer, "layer%zu", reader->net->node_count);
     int length = snprintf(out->weight, sizeof out->weight, "%s%s", lost ? out->layer : own,
                           lost ? ".weight" : "");
-    int more = second && !xt_read_is_made_up(reader, second)
+    int more = second && !foreign && !xt_read_is_made_up(reader, second)
                    ? snprintf(out->bias, sizeof out->bias, "%s", second)
                    : snprintf(out->bias, sizeof out->bias, "%s.bias", out->layer);
     return (length < XT_PARAM_NAME_MAX && more < XT_PARAM_NAME_MAX) ||
@@ -150,8 +153,9 @@ static bool is_one_parameter(struct xt_reader *reader, const struct xt_read_node
     return xt_reader_refuse(
         reader, node,
         "reads %s, as other nodes do, and its numbers are all equal: the exporter may have stored "
-        "what several layers begin with once; export with dynamo=False, or with trained weights",
-        xt_str_quote(value->name, strlen(value->name)).text);
+        "what several layers begin with once; export %strained weights",
+        xt_str_quote(value->name, strlen(value->name)).text,
+        xt_read_is_foreign(reader) ? "" : "with dynamo=False, or with ");
 }
 
 /* An input that is one of the file's tensors, of that many dimensions. */
@@ -466,7 +470,8 @@ bool xt_read_linear(struct xt_reader *reader, struct xt_read_node *node)
         return false;
     /* PyTorch's weight is [out][in], unless the network itself multiplies by [in][out]; an exporter
      * that swaps the axes gives the tensor a name of its own. */
-    bool lost = weight.constant && xt_read_is_made_up(reader, weight.constant->name);
+    bool lost = weight.constant &&
+                (xt_read_is_foreign(reader) || xt_read_is_made_up(reader, weight.constant->name));
     bool swapped = weight.constant && out_first == weight.constant->transposed;
     const struct xt_net_linear spec = {.name = names.layer,
                                        .weight = names.weight,
@@ -504,6 +509,42 @@ static bool note_form(struct xt_reader *reader, const struct xt_read_node *node)
                "with all of them in training");
 }
 
+static double eps_of(const struct xt_read_node *node)
+{
+    return node->number > 0 ? node->number : xt_read_float(node, "epsilon", 1e-5);
+}
+
+/* The axis of its channels; of one that is written as several nodes that along which its vectors
+ * were laid. */
+static int channel_axis(struct xt_reader *reader, const struct xt_read_node *node,
+                        const struct xt_read_view *view)
+{
+    enum { MEAN = 3 };
+    struct xt_read_value *mean = xt_read_input(node, MEAN);
+    const struct xt_read_constant *constant = mean ? xt_read_constant_of(reader, mean) : NULL;
+    int before = constant ? view->ndims - constant->ndims : 0; /* axes that it lacks */
+    int axis = view->ndims - 1;
+    if (!xt_read_is(node, "(batch norm)"))
+        return 1;
+    for (int i = 0; constant && before >= 0 && i < constant->ndims; i++)
+        axis = constant->dims[i] != 1 ? before + i : axis;
+    return axis;
+}
+
+/* A vector of the file, in whatever shape it is read. */
+static struct xt_read_constant *norm_vector(struct xt_reader *reader, struct xt_read_node *node,
+                                            int i, int64_t channels)
+{
+    struct xt_read_value *value = xt_read_input(node, i);
+    struct xt_read_constant *constant = value ? xt_read_constant_of(reader, value) : NULL;
+    if (!constant || !constant->tensor || constant->tensor->ndims != 1 || !constant->is_float)
+        return weight_of(reader, node, i, 1);
+    if ((int64_t)constant->count != channels)
+        return xt_reader_refuse(reader, node, "has %zu numbers for %lld channels", constant->count,
+                                (long long)channels);
+    return is_one_parameter(reader, node, value, constant) ? constant : NULL;
+}
+
 bool xt_read_batch_norm(struct xt_reader *reader, struct xt_read_node *node)
 {
     static const int which[] = {XT_NODE_WEIGHT, XT_NODE_BIAS, XT_NODE_MEAN, XT_NODE_VAR};
@@ -517,38 +558,38 @@ bool xt_read_batch_norm(struct xt_reader *reader, struct xt_read_node *node)
         return xt_reader_refuse(reader, node, "reads a tensor of one dimension");
     if (!note_form(reader, node))
         return false;
-    bool unscaled =
-        xt_read_is_neutral(reader, node, 1, 1) && xt_read_is_neutral(reader, node, 2, 0);
+    int axis = channel_axis(reader, node, view);
+    bool is_spelt = xt_read_is(node, "(batch norm)");
+    bool scales = !xt_read_is_neutral(reader, node, 1, 1);
+    bool shifts = !xt_read_is_neutral(reader, node, 2, 0);
+    /* Keras leaves one of them out, PyTorch both. */
+    bool unscaled = is_spelt ? !(scales && shifts) : !(scales || shifts);
     int first = unscaled ? 2 : 0;
     for (int i = first; i < 4; i++) {
-        params[i] = weight_of(reader, node, i + 1, 1);
+        params[i] = norm_vector(reader, node, i + 1, xt_read_dim(view, axis));
         if (!params[i])
             return false;
-        if (params[i]->dims[0] != xt_read_dim(view, 1))
-            return xt_reader_refuse(reader, node, "has %lld numbers for %lld channels",
-                                    (long long)params[i]->dims[0], (long long)xt_read_dim(view, 1));
     }
     if (!name_layer(reader, node, params[first], unscaled ? NULL : params[1], &names))
         return false;
     const struct xt_net_norm spec = {
         .name = names.layer,
-        .eps = xt_read_float(node, "epsilon", 1e-5),
+        .eps = eps_of(node),
         .unscaled = unscaled,
         .momentum = 1 - xt_read_float(node, "momentum", 0.9),
     };
-    xt_read_channel_homes(view, 1, homes);
+    xt_read_channel_homes(view, axis, homes);
     struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
     value = value ? xt_net_batch_norm(reader->net, value, &spec) : NULL;
     for (int i = first; i < 4; i++)
         if (!begin_as(reader, value, which[i], params[i], false))
             return false;
     reader->norms++;
-    return xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
-}
-
-static double eps_of(const struct xt_read_node *node)
-{
-    return node->number > 0 ? node->number : xt_read_float(node, "epsilon", 1e-5);
+    view = xt_read_after(reader, node, view, NULL, homes, value);
+    for (int i = 1; i <= 2 && view && unscaled; i++)
+        if (i == 1 ? scales : shifts)
+            view = xt_read_combine(reader, node, view, xt_read_data(reader, node, i), i == 1);
+    return xt_read_give(node, view);
 }
 
 /* Over this axis and those behind it, times the scale and plus the shift, where there are any. */
@@ -649,6 +690,14 @@ static struct xt_value *numbers_of(struct xt_reader *reader, const struct xt_rea
     return xt_net_constant(reader->net, &spec);
 }
 
+static bool is_vector(const struct xt_file_tensor *tensor)
+{
+    int axes = 0;
+    for (int i = 0; i < tensor->ndims; i++)
+        axes += tensor->dims[i] != 1;
+    return axes == 1;
+}
+
 static struct xt_value *parameter_of(struct xt_reader *reader, const struct xt_read_node *node,
                                      struct xt_read_constant *constant, const int sides[XT_AXES])
 {
@@ -667,8 +716,13 @@ static struct xt_value *parameter_of(struct xt_reader *reader, const struct xt_r
                                (constant->count > 1 || xt_read_is(node, "PRelu"))
                            ? xt_read_lost_name(reader, node, adds ? "bias" : "weight")
                            : NULL;
-    if (lost) { /* a norm's: a vector, shaped for images */
+    char named[XT_PARAM_NAME_MAX];
+    if (!lost && xt_read_foreign_name(reader, node, constant->name, named))
+        lost = named;
+    if (lost)
         spec.name = lost;
+    bool is_foreign = xt_read_is_foreign(reader);
+    if (is_foreign ? is_vector(own) : lost != NULL) { /* shaped for images */
         spec.ndims = 1;
         spec.dims[0] = (int)constant->count;
     }

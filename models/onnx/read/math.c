@@ -315,23 +315,25 @@ struct xt_read_view *xt_read_combine(struct xt_reader *reader, const struct xt_r
     return xt_read_after(reader, node, a, b, homes, value);
 }
 
-/* Pixels and a tensor of the file: the mean or deviation of pixels, which would be trained. */
-static bool is_normalisation(const struct xt_reader *reader, const struct xt_read_view *a,
-                             const struct xt_read_view *b)
+/* The number or numbers, one for each channel, by which the network normalises its pixels; NULL: it
+ * does not. */
+static struct xt_read_constant *normaliser_of(struct xt_reader *reader, struct xt_read_node *node)
 {
-    const struct xt_value *pixels = reader->input->view->value;
-    return (a->value == pixels && b->value->of->kind == XT_NODE_PARAMETER) ||
-           (b->value == pixels && a->value->of->kind == XT_NODE_PARAMETER);
+    for (int i = 0; i < 2; i++) {
+        const struct xt_read_value *data = xt_read_input(node, i);
+        struct xt_read_value *by = xt_read_input(node, 1 - i);
+        struct xt_read_constant *constant =
+            data && data->view && data->view->value == reader->pixels && by && !by->view
+                ? xt_read_constant_of(reader, by)
+                : NULL;
+        if (constant && (constant->count == 1 || constant->count == (size_t)reader->colours) &&
+            !(constant->tensor && xt_read_origin_of(reader, constant->name) == XT_READ_PARAMETER))
+            return constant;
+    }
+    return NULL;
 }
 
-static bool refuse_normalisation(struct xt_reader *reader, const struct xt_read_node *node)
-{
-    return xt_reader_refuse(reader, node,
-                            "normalises pixels by a tensor of the file, which would be trained: "
-                            "export the network without it and give --normalize MEAN/STD");
-}
-
-bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node)
+static bool binary(struct xt_reader *reader, struct xt_read_node *node)
 {
     double number = 0;
     for (int i = 0; i < 2; i++)
@@ -342,8 +344,6 @@ bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node)
     bool divides = xt_read_is(node, "Div");
     if (!b)
         return false;
-    if (is_normalisation(reader, a, b))
-        return refuse_normalisation(reader, node);
     if (divides)
         b = xt_read_activate(reader, node, b, reciprocal);
     if (!b)
@@ -352,6 +352,26 @@ bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node)
         b->scale = -b->scale;
     return xt_read_give(node,
                         xt_read_combine(reader, node, a, b, divides || xt_read_is(node, "Mul")));
+}
+
+bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_constant *by = normaliser_of(reader, node);
+    if (!by)
+        return binary(reader, node);
+    by->of_pixels = true;
+    const double *numbers = xt_read_numbers(reader, by);
+    if (!numbers || !binary(reader, node))
+        return false;
+    double largest = 0;
+    for (size_t i = 0; i < by->count; i++)
+        largest = fmax(largest, fabs(numbers[i]));
+    if (xt_read_is(node, "Mul"))
+        reader->pixel_scale *= largest;
+    else if (xt_read_is(node, "Div") && largest > 0)
+        reader->pixel_scale /= largest;
+    reader->pixels = node->outputs[0]->view->value;
+    return true;
 }
 
 /* ---- dropout ---- */

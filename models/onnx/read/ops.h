@@ -68,6 +68,7 @@ bool xt_read_repeat_for_batch(struct xt_read_view *view, int axis);
 bool xt_read_same(struct xt_reader *reader, struct xt_read_node *node); /* Identity, Cast */
 bool xt_read_if(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_slice(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_reverse_sequence(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_split(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_gather(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_concat(struct xt_reader *reader, struct xt_read_node *node);

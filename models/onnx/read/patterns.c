@@ -395,6 +395,71 @@ static bool match_layer_norm(struct xt_reader *reader, struct xt_read_node *node
 
 /* A batch norm of weights, by their own mean and variance: the running ones, which exporters write
  * as computed too, are not used. */
+/* ---- batch norm ---- */
+
+/* A vector of the file, along one axis of any. */
+static bool is_vector(struct xt_read_value *value)
+{
+    struct xt_read_value *own = origin(value);
+    while (own && (made_by(own, "Reshape") || made_by(own, "Unsqueeze")))
+        own = own->producer->input_count ? origin(own->producer->inputs[0]) : NULL;
+    return own && own->initializer && own->initializer->n_dims == 1;
+}
+
+/* 1 / sqrt(VARIANCE + eps): the variance. */
+static struct xt_read_value *variance_of(struct xt_reader *reader, struct xt_read_value *value,
+                                         double *eps)
+{
+    double one = 1;
+    struct xt_read_node *divide = made_by(value, "Div");
+    struct xt_read_node *inverse = divide ? divide : made_by(value, "Reciprocal");
+    bool fits = inverse && inverse->input_count == (divide ? 2 : 1) &&
+                (!divide || (number_of(reader, divide->inputs[0], &one) && one == 1));
+    struct xt_read_node *root = fits ? made_by(inverse->inputs[divide ? 1 : 0], "Sqrt") : NULL;
+    struct xt_read_value *variance =
+        root && root->input_count ? beside_number(reader, made_by(root->inputs[0], "Add"), eps)
+                                  : NULL;
+    return variance && is_vector(variance) ? variance : NULL;
+}
+
+/* The input of `node` that is made by that, and its other one. */
+static struct xt_read_node *beside_made(const struct xt_read_node *node, const char *op,
+                                        struct xt_read_value **other)
+{
+    for (int i = 0; node->input_count == 2 && i < 2; i++) {
+        struct xt_read_node *made = made_by(node->inputs[i], op);
+        *other = node->inputs[1 - i];
+        if (made && made->input_count == 2)
+            return made;
+    }
+    return NULL;
+}
+
+/* (x - MEAN) * (1 / sqrt(VARIANCE + eps) * scale) + shift in evaluation, as Keras writes it by its
+ * backend of PyTorch. */
+static bool match_batch_norm(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_value *shift = NULL;
+    struct xt_read_value *by = NULL;
+    struct xt_read_value *scale = NULL;
+    struct xt_read_value *variance = NULL;
+    double eps = 0;
+    struct xt_read_node *product =
+        xt_read_is(node, "Add") ? beside_made(node, "Mul", &shift) : NULL;
+    struct xt_read_node *minus = product ? beside_made(product, "Sub", &by) : NULL;
+    struct xt_read_node *factor = minus ? made_by(by, "Mul") : NULL;
+    for (int i = 0; factor && factor->input_count == 2 && !variance && i < 2; i++) {
+        scale = factor->inputs[1 - i];
+        variance = variance_of(reader, factor->inputs[i], &eps);
+    }
+    if (!variance || !is_vector(minus->inputs[1]))
+        return false;
+    node->number = eps;
+    return replace(
+        reader, node, "(batch norm)",
+        (struct xt_read_value *[]){minus->inputs[0], scale, shift, minus->inputs[1], variance}, 5);
+}
+
 static bool match_weight_norm(struct xt_reader *reader, struct xt_read_node *node)
 {
     bool trains = xt_read_is(node, "BatchNormalization") && node->input_count == 5 &&
@@ -415,16 +480,35 @@ static bool is_weight(struct xt_read_value *value)
     return own && own->initializer;
 }
 
+/* Whether the matrix, as it is, gives a number for each of the bias's, and more than one. */
+static bool gives_channels(struct xt_read_value *matrix, const struct xt_read_value *bias)
+{
+    const Onnx__TensorProto *weight = origin(matrix)->initializer;
+    int64_t channels = bias->initializer->dims[0];
+    return weight && weight->n_dims == 2 && weight->dims[1] == channels && channels > 1;
+}
+
+/* A product whose bias is added to it, or, as TensorFlow multiplies rows, to it in the rows' shape.
+ */
 static bool match_linear(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_value *bias = NULL;
-    struct xt_read_value *product = xt_read_is(node, "Add") ? beside_weight(node, &bias) : NULL;
+    struct xt_read_value *sum = xt_read_is(node, "Add") ? beside_weight(node, &bias) : NULL;
+    struct xt_read_node *reshape =
+        sum && sum->readers == 1 && bias->initializer->n_dims == 1 ? made_by(sum, "Reshape") : NULL;
+    struct xt_read_value *product = !reshape               ? sum
+                                    : reshape->input_count ? origin(reshape->inputs[0])
+                                                           : NULL;
     struct xt_read_node *matmul = product ? made_by(product, "MatMul") : NULL;
     if (!matmul || product->readers != 1 || matmul->input_count != 2 ||
         bias->initializer->n_dims != 1 || !is_weight(matmul->inputs[1]))
         return false;
-    return replace(reader, node, "(linear)",
-                   (struct xt_read_value *[]){matmul->inputs[0], matmul->inputs[1], bias}, 3);
+    struct xt_read_value *const layer[] = {matmul->inputs[0], matmul->inputs[1], bias};
+    if (!reshape)
+        return replace(reader, node, "(linear)", layer, 3);
+    return gives_channels(matmul->inputs[1], bias) &&
+           replace(reader, matmul, "(linear)", layer, 3) &&
+           replace(reader, node, "Identity", &sum, 1);
 }
 
 /* Nodes stand behind those that they read. */
@@ -445,7 +529,8 @@ static void find_images(struct xt_reader *reader)
 bool xt_reader_match(struct xt_reader *reader)
 {
     static bool (*const patterns[])(struct xt_reader * reader, struct xt_read_node * node) = {
-        match_activation, match_drop_whole, match_layer_norm, match_weight_norm, match_linear};
+        match_activation, match_drop_whole,  match_layer_norm,
+        match_batch_norm, match_weight_norm, match_linear};
     find_images(reader);
     for (size_t i = 0; i < reader->node_count; i++)
         for (size_t k = 0; k < sizeof patterns / sizeof *patterns; k++)

@@ -7,6 +7,9 @@
 #include "base/mem.h"
 #include "models/onnx/read/ops.h"
 
+/* Pixels that a network makes smaller still are bytes. */
+static const double reads_bytes_below = 1 / 32.0;
+
 /* ---- operators ---- */
 
 static const struct operator
@@ -49,6 +52,7 @@ operators[] = {
     {"Div", xt_read_binary},
     {"Concat", xt_read_concat},
     {"Slice", xt_read_slice},
+    {"ReverseSequence", xt_read_reverse_sequence},
     {"Split", xt_read_split},
     {"Gather", xt_read_gather},
     {"GatherND", xt_read_gather},
@@ -261,6 +265,8 @@ static bool walk(struct xt_reader *reader)
         xt_net_input(reader->net, reader->height, reader->width, reader->colours);
     reader->input->view =
         xt_read_view(reader, input, 4, reader->colours_last ? colours_last : colours_first);
+    reader->pixels = input;
+    reader->pixel_scale = 1;
     mark_live(reader);
     if (!xt_read_check_weights(reader))
         return false;
@@ -426,10 +432,12 @@ static enum xt_status take_weights(struct xt_reader *reader, struct xt_weight_fi
 
 /* ---- the file ---- */
 
-/* Whether batch norms have become part of convolutions: the file says so, or there is none, and a
- * convolution's weight or bias is an exporter's own, or it has no bias. */
+/* Whether batch norms have become part of convolutions: the file says so, TensorFlow's optimiser
+ * has merged a weight with something, or there is none in a file of PyTorch's and a convolution's
+ * weight or bias is an exporter's own, or it has no bias. */
 static bool is_folded(const struct xt_reader *reader)
 {
+    bool is_foreign = xt_read_is_foreign(reader);
     bool made = false;
     if (reader->signature.folded)
         return true;
@@ -438,11 +446,13 @@ static bool is_folded(const struct xt_reader *reader)
         const struct xt_read_value *weight =
             xt_read_is(node, "Conv") ? xt_read_input(node, 1) : NULL;
         const struct xt_read_value *bias = weight ? xt_read_input(node, 2) : NULL;
+        if (is_foreign && weight && strstr(weight->name, ".merged_input"))
+            return true;
         made = made || (weight && !weight->view &&
                         (xt_read_is_made_up(reader, weight->name) || !bias ||
                          xt_str_ends(bias->name, ".weight_bias")));
     }
-    return made && !reader->norms;
+    return made && !reader->norms && !is_foreign;
 }
 
 /* Parameters that the file has under another name than PyTorch's. */
@@ -473,6 +483,9 @@ static enum xt_status read_net(struct xt_reader *reader, struct xt_onnx_net *out
     if (xt_reader_fails(reader))
         return xt_err_set(err, reader->err.status, "%s", reader->err.text);
     out->folded = is_folded(reader);
+    out->may_be_folded = !out->folded && !reader->norms && xt_read_is_foreign(reader);
+    out->normalises = reader->pixels != reader->input->view->value || reader->pixel_scale != 1;
+    out->reads_bytes = reader->pixel_scale < reads_bytes_below;
     out->renamed = count_renamed(reader);
     enum xt_status status = xt_net_finish(reader->net, logits, err);
     return status ? status : take_weights(reader, &out->weights, err);

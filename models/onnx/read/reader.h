@@ -26,6 +26,7 @@ enum {
     XT_READ_NUMBERS_MAX = 1 << 18,  /* of a value that is computed while reading */
     XT_READ_COMPUTED_MAX = 1 << 25, /* of all of them */
     XT_READ_STORED_MAX = 1 << 20,   /* of a tensor of the file that is a constant */
+    XT_READ_MOVED_MAX = 1 << 27,    /* of all weights that are laid out anew */
 };
 
 /* A value that does not depend on the images. */
@@ -40,6 +41,7 @@ struct xt_read_constant {
     bool of_weights;  /* computed from what may be trained */
     bool transposed;  /* it is that tensor, of two dimensions, with them swapped */
     bool each_sample; /* its first axis, of length 1, stands for the batch */
+    bool of_pixels;   /* the network normalises pixels by it: a constant, whatever it is called */
 };
 
 /* Where elements of a net's value lie: XT_AXIS_H, _W, _C, or in the batch. */
@@ -131,8 +133,12 @@ struct xt_reader {
     size_t initial_capacity;
     size_t computed; /* numbers, while reading */
     size_t norms;    /* in the net, of any kind */
+    size_t moved;    /* numbers of weights that were laid out anew */
+    bool of_keras;   /* PyTorch wrote a network of Keras */
     bool has_sines;  /* what the network makes for each sample is computed, as far as it can be */
-    bool norm_forms[2]; /* batch norms are in evaluation form, in training form */
+    bool norm_forms[2];            /* batch norms are in evaluation form, in training form */
+    const struct xt_value *pixels; /* as the network has normalised them so far */
+    double pixel_scale;            /* by which it multiplied them */
 };
 
 /* ---- failures ---- */
@@ -169,6 +175,9 @@ struct xt_read_text xt_read_string(const struct xt_read_node *node, const char *
  * XT_READ_DIMS_MAX at most. */
 int xt_read_ints(struct xt_reader *reader, const struct xt_read_node *node, const char *attribute,
                  int input, int64_t out[XT_READ_DIMS_MAX]);
+/* The same, `most` at most. */
+int xt_read_int_list(struct xt_reader *reader, const struct xt_read_node *node,
+                     const char *attribute, int input, int64_t *out, size_t most);
 
 /* ---- constants: fold.c ---- */
 
@@ -200,11 +209,20 @@ bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node);
 
 /* Reads the file's signature, where it has one. */
 bool xt_read_take_signature(struct xt_reader *reader);
-/* Whether this program wrote the file. */
+/* Whether this program wrote the file; whether neither it nor PyTorch did, so that names say
+ * nothing. */
 bool xt_read_is_own_export(const struct xt_reader *reader);
+bool xt_read_is_foreign(const struct xt_reader *reader);
 enum xt_read_origin xt_read_origin_of(const struct xt_reader *reader, const char *name);
 /* Whether the file has a tensor of that name. */
 bool xt_read_is_initializer(const struct xt_reader *reader, const char *name);
+/* In a file of another exporter, the name of a parameter, or of the layer whose weights it is, by
+ * the tensor's, or by the node's where the exporter computed the tensor: false where that gives
+ * none, or one that another has. */
+bool xt_read_foreign_name(const struct xt_reader *reader, const struct xt_read_node *node,
+                          const char *tensor, char out[XT_PARAM_NAME_MAX]);
+bool xt_read_foreign_layer(const struct xt_reader *reader, const struct xt_read_node *node,
+                           const char *tensor, char out[XT_PARAM_NAME_MAX]);
 /* Whether an exporter made the name up: the parameter's own is lost. */
 bool xt_read_is_made_up(const struct xt_reader *reader, const char *name);
 /* Whether it is a parameter, of which nothing may be taken as it happens to be now. */

@@ -354,17 +354,34 @@ bool xt_read_slice(struct xt_reader *reader, struct xt_read_node *node)
     return xt_read_give(node, view);
 }
 
+/* Whole sequences backwards, as TensorFlow reverses those of a layer that runs backwards. */
+bool xt_read_reverse_sequence(struct xt_reader *reader, struct xt_read_node *node)
+{
+    static const int64_t backwards[] = {-1, INT64_MIN};
+    struct xt_read_view *view = xt_read_data(reader, node, 0);
+    int axis =
+        view ? xt_read_axis_of(reader, node, xt_read_int(node, "time_axis", 0), view->ndims) : -1;
+    struct xt_read_value *lengths = xt_read_input(node, 1);
+    double length = 0;
+    if (axis < 0)
+        return false;
+    if (lengths && xt_read_is(lengths->producer, "Expand")) /* to the batch */
+        lengths = xt_read_input(lengths->producer, 0);
+    if (!lengths || !xt_read_number(reader, lengths, &length) ||
+        length != (double)xt_read_dim(view, axis))
+        return xt_reader_refuse(reader, node, "reverses sequences of several lengths");
+    return xt_read_give(node, take_part(reader, node, view, axis, backwards, -1));
+}
+
 /* How long each part is: said, or as many equal ones as there are outputs. */
 static bool split_sizes(struct xt_reader *reader, struct xt_read_node *node, int64_t dim,
-                        int64_t sizes[XT_READ_DIMS_MAX])
+                        int64_t *sizes)
 {
-    int given = xt_read_ints(reader, node, "split", 1, sizes);
     int count = node->output_count;
-    if (count < 1 || count > XT_READ_DIMS_MAX || (given != count && given != -1))
+    int given = xt_read_int_list(reader, node, "split", 1, sizes, (size_t)count);
+    if (count < 1 || (given != count && given != -1))
         return xt_reader_refuse(reader, node,
-                                "splits into parts that are not known while it is "
-                                "read, or into more than %d",
-                                XT_READ_DIMS_MAX);
+                                "splits into parts that are not known while it is read");
     int64_t whole = (dim + count - 1) / count;
     int64_t left = dim;
     for (int i = 0; i < count; i++) {
@@ -380,8 +397,8 @@ static bool split_sizes(struct xt_reader *reader, struct xt_read_node *node, int
 bool xt_read_split(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_view *view = xt_read_data(reader, node, 0);
-    int64_t sizes[XT_READ_DIMS_MAX];
-    if (!view)
+    int64_t *sizes = xt_reader_take(reader, (size_t)node->output_count + 1, sizeof *sizes);
+    if (!view || !sizes)
         return false;
     int axis = xt_read_axis_of(reader, node, xt_read_int(node, "axis", 0), view->ndims);
     if (axis < 0 || !split_sizes(reader, node, xt_read_dim(view, axis), sizes))

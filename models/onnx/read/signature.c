@@ -84,10 +84,21 @@ bool xt_read_take_signature(struct xt_reader *reader)
     return true;
 }
 
-bool xt_read_is_own_export(const struct xt_reader *reader)
+static bool is_produced_by(const struct xt_reader *reader, const char *program)
 {
     const char *producer = reader->file.model->producer_name;
-    return producer && xt_str_starts(producer, "xtrain");
+    return producer && xt_str_starts(producer, program);
+}
+
+bool xt_read_is_own_export(const struct xt_reader *reader)
+{
+    return is_produced_by(reader, "xtrain");
+}
+
+bool xt_read_is_foreign(const struct xt_reader *reader)
+{
+    return reader->of_keras ||
+           (!xt_read_is_own_export(reader) && !is_produced_by(reader, "pytorch"));
 }
 
 /* Numbers that an export of this program writes beside the parameters, by their names. */
@@ -96,9 +107,23 @@ static bool is_of_own_export(const struct xt_reader *reader, const char *name)
     return xt_read_is_own_export(reader) && (strchr(name, '/') || xt_str_starts(name, "constant "));
 }
 
+/* A number of another exporter's: tf2onnx and Paddle2ONNX write those of the network's code as
+ * tensors of no axes, or under names of their own. */
+static bool is_foreign_number(const struct xt_reader *reader, const char *name)
+{
+    const struct xt_read_value *value =
+        xt_read_is_foreign(reader) ? xt_read_named(reader, name) : NULL;
+    const Onnx__TensorProto *tensor = value ? value->initializer : NULL;
+    bool is_one = tensor != NULL;
+    for (size_t i = 0; is_one && i < tensor->n_dims; i++)
+        is_one = tensor->dims[i] == 1;
+    return is_one && (!tensor->n_dims || xt_str_starts(name, "const_") ||
+                      xt_str_starts(name, "helper.") || xt_str_starts(name, "p2o."));
+}
+
 enum xt_read_origin xt_read_origin_of(const struct xt_reader *reader, const char *name)
 {
-    if (is_of_own_export(reader, name))
+    if (is_of_own_export(reader, name) || is_foreign_number(reader, name))
         return XT_READ_MADE;
     if (!reader->signature.count)
         return XT_READ_UNKNOWN;
@@ -114,6 +139,64 @@ bool xt_read_is_made_up(const struct xt_reader *reader, const char *name)
                                            xt_str_starts(name, "_val_") || *name == '/' ||
                                            (*name && name[strspn(name, "0123456789")] == 0)
                                      : origin == XT_READ_MADE;
+}
+
+/* What other exporters put behind a layer's name in that of its weights. */
+static bool is_of_exporter(const char *word)
+{
+    static const char *const words[] = {"ReadVariableOp",
+                                        "resource",
+                                        "Cast",
+                                        "merged_input",
+                                        "convolution",
+                                        "separable_conv2d",
+                                        "depthwise",
+                                        "conv_transpose",
+                                        "Conv2D",
+                                        "BiasAdd",
+                                        "MatMul",
+                                        "Tensordot",
+                                        "kernel",
+                                        "weight",
+                                        "gamma",
+                                        "moving_mean",
+                                        "w_0",
+                                        "0"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(word, words[i]) == 0)
+            return true;
+    return false;
+}
+
+bool xt_read_foreign_name(const struct xt_reader *reader, const struct xt_read_node *node,
+                          const char *tensor, char out[XT_PARAM_NAME_MAX])
+{
+    const char *path = node->proto->name;
+    if (xt_str_starts(tensor, "const_") && path && strchr(path, '/'))
+        tensor = path;
+    if (!xt_read_is_foreign(reader) || !*tensor || strlen(tensor) >= XT_PARAM_NAME_MAX ||
+        xt_str_starts(tensor, "const_"))
+        return false;
+    snprintf(out, XT_PARAM_NAME_MAX, "%s", tensor);
+    for (char *at = out; *at; at++)
+        *at = *at == '/' ? '.' : *at;
+    for (size_t i = 0; i < reader->net->param_count; i++)
+        if (strcmp(reader->net->params[i].name, out) == 0)
+            return false;
+    return true;
+}
+
+bool xt_read_foreign_layer(const struct xt_reader *reader, const struct xt_read_node *node,
+                           const char *tensor, char out[XT_PARAM_NAME_MAX])
+{
+    if (!xt_read_foreign_name(reader, node, tensor, out))
+        return false;
+    for (char *dot; (dot = strrchr(out, '.')) && is_of_exporter(dot + 1);)
+        *dot = 0;
+    for (size_t i = 0; i < reader->net->node_count; i++)
+        if (strcmp(reader->net->nodes[i]->name, out) == 0)
+            return false;
+    return true;
 }
 
 /* ---- names that are lost ---- */
@@ -291,15 +374,16 @@ static bool may_be_learned(const struct xt_reader *reader, const struct xt_read_
 
 bool xt_read_is_learned(const struct xt_reader *reader, const struct xt_read_constant *constant)
 {
-    return constant->of_weights || (constant->tensor && constant->is_float &&
-                                    xt_read_origin_of(reader, constant->name) != XT_READ_BUFFER &&
-                                    !xt_read_is_made_up(reader, constant->name));
+    return constant->of_weights ||
+           (constant->tensor && constant->is_float && !constant->of_pixels &&
+            xt_read_origin_of(reader, constant->name) != XT_READ_BUFFER &&
+            !xt_read_is_made_up(reader, constant->name));
 }
 
 /* A made-up name of several numbers may be a weight's, which an exporter computed from another. */
 bool xt_read_is_numbers(const struct xt_reader *reader, const struct xt_read_constant *constant)
 {
-    if (!constant->tensor || !constant->is_float)
+    if (!constant->tensor || !constant->is_float || constant->of_pixels)
         return !constant->of_weights;
     enum xt_read_origin origin = xt_read_origin_of(reader, constant->name);
     return origin == XT_READ_BUFFER ||

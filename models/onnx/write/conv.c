@@ -127,9 +127,9 @@ struct sizes {
     int64_t pads[4], dilations[2];
 };
 
-/* Without its weights and bias. */
-static struct xt_onnx_node node_of(struct xt_exporter *exporter, const struct xt_conv_op *conv,
-                                   enum xt_dtype dtype, struct sizes *sizes)
+/* Of x, without its weights and bias. */
+static struct xt_onnx_node node_of(const struct xt_conv_op *conv, const char *x,
+                                   struct sizes *sizes)
 {
     for (int i = 0; i < 2; i++) {
         sizes->pads[i] = conv->pads[i];
@@ -138,7 +138,7 @@ static struct xt_onnx_node node_of(struct xt_exporter *exporter, const struct xt
     }
     return (struct xt_onnx_node){
         .type = "Conv",
-        .inputs = {xt_export_in(exporter, xt_op_in(&conv->op, 0), dtype)},
+        .inputs = {x},
         .attributes = {{"kernel_shape", conv->kernel, 2, 0, NULL},
                        {"strides", conv->strides, 2, 0, NULL},
                        {"pads", sizes->pads, 4, 0, NULL},
@@ -155,7 +155,8 @@ void xt_export_conv_by(struct xt_exporter *exporter, const struct xt_op *op)
     struct xt_params *params = exporter->graph->options.params;
     enum xt_dtype dtype = xt_export_dtype(out);
     struct sizes sizes;
-    struct xt_onnx_node node = node_of(exporter, conv, dtype, &sizes);
+    struct xt_onnx_node node =
+        node_of(conv, xt_export_in(exporter, xt_op_in(op, 0), dtype), &sizes);
     const int64_t dims[] = {out->c, xt_op_in(op, 0)->c / conv->groups, conv->kernel[0],
                             conv->kernel[1]};
     const char *weights = xt_export_in(exporter, xt_op_in(op, 1), dtype);
@@ -179,7 +180,8 @@ void xt_export_conv(struct xt_exporter *exporter, const struct xt_op *op)
     struct numbers numbers;
     struct xt_err err;
     struct sizes sizes;
-    struct xt_onnx_node node = node_of(exporter, conv, dtype, &sizes);
+    struct xt_onnx_node node =
+        node_of(conv, xt_export_held(exporter, xt_op_in(op, 0), dtype), &sizes);
     if (make_numbers(exporter, conv, &numbers, &err))
         xt_onnx_refuse(exporter->onnx, err.status, "%s", err.text);
     else

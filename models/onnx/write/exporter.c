@@ -33,8 +33,28 @@ static const char *cast(struct xt_exporter *exporter, const struct xt_tensor *te
                                               .attributes = {{"to", .number = cast_to(to)}}});
 }
 
+/* By what is subtracted from an int8 tensor's numbers before they are quantised. */
+static const char *moved(struct xt_exporter *exporter, const struct xt_tensor *tensor,
+                         const char *value, const char *type)
+{
+    char name[96];
+    if (tensor->offset == 0)
+        return value;
+    const char *by = xt_onnx_number(exporter->onnx, xt_export_name(tensor->name, "/offset").text,
+                                    tensor->offset * tensor->scale);
+    snprintf(name, sizeof name, "%s/%s", tensor->name, type);
+    return xt_onnx_add(exporter->onnx, name,
+                       &(struct xt_onnx_node){.type = type, .inputs = {value, by}});
+}
+
 const char *xt_export_in(struct xt_exporter *exporter, const struct xt_tensor *tensor,
                          enum xt_dtype dtype)
+{
+    return moved(exporter, tensor, xt_export_held(exporter, tensor, dtype), "Add");
+}
+
+const char *xt_export_held(struct xt_exporter *exporter, const struct xt_tensor *tensor,
+                           enum xt_dtype dtype)
 {
     const char *value = exporter->values[tensor->index].name;
     if (!value) {
@@ -70,9 +90,10 @@ void xt_export_out(struct xt_exporter *exporter, const struct xt_tensor *tensor,
                    enum xt_dtype dtype)
 {
     enum xt_dtype own = xt_export_dtype(tensor);
-    exporter->values[tensor->index].name = xt_dtype_is_int8(tensor->dtype)
-                                               ? quantise(exporter, tensor, value)
-                                               : cast(exporter, tensor, value, dtype, own);
+    exporter->values[tensor->index].name =
+        xt_dtype_is_int8(tensor->dtype)
+            ? quantise(exporter, tensor, moved(exporter, tensor, value, "Sub"))
+            : cast(exporter, tensor, value, dtype, own);
     exporter->values[tensor->index].dtype = own;
 }
 

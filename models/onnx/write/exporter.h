@@ -28,6 +28,10 @@ enum xt_dtype xt_export_dtype(const struct xt_tensor *out);
 /* The value of a tensor that has been written, cast to this type. */
 const char *xt_export_in(struct xt_exporter *exporter, const struct xt_tensor *tensor,
                          enum xt_dtype dtype);
+/* The same as the tensor holds it: less its offset, which is contained in the bias of an int8
+ * convolution that reads it (ops/conv.c). */
+const char *xt_export_held(struct xt_exporter *exporter, const struct xt_tensor *tensor,
+                           enum xt_dtype dtype);
 /* Registers the value of a tensor, in the tensor's own type from then on. */
 void xt_export_out(struct xt_exporter *exporter, const struct xt_tensor *tensor, const char *value,
                    enum xt_dtype dtype);

@@ -28,8 +28,6 @@ static const char *normalised(struct xt_exporter *exporter, const struct xt_op *
                           &(struct xt_onnx_node){.type = "Mul", .inputs = {x, scale}});
 }
 
-/* An int8 tensor's offset is not an integer where bytes are centred on 127.5: it is subtracted
- * before quantisation, and contained in the bias of the convolutions that read it (ops/conv.c). */
 void xt_export_input(struct xt_exporter *exporter, const struct xt_op *op)
 {
     const struct xt_tensor *out = xt_op_out(op, 0);
@@ -40,7 +38,5 @@ void xt_export_input(struct xt_exporter *exporter, const struct xt_op *op)
         xt_onnx_input(
             exporter->onnx, "input",
             &(struct xt_onnx_shape){XT_F32, 4, {exporter->batch, out->c, out->h, out->w}});
-    if (out->offset != 0)
-        x = xt_export_with_number(exporter, op, "Sub", x, XT_F32, out->offset * out->scale);
     xt_export_out(exporter, out, x, XT_F32);
 }

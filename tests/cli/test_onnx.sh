@@ -142,6 +142,12 @@ done
 expect 0 'normalised by bytes (assumed)' "$xtrain" --model keras.onnx "${data[@]:0:2}" --threads 1 --batch 8 --steps 1
 expect 0 'its batch norms are part of its convolutions' "$xtrain" --model keras.onnx --dry-run
 
+# Dropout as PyTorch's newer exporter spells it out: of samples and of elements.
+cp "$fixtures/dropped.onnx" .
+expect 0 'stochastic depth' "$xtrain" --model dropped.onnx --dry-run
+expect 0 'dropout 9' "$xtrain" --model dropped.onnx --dry-run
+expect 0 'step 2/2' "$xtrain" --model dropped.onnx "${data[@]:0:2}" --threads 1 --batch 8 --steps 2
+
 # Every way to train that a network by name has; a run that is killed writes bit for bit what an undisturbed one does.
 cp "$zoo/plates.onnx" plates.onnx
 run=(--model plates.onnx --data 'synth:plates?count=32&seed=3' --val 'synth:plates?count=8&seed=4' --batch 8 --threads 1

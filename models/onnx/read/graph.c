@@ -7,8 +7,8 @@
 #include "models/onnx/read/reader.h"
 
 enum {
-    OPSET_LEAST = 9,
-    OPSET_MOST = 21,
+    OPSET_LEAST = 7,
+    OPSET_MOST = 25,
     NAME_MAX_BYTES = 1024,
     NODE_VALUES_MAX = 4096,
     BRANCHES_MAX = 8, /* within each other */
@@ -495,9 +495,9 @@ static void tidy(char *name)
     size_t prefix = name && xt_str_starts(name, of_keras) ? sizeof of_keras - 1 : 0;
     if (prefix)
         memmove(name, name + prefix, strlen(name) - prefix + 1);
-    for (name += name && *name ? 1 : 0; name && *name; name++)
-        if (*name == '/' || *name == ':')
-            *name = '.';
+    for (char *at = name; at && *at; at++)
+        if (*at == ':' || (*at == '/' && at > name))
+            *at = '.';
 }
 
 static void tidy_names(Onnx__GraphProto *graph)

@@ -376,17 +376,22 @@ bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node)
 
 /* ---- dropout ---- */
 
-/* What is dropped whole, by the shape of its mask: the batch of an axis of 1s, or with channels. */
+/* By the shape of its mask: all axes, the batch of axes of 1s, or with channels. */
 enum dropped { OF_ELEMENTS, OF_SAMPLES, OF_CHANNELS, OF_OTHERS };
 
 static enum dropped dropped_by(struct xt_reader *reader, const struct xt_read_node *node,
                                const struct xt_read_view *in)
 {
-    if (!xt_read_is(node, "(drop whole)"))
+    if (!xt_read_is(node, "(dropout)"))
         return OF_ELEMENTS;
     struct xt_read_constant *shape = xt_read_constant_of(reader, xt_read_input(node, 1));
     const double *dims = shape && shape->count ? xt_read_numbers(reader, shape) : NULL;
     bool of_channels = false;
+    bool of_elements = dims && shape->count == (size_t)in->ndims;
+    for (size_t i = 0; of_elements && i < shape->count; i++)
+        of_elements = dims[i] == (double)xt_read_dim(in, (int)i);
+    if (of_elements)
+        return OF_ELEMENTS;
     for (size_t i = 0; dims && i < shape->count; i++) {
         double wanted = i ? 1 : (double)XT_READ_BATCH;
         bool is_channel = i == 1 && in->ndims > 2 && dims[i] == (double)xt_read_dim(in, 1);
@@ -411,10 +416,11 @@ bool xt_read_dropout(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_view *out = xt_read_data(reader, node, 0);
     enum dropped dropped = out ? dropped_by(reader, node, out) : OF_OTHERS;
-    double p = dropped ? node->number : xt_read_float(node, "ratio", 0.5);
+    bool is_spelt = xt_read_is(node, "(dropout)");
+    double p = is_spelt ? node->number : xt_read_float(node, "ratio", 0.5);
     if (!out)
         return false;
-    if (!dropped && xt_read_input(node, 1) && !xt_read_number(reader, xt_read_input(node, 1), &p))
+    if (!is_spelt && xt_read_input(node, 1) && !xt_read_number(reader, xt_read_input(node, 1), &p))
         return xt_reader_refuse(reader, node, "has a ratio that is not known while it is read");
     if (!(p >= 0 && p < 1))
         return xt_reader_refuse(reader, node, "drops with the probability %g", p);

@@ -291,9 +291,34 @@ static bool is_scaled_later(struct xt_reader *reader, const struct xt_read_node 
     return false;
 }
 
-/* Of samples or channels, by the mask's shape. */
-static bool match_drop_whole(struct xt_reader *reader, struct xt_read_node *node)
+static bool become_dropout(struct xt_reader *reader, struct xt_read_node *node, double stays,
+                           struct xt_read_value *in, struct xt_read_value *shape)
 {
+    node->number = 1 - stays;
+    return replace(reader, node, "(dropout)", (struct xt_read_value *[]){in, shape}, 2);
+}
+
+/* x * (mask / stays), where x may be a product of others. */
+static bool match_scaled_mask(struct xt_reader *reader, struct xt_read_node *node)
+{
+    enum { DEPTH = 1 };
+    for (int i = 0; xt_read_is(node, "Mul") && node->input_count == 2 && i < 2; i++) {
+        struct product mask = {.number = 1};
+        double stays = 0;
+        collect(reader, node->inputs[i], DEPTH, &mask);
+        struct xt_read_value *shape =
+            mask.count == 1 ? mask_of(reader, mask.factors[0], &stays) : NULL;
+        if (shape && is_near(mask.number * stays, 1))
+            return become_dropout(reader, node, stays, node->inputs[1 - i], shape);
+    }
+    return false;
+}
+
+/* Of elements, samples or channels, by the mask's shape. */
+static bool match_dropout(struct xt_reader *reader, struct xt_read_node *node)
+{
+    if (match_scaled_mask(reader, node))
+        return true;
     if (!xt_read_is(node, "Mul") && !xt_read_is(node, "Div"))
         return false;
     struct product product = product_of(reader, node);
@@ -315,9 +340,7 @@ static bool match_drop_whole(struct xt_reader *reader, struct xt_read_node *node
         }
         if (!shape)
             continue;
-        node->number = 1 - stays;
-        return replace(reader, node, "(drop whole)",
-                       (struct xt_read_value *[]){product.factors[i], shape}, 2);
+        return become_dropout(reader, node, stays, product.factors[i], shape);
     }
     return false;
 }
@@ -511,6 +534,133 @@ static bool match_linear(struct xt_reader *reader, struct xt_read_node *node)
            replace(reader, node, "Identity", &sum, 1);
 }
 
+/* ---- strides ---- */
+
+/* Indices into all elements: those of the first axis, whose length is the batch, times `step`, and
+ * constants that are added to them. */
+struct strided {
+    double step;
+    int ndims;
+    struct xt_read_constant *parts[XT_READ_DIMS_MAX];
+    int count;
+};
+
+/* Range(0, n, 1) times a number, along the first of several axes. */
+static bool take_rows(struct xt_reader *reader, struct xt_read_node *unsqueeze, struct strided *out)
+{
+    int64_t axes[XT_READ_DIMS_MAX];
+    double from = 1;
+    double by = 0;
+    int count = xt_read_ints(reader, unsqueeze, "axes", 1, axes);
+    struct xt_read_value *rows = unsqueeze->input_count ? unsqueeze->inputs[0] : NULL;
+    struct xt_read_node *product = made_by(rows, "Mul");
+    out->step = 1;
+    if (product)
+        rows = beside_number(reader, product, &out->step);
+    const struct xt_read_node *range = made_by(rows, "Range");
+    if (!range || range->input_count != 3 || out->ndims || count < 1 ||
+        !number_of(reader, range->inputs[0], &from) || from != 0 ||
+        !number_of(reader, range->inputs[2], &by) || by != 1)
+        return false;
+    for (int i = 0; i < count; i++)
+        if (axes[i] != i + 1)
+            return false;
+    out->ndims = count + 1;
+    return true;
+}
+
+static bool take_indices(struct xt_reader *reader, struct xt_read_value *value, int depth,
+                         struct strided *out)
+{
+    struct xt_read_value *own = origin(value);
+    struct xt_read_constant *constant = own ? xt_read_constant_of(reader, own) : NULL;
+    struct xt_read_node *sum = made_by(own, "Add");
+    if (constant && !constant->is_float && out->count < XT_READ_DIMS_MAX) {
+        out->parts[out->count++] = constant;
+        return true;
+    }
+    if (sum && sum->input_count == 2 && depth > 0)
+        return take_indices(reader, sum->inputs[0], depth - 1, out) &&
+               take_indices(reader, sum->inputs[1], depth - 1, out);
+    return made_by(own, "Unsqueeze") && take_rows(reader, made_by(own, "Unsqueeze"), out);
+}
+
+/* The element of a constant that is broadcast to these axes. */
+static double broadcast_number(struct xt_reader *reader, struct xt_read_constant *constant,
+                               const int64_t *dims, size_t element)
+{
+    const double *numbers = xt_read_numbers(reader, constant);
+    size_t place = 0;
+    size_t step = 1;
+    for (int i = constant->ndims - 1; i >= 0; i--) {
+        size_t at = element % (size_t)dims[i];
+        element /= (size_t)dims[i];
+        place += constant->dims[i] == 1 ? 0 : at * step;
+        step *= (size_t)constant->dims[i];
+    }
+    return numbers ? numbers[place] : -1;
+}
+
+/* Whether the indices are those of all elements in their order; then the axes' lengths. */
+static bool are_in_order(struct xt_reader *reader, const struct strided *strided,
+                         int64_t dims[XT_READ_DIMS_MAX])
+{
+    size_t count = 1;
+    for (int i = 0; i < strided->ndims; i++)
+        dims[i] = 1;
+    for (int p = 0; p < strided->count; p++) {
+        const struct xt_read_constant *part = strided->parts[p];
+        if (part->ndims != strided->ndims || part->dims[0] != 1)
+            return false;
+        for (int i = 1; i < part->ndims; i++) {
+            if (part->dims[i] != 1 && dims[i] != 1 && part->dims[i] != dims[i])
+                return false;
+            dims[i] = part->dims[i] == 1 ? dims[i] : part->dims[i];
+        }
+    }
+    for (int i = 1; i < strided->ndims; i++) {
+        if (dims[i] < 1 || dims[i] > (int64_t)(XT_READ_STORED_MAX / count))
+            return false;
+        count *= (size_t)dims[i];
+    }
+    for (size_t element = 0; element < count; element++) {
+        double index = 0;
+        for (int p = 0; p < strided->count; p++)
+            index += broadcast_number(reader, strided->parts[p], dims, element);
+        if (index != (double)element)
+            return false;
+    }
+    return strided->step == (double)count;
+}
+
+/* PyTorch's newer exporter writes as_strided, which sides of one element may need, as elements
+ * picked from all of them; where these are all in their order, they only get other axes. */
+static bool match_strides(struct xt_reader *reader, struct xt_read_node *node)
+{
+    enum { DEPTH = 6 };
+    struct strided strided = {0};
+    int64_t dims[XT_READ_DIMS_MAX];
+    struct xt_read_node *flat =
+        xt_read_is(node, "Gather") && node->input_count == 2 && xt_read_int(node, "axis", 0) == 0
+            ? made_by(node->inputs[0], "Reshape")
+            : NULL;
+    int64_t shape[XT_READ_DIMS_MAX];
+    if (!flat || xt_read_ints(reader, flat, "shape", 1, shape) != 1 || shape[0] != -1 ||
+        !take_indices(reader, node->inputs[1], DEPTH, &strided) || !strided.ndims ||
+        !are_in_order(reader, &strided, dims))
+        return false;
+    const int64_t count = strided.ndims;
+    struct xt_read_value *wanted = xt_reader_take(reader, 1, sizeof *wanted);
+    struct xt_read_constant *numbers = xt_read_make(reader, 1, &count, false);
+    if (!wanted || !numbers)
+        return false;
+    numbers->numbers[0] = -1;
+    for (int i = 1; i < strided.ndims; i++)
+        numbers->numbers[i] = (double)dims[i];
+    *wanted = (struct xt_read_value){.name = "", .constant = numbers};
+    return replace(reader, node, "Reshape", (struct xt_read_value *[]){flat->inputs[0], wanted}, 2);
+}
+
 /* Nodes stand behind those that they read. */
 static void find_images(struct xt_reader *reader)
 {
@@ -529,8 +679,8 @@ static void find_images(struct xt_reader *reader)
 bool xt_reader_match(struct xt_reader *reader)
 {
     static bool (*const patterns[])(struct xt_reader * reader, struct xt_read_node * node) = {
-        match_activation, match_drop_whole,  match_layer_norm,
-        match_batch_norm, match_weight_norm, match_linear};
+        match_activation,  match_dropout, match_layer_norm, match_batch_norm,
+        match_weight_norm, match_linear,  match_strides};
     find_images(reader);
     for (size_t i = 0; i < reader->node_count; i++)
         for (size_t k = 0; k < sizeof patterns / sizeof *patterns; k++)

@@ -98,7 +98,7 @@ operators[] = {
     {"AffineGrid", xt_read_affine_grid},
     {"GridSample", xt_read_grid_sample},
     {"Dropout", xt_read_dropout},
-    {"(drop whole)", xt_read_dropout},
+    {"(dropout)", xt_read_dropout},
     {"Einsum", xt_read_einsum},
     {"Softmax", xt_read_softmax},
     {"LogSoftmax", xt_read_log_softmax},

@@ -1,6 +1,6 @@
 /* Reads a network from an ONNX file: a net, and what its parameters begin as.
  *
- * Opsets 9 to 21 as PyTorch's exporters write them: docs/networks.md says what is read. Everything
+ * Opsets 7 to 25 as PyTorch's exporters write them: docs/networks.md says what is read. Everything
  * in the file is checked before it is used; XT_ERR_DATA names the file and what of it cannot be
  * read. Different files may be read from different threads.
  */

@@ -137,15 +137,26 @@ static bool begin_as(struct xt_reader *reader, const struct xt_value *made, int 
     return true;
 }
 
-/* Refuses a tensor that several layers may have by chance: PyTorch's newer exporter stores equal
- * tensors once, such as scales that are ones before training, and names no node after its module.
+/* Whether the node is of the module that the parameter is of, or of one around that. */
+static bool is_of_module(const struct xt_read_node *node, const char *parameter)
+{
+    char module[XT_PARAM_NAME_MAX];
+    if (!xt_read_module_of(node, module, sizeof module))
+        return true;
+    return xt_str_starts(parameter, module) && parameter[strlen(module)] == '.';
+}
+
+/* Refuses a tensor that several layers may have by chance: PyTorch's newer exporter, and programs
+ * that simplify files, store equal tensors once, such as scales that are ones before training.
  * A single number that was drawn is no chance. */
 static bool is_one_parameter(struct xt_reader *reader, const struct xt_read_node *node,
                              const struct xt_read_value *value, struct xt_read_constant *constant)
 {
     double number = 0;
     /* The other exporter names each node after its module, of the network itself "/Pow". */
-    bool knows = (node->proto->name && *node->proto->name == '/') || xt_read_is_own_export(reader);
+    bool knows = (node->proto->name && *node->proto->name == '/' &&
+                  is_of_module(node, constant->name)) ||
+                 xt_read_is_own_export(reader);
     if (value->readers < 2 || !xt_read_is_learned(reader, constant) || knows ||
         !xt_read_all_equal(reader, constant, &number) ||
         (constant->count == 1 && number != 0 && number != 1))
@@ -153,7 +164,8 @@ static bool is_one_parameter(struct xt_reader *reader, const struct xt_read_node
     return xt_reader_refuse(
         reader, node,
         "reads %s, as other nodes do, and its numbers are all equal: the exporter may have stored "
-        "what several layers begin with once; export %strained weights",
+        "what several layers begin with once; export %strained weights, and give the file as it is "
+        "then",
         xt_str_quote(value->name, strlen(value->name)).text,
         xt_read_is_foreign(reader) ? "" : "with dynamo=False, or with ");
 }

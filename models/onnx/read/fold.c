@@ -478,45 +478,55 @@ static struct xt_read_constant *fold_slice(const struct xt_fold *f)
 }
 
 /* Of a matrix. */
-/* Of what Transpose gives. */
+/* Of what Transpose gives, whose elements are walked through in order. */
 struct layout {
+    int ndims;
     int64_t dims[XT_READ_DIMS_MAX];
-    int64_t perm[XT_READ_DIMS_MAX];
-    size_t steps[XT_READ_DIMS_MAX]; /* of the input's axes */
+    size_t steps[XT_READ_DIMS_MAX]; /* of each axis in the input */
+    int64_t at[XT_READ_DIMS_MAX];
+    size_t place; /* of that element in the input */
 };
 
 static bool find_layout(struct xt_reader *reader, const struct xt_read_node *node,
                         const struct xt_read_constant *in, struct layout *out)
 {
+    int64_t perm[XT_READ_DIMS_MAX];
+    size_t steps[XT_READ_DIMS_MAX]; /* of the input's axes */
     bool taken[XT_READ_DIMS_MAX] = {false};
     int ndims = in->ndims;
-    int given = xt_read_ints(reader, node, "perm", -1, out->perm);
+    int given = xt_read_ints(reader, node, "perm", -1, perm);
     for (int i = 0; i < ndims && given == -1; i++)
-        out->perm[i] = ndims - 1 - i;
+        perm[i] = ndims - 1 - i;
     if (given != -1 && given != ndims)
         return false;
     size_t step = 1;
     for (int i = ndims - 1; i >= 0; i--) {
-        int64_t from = out->perm[i];
-        if (from < 0 || from >= ndims || taken[from])
-            return false;
-        taken[from] = true;
-        out->dims[i] = in->dims[from];
-        out->steps[i] = step;
+        steps[i] = step;
         step *= (size_t)in->dims[i];
+    }
+    *out = (struct layout){.ndims = ndims};
+    for (int i = 0; i < ndims; i++) {
+        if (perm[i] < 0 || perm[i] >= ndims || taken[perm[i]])
+            return false;
+        taken[perm[i]] = true;
+        out->dims[i] = in->dims[perm[i]];
+        out->steps[i] = steps[perm[i]];
     }
     return true;
 }
 
-/* Where in the input the element is. */
-static size_t place_in(const struct layout *layout, int ndims, size_t element)
+/* Where in the input the element is; then the next one. */
+static size_t next_place(struct layout *layout)
 {
-    size_t from = 0;
-    for (int k = ndims - 1; k >= 0; k--) {
-        from += element % (size_t)layout->dims[k] * layout->steps[layout->perm[k]];
-        element /= (size_t)layout->dims[k];
+    size_t place = layout->place;
+    for (int i = layout->ndims - 1; i >= 0; i--) {
+        layout->place += layout->steps[i];
+        if (++layout->at[i] < layout->dims[i])
+            break;
+        layout->place -= (size_t)layout->dims[i] * layout->steps[i];
+        layout->at[i] = 0;
     }
-    return from;
+    return place;
 }
 
 static struct xt_read_constant *fold_transpose(const struct xt_fold *f)
@@ -527,7 +537,7 @@ static struct xt_read_constant *fold_transpose(const struct xt_fold *f)
         return NULL;
     struct xt_read_constant *out = xt_read_make(f->reader, in->ndims, layout.dims, in->is_float);
     for (size_t i = 0; out && i < out->count; i++) {
-        out->numbers[i] = in->numbers[place_in(&layout, in->ndims, i)];
+        out->numbers[i] = in->numbers[next_place(&layout)];
     }
     return out;
 }
@@ -933,7 +943,7 @@ static struct xt_read_constant *moved_weight(struct xt_reader *reader,
         xt_file_tensor_floats(in->tensor, from, in->count, &reader->err))
         return NULL;
     for (size_t i = 0; i < in->count; i++)
-        to[i] = from[place_in(&layout, in->ndims, i)];
+        to[i] = from[next_place(&layout)];
     *tensor = (struct xt_file_tensor){.name = in->name,
                                       .dtype = XT_F32,
                                       .ndims = in->ndims,

@@ -601,6 +601,16 @@ static struct xt_read_constant *fold_reshape(const struct xt_fold *f)
     return xt_fold_copy_as(f->reader, f->in[0], (int)f->in[1]->count, dims);
 }
 
+/* Whether a constant of these dimensions is made for each sample, which is computed where sines are
+ * made of it: for one then. */
+static bool is_for_each_sample(const struct xt_reader *reader, int64_t dims[], int ndims)
+{
+    bool is = reader->has_sines && ndims > 0 && dims[0] == XT_READ_BATCH;
+    if (is)
+        dims[0] = 1;
+    return is;
+}
+
 static struct xt_read_constant *fold_filled(const struct xt_fold *f)
 {
     const struct xt_read_constant *in = f->in[0];
@@ -612,9 +622,7 @@ static struct xt_read_constant *fold_filled(const struct xt_fold *f)
         return NULL;
     for (size_t i = 0; i < in->count; i++)
         dims[i] = xt_read_whole(in->numbers[i]);
-    bool each_sample = f->reader->has_sines && in->count && dims[0] == XT_READ_BATCH;
-    if (each_sample)
-        dims[0] = 1;
+    bool each_sample = is_for_each_sample(f->reader, dims, (int)in->count);
     struct xt_read_constant *out =
         xt_read_make(f->reader, (int)in->count, dims, !fill || fill->is_float);
     if (out)
@@ -633,10 +641,14 @@ static struct xt_read_constant *fold_expand(const struct xt_fold *f)
         return NULL;
     for (int i = 0; i < wanted.ndims; i++)
         wanted.dims[i] = xt_read_whole(f->in[1]->numbers[i]);
+    bool each_sample =
+        f->in[0]->count == 1 && is_for_each_sample(f->reader, wanted.dims, wanted.ndims);
     if (!broadcast(pair, 2, &shape))
         return NULL;
     struct xt_read_constant *out =
         xt_read_make(f->reader, shape.ndims, shape.dims, f->in[0]->is_float);
+    if (out)
+        out->each_sample = each_sample;
     for (size_t i = 0; out && i < out->count; i++)
         out->numbers[i] = element(f->in[0], out, i);
     return out;
@@ -987,6 +999,7 @@ bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node)
         in[count] = xt_read_constant_of(reader, value);
         if (!in[count])
             return false;
+        xt_read_note_fixed(reader, node, in[count]);
         count++;
     }
     if (count && in[0]->tensor &&

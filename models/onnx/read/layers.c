@@ -154,9 +154,9 @@ static bool is_one_parameter(struct xt_reader *reader, const struct xt_read_node
 {
     double number = 0;
     /* The other exporter names each node after its module, of the network itself "/Pow". */
-    bool knows = (node->proto->name && *node->proto->name == '/' &&
-                  is_of_module(node, constant->name)) ||
-                 xt_read_is_own_export(reader);
+    bool knows =
+        (node->proto->name && *node->proto->name == '/' && is_of_module(node, constant->name)) ||
+        xt_read_is_own_export(reader);
     if (value->readers < 2 || !xt_read_is_learned(reader, constant) || knows ||
         !xt_read_all_equal(reader, constant, &number) ||
         (constant->count == 1 && number != 0 && number != 1))

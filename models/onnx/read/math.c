@@ -359,10 +359,11 @@ bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node)
     struct xt_read_constant *by = normaliser_of(reader, node);
     if (!by)
         return binary(reader, node);
-    by->of_pixels = true;
+    by->is_fixed = true;
     const double *numbers = xt_read_numbers(reader, by);
     if (!numbers || !binary(reader, node))
         return false;
+    const struct xt_read_value *out = node->output_count ? node->outputs[0] : NULL;
     double largest = 0;
     for (size_t i = 0; i < by->count; i++)
         largest = fmax(largest, fabs(numbers[i]));
@@ -370,7 +371,7 @@ bool xt_read_binary(struct xt_reader *reader, struct xt_read_node *node)
         reader->pixel_scale *= largest;
     else if (xt_read_is(node, "Div") && largest > 0)
         reader->pixel_scale /= largest;
-    reader->pixels = node->outputs[0]->view->value;
+    reader->pixels = out && out->view ? out->view->value : reader->pixels;
     return true;
 }
 

@@ -41,7 +41,7 @@ struct xt_read_constant {
     bool of_weights;  /* computed from what may be trained */
     bool transposed;  /* it is that tensor, of two dimensions, with them swapped */
     bool each_sample; /* its first axis, of length 1, stands for the batch */
-    bool of_pixels;   /* the network normalises pixels by it: a constant, whatever it is called */
+    bool is_fixed;    /* a constant, whatever it is called */
 };
 
 /* Where elements of a net's value lie: XT_AXIS_H, _W, _C, or in the batch. */
@@ -109,7 +109,8 @@ struct xt_read_signature {
     } * targets;
     size_t count;
     const char *lost; /* a parameter that is not in the file, and no folded norm's; NULL: none */
-    bool folded;      /* a batch norm's is not in the file */
+    const char *unexplained; /* one of which no tensor of its module seems to be what is left */
+    bool folded;             /* a batch norm's is not in the file */
 };
 
 struct xt_reader {
@@ -238,6 +239,9 @@ const char *xt_read_lost_of(const struct xt_reader *reader, const struct xt_read
                             const char *own);
 /* How many nodes of the same operator and module are before it; -1: the module is not known. */
 int xt_read_place_in_module(const struct xt_reader *reader, const struct xt_read_node *node);
+/* Notes that the node reads a constant, where all lost parameters are found elsewhere. */
+void xt_read_note_fixed(const struct xt_reader *reader, const struct xt_read_node *node,
+                        struct xt_read_constant *constant);
 /* Refuses numbers that the exporter may have computed from a parameter: one that is lost, or one
  * whose function they are. */
 bool xt_read_check_origin(struct xt_reader *reader, const struct xt_read_node *node,

@@ -56,34 +56,6 @@ static bool is_of_norm(const struct xt_read_signature *signature, const char *na
            find(signature, &(struct xt_read_target){.name = beside}) != NULL;
 }
 
-bool xt_read_take_signature(struct xt_reader *reader)
-{
-    struct xt_read_signature *signature = &reader->signature;
-    char *text = reader->file.signature;
-    size_t lines = 1;
-    if (!text)
-        return true;
-    for (const char *at = text; *at; at++)
-        lines += *at == '\n';
-    signature->targets = xt_reader_take(reader, lines, sizeof *signature->targets);
-    if (!signature->targets)
-        return false;
-    for (char *line; (line = strsep(&text, "\n"));)
-        signature->count += take_target(line, &signature->targets[signature->count]);
-    if (signature->count)
-        qsort(signature->targets, signature->count, sizeof *signature->targets, compare);
-    for (size_t i = 0; i < signature->count; i++) {
-        const struct xt_read_target *target = &signature->targets[i];
-        if (target->is_buffer || xt_read_is_initializer(reader, target->name))
-            continue;
-        if (is_of_norm(signature, target->name))
-            signature->folded = true;
-        else if (!signature->lost)
-            signature->lost = target->name;
-    }
-    return true;
-}
-
 static bool is_produced_by(const struct xt_reader *reader, const char *program)
 {
     const char *producer = reader->file.model->producer_name;
@@ -329,15 +301,20 @@ static bool is_literal(const struct xt_read_constant *constant)
            (begins_with_one(constant->name, prefixes) || xt_str_ends(constant->name, "_cast"));
 }
 
+static bool is_along_one_axis(const struct xt_read_constant *constant)
+{
+    int axes = 0;
+    for (int i = 0; i < constant->ndims; i++)
+        axes += constant->dims[i] != 1;
+    return axes == 1;
+}
+
 /* A number for each channel of images, as norms' scales are shaped when an export takes them apart.
  */
 static bool is_vector_for_images(const struct xt_read_node *node,
                                  const struct xt_read_constant *constant)
 {
-    int axes = 0;
-    for (int i = 0; i < constant->ndims; i++)
-        axes += constant->dims[i] != 1;
-    for (int i = 0; i < node->input_count && axes == 1; i++)
+    for (int i = 0; i < node->input_count && is_along_one_axis(constant); i++)
         if (node->inputs[i] && node->inputs[i]->view && !node->inputs[i]->view->value->of_parameter)
             return true;
     return false;
@@ -354,16 +331,113 @@ static bool is_transposed(const struct xt_read_node *node, const struct xt_read_
            (xt_str_starts(name, "val_") || xt_str_starts(name, "t_") || strcmp(name, "t") == 0);
 }
 
+/* What the exporter calls what it did with a parameter's axes. */
+static const char *const reshapes[] = {"unsqueeze", "squeeze",   "view", "reshape",
+                                       "permute",   "transpose", NULL};
+
 /* A parameter of another shape, by the name of what the exporter did with it, or since it can be
  * nothing else. */
 static bool is_reshaped(const struct xt_read_node *node, const struct xt_read_constant *constant)
 {
-    static const char *const prefixes[] = {"unsqueeze", "squeeze",   "view", "reshape",
-                                           "permute",   "transpose", NULL};
     return xt_read_is(node, "PRelu") || is_transposed(node, constant) ||
-           begins_with_one(constant->name, prefixes) ||
+           begins_with_one(constant->name, reshapes) ||
            (xt_str_starts(constant->name, "val_") && is_vector_for_images(node, constant));
 }
+
+/* ---- the signature ---- */
+
+/* Whether the node reads a lost parameter in another shape, as far as names say. */
+static int count_reshaped(struct xt_reader *reader, const struct xt_read_node *node, bool is_usual)
+{
+    static const char *const operators[] = {"Mul", "Add", "Sub", "Div", NULL};
+    int count = 0;
+    for (int i = 0; i < node->input_count; i++) {
+        struct xt_read_value *value = xt_read_input(node, i);
+        if (!value || !value->initializer || xt_read_origin_of(reader, value->name) != XT_READ_MADE)
+            continue;
+        const struct xt_read_constant *constant = xt_read_constant_of(reader, value);
+        bool is_vector = constant && is_usual && xt_str_starts(constant->name, "val_") &&
+                         is_along_one_axis(constant) && begins_with_one(node->op, operators);
+        count += constant && constant->is_float &&
+                 (is_vector || is_transposed(node, constant) || xt_read_is(node, "PRelu") ||
+                  begins_with_one(constant->name, reshapes));
+    }
+    return count;
+}
+
+/* Whether as many tensors that are reshaped parameters are read in the module of a lost one as it
+ * has lost. modules: the nodes'. */
+static bool is_explained(struct xt_reader *reader, char (*modules)[XT_PARAM_NAME_MAX],
+                         const char *name)
+{
+    size_t length = strrchr(name, '.') ? (size_t)(strrchr(name, '.') - name) : 0;
+    const char *own = name + length + 1;
+    bool is_usual = strcmp(own, "weight") == 0 || strcmp(own, "bias") == 0;
+    int lost = 0;
+    int found = 0;
+    for (size_t i = 0; length && i < reader->signature.count; i++) {
+        const struct xt_read_target *target = &reader->signature.targets[i];
+        lost += strncmp(target->name, name, length + 1) == 0 &&
+                !strchr(target->name + length + 1, '.') && is_lost(reader, target);
+    }
+    for (size_t i = 0; length && i < reader->node_count; i++)
+        if (strncmp(modules[i], name, length) == 0 && !modules[i][length])
+            found += count_reshaped(reader, &reader->nodes[i], is_usual);
+    return length && found >= lost;
+}
+
+/* Looks for the lost parameters among the tensors of their modules. */
+static bool explain_lost(struct xt_reader *reader)
+{
+    enum { LOOKS_MAX = 100 * 1000 * 1000 };
+    struct xt_read_signature *signature = &reader->signature;
+    signature->unexplained = signature->lost;
+    if (!signature->lost || signature->count > LOOKS_MAX / (reader->node_count + signature->count))
+        return true;
+    char(*modules)[XT_PARAM_NAME_MAX] =
+        xt_reader_take(reader, reader->node_count + 1, sizeof *modules);
+    if (!modules)
+        return false;
+    for (size_t i = 0; i < reader->node_count; i++)
+        if (!module_of(&reader->nodes[i], modules[i], sizeof modules[i]))
+            modules[i][0] = 0;
+    signature->unexplained = NULL;
+    for (size_t i = 0; i < signature->count && !signature->unexplained; i++)
+        if (is_lost(reader, &signature->targets[i]) &&
+            !is_explained(reader, modules, signature->targets[i].name))
+            signature->unexplained = signature->targets[i].name;
+    return !xt_reader_fails(reader);
+}
+
+bool xt_read_take_signature(struct xt_reader *reader)
+{
+    struct xt_read_signature *signature = &reader->signature;
+    char *text = reader->file.signature;
+    size_t lines = 1;
+    if (!text)
+        return true;
+    for (const char *at = text; *at; at++)
+        lines += *at == '\n';
+    signature->targets = xt_reader_take(reader, lines, sizeof *signature->targets);
+    if (!signature->targets)
+        return false;
+    for (char *line; (line = strsep(&text, "\n"));)
+        signature->count += take_target(line, &signature->targets[signature->count]);
+    if (signature->count)
+        qsort(signature->targets, signature->count, sizeof *signature->targets, compare);
+    for (size_t i = 0; i < signature->count; i++) {
+        const struct xt_read_target *target = &signature->targets[i];
+        if (target->is_buffer || xt_read_is_initializer(reader, target->name))
+            continue;
+        if (is_of_norm(signature, target->name))
+            signature->folded = true;
+        else if (!signature->lost)
+            signature->lost = target->name;
+    }
+    return explain_lost(reader);
+}
+
+/* ---- what is trained ---- */
 
 /* Whether the exporter made a tensor of a file that lacks parameters. */
 static bool may_be_learned(const struct xt_reader *reader, const struct xt_read_constant *constant)
@@ -374,16 +448,15 @@ static bool may_be_learned(const struct xt_reader *reader, const struct xt_read_
 
 bool xt_read_is_learned(const struct xt_reader *reader, const struct xt_read_constant *constant)
 {
-    return constant->of_weights ||
-           (constant->tensor && constant->is_float && !constant->of_pixels &&
-            xt_read_origin_of(reader, constant->name) != XT_READ_BUFFER &&
-            !xt_read_is_made_up(reader, constant->name));
+    return constant->of_weights || (constant->tensor && constant->is_float && !constant->is_fixed &&
+                                    xt_read_origin_of(reader, constant->name) != XT_READ_BUFFER &&
+                                    !xt_read_is_made_up(reader, constant->name));
 }
 
 /* A made-up name of several numbers may be a weight's, which an exporter computed from another. */
 bool xt_read_is_numbers(const struct xt_reader *reader, const struct xt_read_constant *constant)
 {
-    if (!constant->tensor || !constant->is_float || constant->of_pixels)
+    if (!constant->tensor || !constant->is_float || constant->is_fixed)
         return !constant->of_weights;
     enum xt_read_origin origin = xt_read_origin_of(reader, constant->name);
     return origin == XT_READ_BUFFER ||
@@ -463,6 +536,14 @@ static const char *computed_of(struct xt_reader *reader, struct xt_read_constant
     return NULL;
 }
 
+void xt_read_note_fixed(const struct xt_reader *reader, const struct xt_read_node *node,
+                        struct xt_read_constant *constant)
+{
+    if (constant->tensor && constant->is_float && may_be_learned(reader, constant) &&
+        !is_reshaped(node, constant) && !reader->signature.unexplained)
+        constant->is_fixed = true;
+}
+
 bool xt_read_check_origin(struct xt_reader *reader, const struct xt_read_node *node,
                           struct xt_read_constant *constant)
 {
@@ -475,12 +556,15 @@ bool xt_read_check_origin(struct xt_reader *reader, const struct xt_read_node *n
                                 "parameter %s, which would not be trained through it: export with "
                                 "dynamo=False",
                                 xt_str_quote(constant->name, strlen(constant->name)).text, of);
-    return !constant->tensor || !constant->is_float || !may_be_learned(reader, constant) ||
-           is_reshaped(node, constant) ||
+    if (!constant->tensor || !constant->is_float || !may_be_learned(reader, constant) ||
+        is_reshaped(node, constant))
+        return true;
+    xt_read_note_fixed(reader, node, constant);
+    return constant->is_fixed ||
            xt_reader_refuse(reader, node,
                             "reads %s, which the exporter may have computed from a parameter that "
                             "is not in the file any more, such as %s: export with dynamo=False, "
                             "which keeps it",
                             xt_str_quote(constant->name, strlen(constant->name)).text,
-                            reader->signature.lost);
+                            reader->signature.unexplained);
 }

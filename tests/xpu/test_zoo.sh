@@ -9,7 +9,7 @@ networks=tests/models/fixtures/parts
 if [ -z "${XTRAIN_TEST_ALL:-}" ]; then
   networks=$work/float32
   mkdir "$networks"
-  cp tests/models/fixtures/parts/{parts,weights,pools,maps,points,choices,recurrent_rows}.{onnx,safetensors} "$networks"
+  cp tests/models/fixtures/parts/{parts,weights,pools,maps,points,choices,recurrent_rows,grey}.{onnx,safetensors} "$networks"
 fi
 "$build/tests/zoo" --device xpu "$networks" >"$work/said" 2>&1 || fail 'the small networks' "$(grep WRONG "$work/said")"
 tail -n 1 "$work/said"

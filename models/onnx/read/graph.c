@@ -477,22 +477,12 @@ static bool take_output(struct xt_reader *reader)
            xt_reader_refuse(reader, NULL, "no node gives its output");
 }
 
-/* What Keras calls its parameters where PyTorch runs it. */
-static const char of_keras[] = "_torch_params.";
-
-static bool is_of_keras(const Onnx__GraphProto *graph)
-{
-    for (size_t i = 0; i < graph->n_initializer; i++)
-        if (graph->initializer[i]->name && xt_str_starts(graph->initializer[i]->name, of_keras))
-            return true;
-    return false;
-}
-
 /* TensorFlow's names are paths, "conv2d/ReadVariableOp:0", which this program's exports keep for
  * constants: parameters get PyTorch's dots. A path that begins with / is an exporter's. */
 static void tidy(char *name)
 {
-    size_t prefix = name && xt_str_starts(name, of_keras) ? sizeof of_keras - 1 : 0;
+    size_t prefix =
+        name && xt_str_starts(name, xt_read_keras_prefix) ? strlen(xt_read_keras_prefix) : 0;
     if (prefix)
         memmove(name, name + prefix, strlen(name) - prefix + 1);
     for (char *at = name; at && *at; at++)
@@ -526,7 +516,7 @@ bool xt_reader_load(struct xt_reader *reader)
     size_t count = 0;
     if (!check_opset(reader) || !count_nodes(reader, graph, 0, &count))
         return false;
-    reader->of_keras = is_of_keras(graph);
+    xt_read_find_producer(reader);
     if (xt_read_is_foreign(reader))
         tidy_names(graph);
     reader->nodes = xt_reader_take(reader, count, sizeof *reader->nodes);

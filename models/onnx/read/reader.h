@@ -135,7 +135,7 @@ struct xt_reader {
     size_t computed; /* numbers, while reading */
     size_t norms;    /* in the net, of any kind */
     size_t moved;    /* numbers of weights that were laid out anew */
-    bool of_keras;   /* PyTorch wrote a network of Keras */
+    bool is_foreign; /* another exporter than PyTorch's wrote it, or PyTorch's a network of Keras */
     bool has_sines;  /* what the network makes for each sample is computed, as far as it can be */
     bool norm_forms[2];            /* batch norms are in evaluation form, in training form */
     const struct xt_value *pixels; /* as the network has normalised them so far */
@@ -210,10 +210,13 @@ bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node);
 
 /* Reads the file's signature, where it has one. */
 bool xt_read_take_signature(struct xt_reader *reader);
-/* Whether this program wrote the file; whether neither it nor PyTorch did, so that names say
- * nothing. */
+/* Whether this program wrote the file; whether neither it nor PyTorch did, or PyTorch did for
+ * Keras, so that names are no module's (once they were looked at). */
 bool xt_read_is_own_export(const struct xt_reader *reader);
+void xt_read_find_producer(struct xt_reader *reader);
 bool xt_read_is_foreign(const struct xt_reader *reader);
+/* With which Keras's parameters begin where PyTorch runs it. */
+extern const char xt_read_keras_prefix[];
 enum xt_read_origin xt_read_origin_of(const struct xt_reader *reader, const char *name);
 /* Whether the file has a tensor of that name. */
 bool xt_read_is_initializer(const struct xt_reader *reader, const char *name);

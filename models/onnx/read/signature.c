@@ -67,10 +67,38 @@ bool xt_read_is_own_export(const struct xt_reader *reader)
     return is_produced_by(reader, "xtrain");
 }
 
+/* What Keras calls its parameters where PyTorch runs it. */
+const char xt_read_keras_prefix[] = "_torch_params.";
+
+static bool is_of_keras(const Onnx__GraphProto *graph)
+{
+    for (size_t i = 0; i < graph->n_initializer; i++)
+        if (graph->initializer[i]->name &&
+            xt_str_starts(graph->initializer[i]->name, xt_read_keras_prefix))
+            return true;
+    return false;
+}
+
+/* Programs that change PyTorch's files may leave their own name, but keep those of the weights. */
+static bool has_names_of_pytorch(const Onnx__GraphProto *graph)
+{
+    for (size_t i = 0; i < graph->n_initializer; i++)
+        if (graph->initializer[i]->name && xt_str_ends(graph->initializer[i]->name, ".weight"))
+            return true;
+    return false;
+}
+
+void xt_read_find_producer(struct xt_reader *reader)
+{
+    const Onnx__GraphProto *graph = reader->file.model->graph;
+    reader->is_foreign =
+        is_of_keras(graph) || (!xt_read_is_own_export(reader) &&
+                               !is_produced_by(reader, "pytorch") && !has_names_of_pytorch(graph));
+}
+
 bool xt_read_is_foreign(const struct xt_reader *reader)
 {
-    return reader->of_keras ||
-           (!xt_read_is_own_export(reader) && !is_produced_by(reader, "pytorch"));
+    return reader->is_foreign;
 }
 
 /* Numbers that an export of this program writes beside the parameters, by their names. */

@@ -477,39 +477,6 @@ static bool take_output(struct xt_reader *reader)
            xt_reader_refuse(reader, NULL, "no node gives its output");
 }
 
-/* TensorFlow's names are paths, "conv2d/ReadVariableOp:0", which this program's exports keep for
- * constants: parameters get PyTorch's dots. A path that begins with / is an exporter's. */
-static void tidy(char *name)
-{
-    size_t prefix =
-        name && xt_str_starts(name, xt_read_keras_prefix) ? strlen(xt_read_keras_prefix) : 0;
-    if (prefix)
-        memmove(name, name + prefix, strlen(name) - prefix + 1);
-    for (char *at = name; at && *at; at++)
-        if (*at == ':' || (*at == '/' && at > name))
-            *at = '.';
-}
-
-static void tidy_names(Onnx__GraphProto *graph)
-{
-    for (size_t i = 0; i < graph->n_initializer; i++)
-        tidy(graph->initializer[i]->name);
-    for (size_t i = 0; i < graph->n_input; i++)
-        tidy(graph->input[i]->name);
-    for (size_t i = 0; i < graph->n_output; i++)
-        tidy(graph->output[i]->name);
-    for (size_t i = 0; i < graph->n_node; i++) {
-        Onnx__NodeProto *node = graph->node[i];
-        for (size_t k = 0; k < node->n_input; k++)
-            tidy(node->input[k]);
-        for (size_t k = 0; k < node->n_output; k++)
-            tidy(node->output[k]);
-        for (size_t k = 0; k < node->n_attribute; k++)
-            if (node->attribute[k]->g)
-                tidy_names(node->attribute[k]->g);
-    }
-}
-
 bool xt_reader_load(struct xt_reader *reader)
 {
     Onnx__GraphProto *graph = reader->file.model->graph;
@@ -518,7 +485,7 @@ bool xt_reader_load(struct xt_reader *reader)
         return false;
     xt_read_find_producer(reader);
     if (xt_read_is_foreign(reader))
-        tidy_names(graph);
+        xt_read_tidy_names(graph);
     reader->nodes = xt_reader_take(reader, count, sizeof *reader->nodes);
     if (!reader->nodes || !add_nodes(reader, graph) || !take_values(reader) ||
         !add_initializers(reader) || !sort(reader) || !add_inputs(reader) || !add_outputs(reader) ||

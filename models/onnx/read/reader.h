@@ -210,23 +210,9 @@ bool xt_read_fold(struct xt_reader *reader, struct xt_read_node *node);
 
 /* Reads the file's signature, where it has one. */
 bool xt_read_take_signature(struct xt_reader *reader);
-/* Whether this program wrote the file; whether neither it nor PyTorch did, or PyTorch did for
- * Keras, so that names are no module's (once they were looked at). */
-bool xt_read_is_own_export(const struct xt_reader *reader);
-void xt_read_find_producer(struct xt_reader *reader);
-bool xt_read_is_foreign(const struct xt_reader *reader);
-/* With which Keras's parameters begin where PyTorch runs it. */
-extern const char xt_read_keras_prefix[];
 enum xt_read_origin xt_read_origin_of(const struct xt_reader *reader, const char *name);
 /* Whether the file has a tensor of that name. */
 bool xt_read_is_initializer(const struct xt_reader *reader, const char *name);
-/* In a file of another exporter, the name of a parameter, or of the layer whose weights it is, by
- * the tensor's, or by the node's where the exporter computed the tensor: false where that gives
- * none, or one that another has. */
-bool xt_read_foreign_name(const struct xt_reader *reader, const struct xt_read_node *node,
-                          const char *tensor, char out[XT_PARAM_NAME_MAX]);
-bool xt_read_foreign_layer(const struct xt_reader *reader, const struct xt_read_node *node,
-                           const char *tensor, char out[XT_PARAM_NAME_MAX]);
 /* Whether an exporter made the name up: the parameter's own is lost. */
 bool xt_read_is_made_up(const struct xt_reader *reader, const char *name);
 /* Whether it is a parameter, of which nothing may be taken as it happens to be now. */
@@ -249,6 +235,25 @@ void xt_read_note_fixed(const struct xt_reader *reader, const struct xt_read_nod
  * whose function they are. */
 bool xt_read_check_origin(struct xt_reader *reader, const struct xt_read_node *node,
                           struct xt_read_constant *constant);
+
+/* ---- other exporters: foreign.c ---- */
+
+/* Whether this program wrote the file; whether neither it nor PyTorch did, or PyTorch did for
+ * Keras, so that names are no module's (once they were looked at). */
+bool xt_read_is_own_export(const struct xt_reader *reader);
+void xt_read_find_producer(struct xt_reader *reader);
+bool xt_read_is_foreign(const struct xt_reader *reader);
+/* Gives the graph's values names without slashes and colons. */
+void xt_read_tidy_names(Onnx__GraphProto *graph);
+/* Whether that tensor of such a file is a number of the network's code. */
+bool xt_read_is_foreign_number(const struct xt_reader *reader, const char *name);
+/* In a file of another exporter, the name of a parameter, or of the layer whose weights it is, by
+ * the tensor's, or by the node's where the exporter computed the tensor: false where that gives
+ * none, or one that another has. */
+bool xt_read_foreign_name(const struct xt_reader *reader, const struct xt_read_node *node,
+                          const char *tensor, char out[XT_PARAM_NAME_MAX]);
+bool xt_read_foreign_layer(const struct xt_reader *reader, const struct xt_read_node *node,
+                           const char *tensor, char out[XT_PARAM_NAME_MAX]);
 
 /* ---- views: view.c ---- */
 

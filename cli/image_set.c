@@ -28,7 +28,7 @@ static enum xt_status choose_model(struct xt_image_set *set, const struct xt_set
         model =
             xt_source_guess_task(spec, set->alphabet) == XT_TASK_CLASSES ? "resnet50" : "lprnet";
     if (!set->loaded)
-        status = xt_model_choose(model, &set->loaded, &set->model, err);
+        status = xt_model_choose(model, s->network.image_size, &set->loaded, &set->model, err);
     if (!status && !set->model->time_steps) {
         xt_alphabet_destroy(set->alphabet);
         set->alphabet = NULL;

@@ -156,12 +156,13 @@ static enum xt_status describe(struct xt_loaded_model *model, const struct xt_ne
     return status ? status : take_heads(model, net, err);
 }
 
-enum xt_status xt_model_open(struct xt_loaded_model **out, const char *path, struct xt_err *err)
+enum xt_status xt_model_open(struct xt_loaded_model **out, const char *path, int side,
+                             struct xt_err *err)
 {
     struct xt_onnx_net read;
     struct xt_str text = {0};
     struct xt_loaded_model *model = NULL;
-    enum xt_status status = xt_onnx_read(&read, path, err);
+    enum xt_status status = xt_onnx_read(&read, path, side, err);
     if (!status)
         status = xt_mem_calloc(&model, 1, sizeof *model, "a network", err);
     if (!status)
@@ -234,13 +235,13 @@ void xt_model_close(struct xt_loaded_model *model)
     free(model);
 }
 
-enum xt_status xt_model_choose(const char *name, struct xt_loaded_model **loaded,
+enum xt_status xt_model_choose(const char *name, int side, struct xt_loaded_model **loaded,
                                const struct xt_model_info **out, struct xt_err *err)
 {
     *loaded = NULL;
     if (!xt_model_is_file(name))
         return xt_model_get(name, out, err);
-    enum xt_status status = xt_model_open(loaded, name, err);
+    enum xt_status status = xt_model_open(loaded, name, side, err);
     *out = status ? NULL : &(*loaded)->info;
     return status;
 }

@@ -28,12 +28,14 @@ struct xt_loaded_model {
 /* Whether --model or --init names an ONNX file rather than a network or weights. */
 bool xt_model_is_file(const char *name);
 
-enum xt_status xt_model_open(struct xt_loaded_model **out, const char *path, struct xt_err *err);
+/* side: of the images, where the file leaves their size open; 0: such a file is refused. */
+enum xt_status xt_model_open(struct xt_loaded_model **out, const char *path, int side,
+                             struct xt_err *err);
 /* From text in the metadata of `where`, whose network is called `name`. */
 enum xt_status xt_model_open_text(struct xt_loaded_model **out, const char *name, const char *text,
                                   const char *where, struct xt_err *err);
 void xt_model_close(struct xt_loaded_model *model); /* NULL: nothing */
 
 /* The network of that name, or of that file, which goes into *loaded (NULL else). */
-enum xt_status xt_model_choose(const char *name, struct xt_loaded_model **loaded,
+enum xt_status xt_model_choose(const char *name, int side, struct xt_loaded_model **loaded,
                                const struct xt_model_info **out, struct xt_err *err);

@@ -462,8 +462,11 @@ static enum xt_status set_up(struct run *run, const char *onnx, const char *refe
     enum xt_status status = xt_device_open(&run->device, run->target->device, 0, err);
     if (!status)
         status = xt_weight_file_read(&run->reference, reference, XT_MODEL_BYTES_MAX, err);
+    const struct xt_file_tensor *images =
+        status ? NULL : xt_weight_file_find(&run->reference, "images");
+    bool has_size = images && images->ndims == 4 && images->dims[1] <= INT32_MAX;
     if (!status)
-        status = xt_model_open(&run->model, onnx, err);
+        status = xt_model_open(&run->model, onnx, has_size ? (int)images->dims[1] : 0, err);
     if (!status)
         status = load_targets(run, err);
     if (!status)

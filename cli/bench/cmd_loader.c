@@ -69,7 +69,8 @@ struct decoding {
 static enum xt_status open_source(struct bench *bench, const struct xt_settings *s,
                                   struct xt_err *err)
 {
-    enum xt_status status = xt_model_choose(s->network.model, &bench->loaded, &bench->model, err);
+    enum xt_status status = xt_model_choose(s->network.model, s->network.image_size, &bench->loaded,
+                                            &bench->model, err);
     if (!status && bench->model->time_steps)
         status = xt_network_alphabet(&s->network, &bench->alphabet, err);
     if (status)

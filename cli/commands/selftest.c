@@ -113,7 +113,9 @@ static enum xt_status choose_subjects(struct command *command, struct xt_err *er
 {
     const char *name = command->options->values.network.model;
     const struct xt_model_info *model = NULL;
-    enum xt_status status = name ? xt_model_choose(name, &command->loaded, &model, err) : XT_OK;
+    int side = command->options->values.network.image_size;
+    enum xt_status status =
+        name ? xt_model_choose(name, side, &command->loaded, &model, err) : XT_OK;
     if (!status)
         status = xt_mem_calloc(&command->subjects, NETWORKS_MAX, sizeof *command->subjects,
                                "the self-test", err);

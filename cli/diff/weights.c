@@ -198,7 +198,7 @@ static void describe_meta(const struct xt_weight_file files[2], struct xt_report
 static enum xt_status read_model(struct xt_weight_file *file, const char *path, struct xt_err *err)
 {
     struct xt_loaded_model *model = NULL;
-    enum xt_status status = xt_model_open(&model, path, err);
+    enum xt_status status = xt_model_open(&model, path, 0, err);
     if (status)
         return status;
     *file = model->weights;

@@ -139,8 +139,8 @@ const struct xt_option xt_option_table[] = {
      XT_GROUP_DATA, TRAIN | BENCH | WARM | SELFTEST | INFER,
      INTEGER(network.classes, 0, XT_CLASSES_MAX, "0"), .resume = XT_RESUME_REFUSES},
     {"image-size",
-     "height and width that images are resized to, for networks of any size; 0: the size that "
-     "the weights were trained at, else the network's own",
+     "height and width that images are resized to, for networks of any size or whose file leaves "
+     "it open; 0: the size that the weights were trained at, else the network's own",
      XT_GROUP_DATA, TRY | NETWORK | EXPORT | BENCH | LOADER | SELFTEST | PACK | INFER | WARM,
      INTEGER(network.image_size, 0, 4096, "0"), .resume = XT_RESUME_REFUSES},
     {"normalize",

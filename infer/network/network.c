@@ -238,7 +238,7 @@ static enum xt_status read_model(struct xt_network *network,
                                  const struct xt_network_settings *settings, const char *path,
                                  struct xt_err *err)
 {
-    enum xt_status status = xt_model_open(&network->loaded, path, err);
+    enum xt_status status = xt_model_open(&network->loaded, path, settings->image_size, err);
     if (status)
         return status;
     network->model = &network->loaded->info;

@@ -225,7 +225,7 @@ static void test_networks_of_pytorch_are_the_same_after_text(void **state)
         struct xt_onnx_net read;
         struct xt_err err = {0};
         snprintf(path, sizeof path, "zoo/%s.onnx", names[i]);
-        if (xt_onnx_read(&read, support_shared(path), &err))
+        if (xt_onnx_read(&read, support_shared(path), 0, &err))
             fail_msg("%s", err.text);
         assert_round_trip(read.net);
         xt_onnx_net_clear(&read);

@@ -18,7 +18,7 @@ static void read_shared(const char *name, struct xt_onnx_net *out)
     char path[64];
     struct xt_err err;
     snprintf(path, sizeof path, "zoo/%s.onnx", name);
-    if (xt_onnx_read(out, support_shared(path), &err))
+    if (xt_onnx_read(out, support_shared(path), 0, &err))
         fail_msg("%s", err.text);
 }
 
@@ -230,7 +230,7 @@ static void test_weights_and_metadata_come_along(void **state)
 {
     struct xt_onnx_net read;
     struct xt_err err;
-    if (xt_onnx_read(&read, write_model(*state, "Relu"), &err))
+    if (xt_onnx_read(&read, write_model(*state, "Relu"), 0, &err))
         fail_msg("%s", err.text);
     const struct xt_file_tensor *weight = xt_weight_file_find(&read.weights, "fc.weight");
     assert_non_null(weight);
@@ -450,7 +450,7 @@ static void test_what_a_weight_is_computed_of_is_the_parameter(void **state)
 {
     struct xt_onnx_net read;
     struct xt_err err;
-    if (xt_onnx_read(&read, write_computed(*state, "Sigmoid", false, false), &err))
+    if (xt_onnx_read(&read, write_computed(*state, "Sigmoid", false, false), 0, &err))
         fail_msg("%s", err.text);
     assert_int_equal(count_nodes(read.net, XT_NODE_CONV_BY), 1);
     assert_int_equal(read.net->param_count, 1);
@@ -503,9 +503,9 @@ static void test_computed_weights_that_cannot_be_trained_are_refused(void **stat
 {
     struct xt_onnx_net read;
     struct xt_err err;
-    xt_onnx_read(&read, write_computed(*state, "Sigmoid", true, false), &err);
+    xt_onnx_read(&read, write_computed(*state, "Sigmoid", true, false), 0, &err);
     support_assert_error(&err, XT_ERR_DATA, "has weights that are computed from the images");
-    xt_onnx_read(&read, write_computed(*state, "Det", false, false), &err);
+    xt_onnx_read(&read, write_computed(*state, "Det", false, false), 0, &err);
     support_assert_error(&err, XT_ERR_DATA,
                          "(Det) computes a weight from others by an operator that is not there");
     Onnx__ModelProto *model = load(write_computed(*state, "Sigmoid", false, true));
@@ -519,9 +519,9 @@ static void test_an_operator_that_is_not_there_is_refused_with_its_node_and_a_ne
 {
     struct xt_onnx_net read;
     struct xt_err err;
-    xt_onnx_read(&read, write_model(*state, "Relv"), &err);
+    xt_onnx_read(&read, write_model(*state, "Relv"), 0, &err);
     support_assert_error(&err, XT_ERR_DATA, "(Relv) is an operator that is not there; Relu is");
-    xt_onnx_read(&read, write_model(*state, "TopK"), &err);
+    xt_onnx_read(&read, write_model(*state, "TopK"), 0, &err);
     support_assert_error(&err, XT_ERR_DATA,
                          "(TopK) is an operator that is not there; elements can be chosen");
 }
@@ -530,7 +530,7 @@ static void refuse_node(const char *folder, struct xt_onnx_node node, const char
 {
     struct xt_onnx_net read;
     struct xt_err err;
-    xt_onnx_read(&read, write_with(folder, node), &err);
+    xt_onnx_read(&read, write_with(folder, node), 0, &err);
     support_assert_error(&err, XT_ERR_DATA, part);
 }
 
@@ -581,6 +581,29 @@ static void test_weights_that_are_not_finite_are_refused(void **state)
     Onnx__ModelProto *model = load(write_model(*state, "Relu"));
     memcpy(model->graph->initializer[0]->raw_data.data, nan_bytes, sizeof nan_bytes);
     assert_refused(model, "holds a number that is not finite");
+    onnx__model_proto__free_unpacked(model, NULL);
+}
+
+static void test_an_open_size_may_be_given(void **state)
+{
+    struct xt_onnx_net read;
+    struct xt_err err;
+    Onnx__ModelProto *model = load(write_model(*state, "Relu"));
+    Onnx__TensorShapeProto *shape = model->graph->input[0]->type->tensor_type->shape;
+    for (int axis = 1; axis < 4; axis++)
+        shape->dim[axis]->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE__NOT_SET;
+    size_t size = onnx__model_proto__get_packed_size(model);
+    uint8_t *bytes = malloc(size);
+    assert_non_null(bytes);
+    onnx__model_proto__pack(model, bytes);
+    const char *path = support_path(*state, "open.onnx");
+    support_write_file(path, bytes, size);
+    if (xt_onnx_read(&read, path, 8, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(read.net->nodes[0]->output->h, 8);
+    assert_int_equal(read.net->nodes[0]->output->c, 3);
+    xt_onnx_net_clear(&read);
+    free(bytes);
     onnx__model_proto__free_unpacked(model, NULL);
 }
 
@@ -788,7 +811,7 @@ static enum xt_status read_external(const char *folder, const char *location, co
     weight->external_data = NULL;
     weight->n_external_data = 0;
     onnx__model_proto__free_unpacked(model, NULL);
-    enum xt_status status = xt_onnx_read(&read, path, err);
+    enum xt_status status = xt_onnx_read(&read, path, 0, err);
     xt_onnx_net_clear(&read);
     return status;
 }
@@ -935,6 +958,8 @@ int main(void)
                                         support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(test_branches_that_cannot_be_followed_are_refused,
                                         support_make_folder, support_remove_folder),
+        cmocka_unit_test_setup_teardown(test_an_open_size_may_be_given, support_make_folder,
+                                        support_remove_folder),
         cmocka_unit_test_setup_teardown(test_open_sizes_several_outputs_and_loops_are_refused,
                                         support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(test_values_that_no_node_gives_are_refused,

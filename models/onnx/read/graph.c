@@ -203,6 +203,12 @@ static int64_t fixed(const Onnx__TensorShapeProto__Dimension *dim)
                                                                                    : 0;
 }
 
+static int64_t or_open(const Onnx__TensorShapeProto__Dimension *dim, int64_t otherwise)
+{
+    int64_t length = fixed(dim);
+    return length ? length : otherwise;
+}
+
 /* Red, green and blue, or grey. */
 static bool is_colours(int64_t channels)
 {
@@ -226,14 +232,13 @@ static bool read_input_shape(struct xt_reader *reader, const Onnx__ValueInfoProt
                                 "the conversion from bytes, and without .half()");
     Onnx__TensorShapeProto__Dimension *const *dims = tensor->shape->dim;
     bool last = !is_colours(fixed(dims[1])) && is_colours(fixed(dims[3]));
-    int64_t h = fixed(dims[last ? 1 : 2]);
-    int64_t w = fixed(dims[last ? 2 : 3]);
-    int64_t c = fixed(dims[last ? 3 : 1]);
+    int64_t h = or_open(dims[last ? 1 : 2], reader->side);
+    int64_t w = or_open(dims[last ? 2 : 3], reader->side);
+    int64_t c = or_open(dims[last ? 3 : 1], 3);
     reader->fixed_batch = fixed(dims[0]);
-    if (h <= 0 || w <= 0 || c <= 0)
+    if (h <= 0 || w <= 0)
         return xt_reader_refuse(reader, NULL,
-                                "the size of its images is open; export it with dynamic_axes (or "
-                                "dynamic_shapes) only for the batch");
+                                "the size of its images is open: give it, --image-size 224");
     if (!is_colours(c))
         return xt_reader_refuse(reader, NULL,
                                 "it reads images of %lld channels; 3 (red, green and blue) or 1 "

@@ -186,6 +186,15 @@ static struct xt_read_view *pool_stack(struct xt_reader *reader, const struct xt
     return view ? xt_read_as_stack(reader, node, view, stack) : NULL;
 }
 
+/* With ceil_mode a window larger than the image, by less than a stride, is one over all of it. */
+static void clip_windows(const int sides[2], struct xt_net_pool *spec)
+{
+    for (int i = 0; i < 2 && spec->ceil_mode; i++)
+        if (!spec->pad[i] && !spec->pad[2 + i] && spec->kernel[i] > sides[i] &&
+            spec->kernel[i] - sides[i] < spec->stride[i])
+            spec->kernel[i] = sides[i];
+}
+
 /* With its own window, or over the whole image. */
 bool xt_read_pool(struct xt_reader *reader, struct xt_read_node *node)
 {
@@ -230,6 +239,7 @@ bool xt_read_pool(struct xt_reader *reader, struct xt_read_node *node)
     spec.ceil_mode = xt_read_int(node, "ceil_mode", 0) != 0;
     spec.count_include_pad = xt_read_int(node, "count_include_pad", 0) != 0;
     take_padding(view, is_max, &spec);
+    clip_windows(sides, &spec);
     for (int i = 1; i >= line && view && is_apart; i--)
         view = gather_windows(reader, node, view, i, dilation[i], &spec);
     if (view && stack.count > 1)

@@ -507,9 +507,9 @@ static enum xt_status finish(struct xt_reader *reader, struct xt_onnx_net *out,
     return xt_err_set(err, status, "%s: %s", name, why.text);
 }
 
-enum xt_status xt_onnx_read(struct xt_onnx_net *out, const char *path, struct xt_err *err)
+enum xt_status xt_onnx_read(struct xt_onnx_net *out, const char *path, int side, struct xt_err *err)
 {
-    struct xt_reader reader = {0};
+    struct xt_reader reader = {.side = side};
     *out = (struct xt_onnx_net){0};
     enum xt_status status = xt_onnx_file_open(&reader.file, path, err);
     return finish(&reader, out, status, path, err);

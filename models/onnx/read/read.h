@@ -20,8 +20,10 @@ struct xt_onnx_net {
     bool ends_in_softmax; /* which was left off, as the loss and predict do it */
 };
 
-/* Clear it also after a failure. */
-enum xt_status xt_onnx_read(struct xt_onnx_net *out, const char *path, struct xt_err *err);
+/* Clear it also after a failure. side: of the images, where the file leaves their size open; 0:
+ * such a file is refused. */
+enum xt_status xt_onnx_read(struct xt_onnx_net *out, const char *path, int side,
+                            struct xt_err *err);
 /* As above from memory (fuzzing, tests). `name` is for messages; tensors in other files are
  * refused. */
 enum xt_status xt_onnx_read_bytes(struct xt_onnx_net *out, const uint8_t *bytes, size_t size,

@@ -126,6 +126,7 @@ struct xt_reader {
     struct xt_read_value **by_name; /* the same, sorted */
     size_t value_count;
     struct xt_read_value *input, *output;
+    int side; /* of images whose size is open; 0: not known */
     int height, width, colours;
     bool colours_last; /* [n][h][w][c] */
     struct xt_net *net;

@@ -152,6 +152,7 @@ bool xt_read_is_foreign_number(const struct xt_reader *reader, const char *name)
     bool is_one = tensor != NULL;
     for (size_t i = 0; is_one && i < tensor->n_dims; i++)
         is_one = tensor->dims[i] == 1;
-    return is_one && (!tensor->n_dims || xt_str_starts(name, "const_") ||
-                      xt_str_starts(name, "helper.") || xt_str_starts(name, "p2o."));
+    return is_one &&
+           (!tensor->n_dims || xt_str_starts(name, "const_") ||
+            xt_str_starts(name, "helper.constant.") || xt_str_starts(name, "p2o.pd_op.full"));
 }

@@ -514,27 +514,14 @@ static bool join_rows(const struct xt_read_view *a, const struct xt_read_view *b
     return fit;
 }
 
-/* Of two values, or of a parameter and a value. */
-bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node)
+/* Of a matrix of each by one of the other's, on the last two axes. */
+static struct xt_read_view *product_of(struct xt_reader *reader, const struct xt_read_node *node,
+                                       struct xt_read_view *a, struct xt_read_view *b)
 {
-    bool of_weights = is_of_parameters(reader, node, 0); /* which become another one */
-    if (is_of_parameters(reader, node, 1) && axes_of(reader, node, 1) == 2 &&
-        (!of_weights || axes_of(reader, node, 0) > 2))
-        return xt_read_linear(reader, node);
-    if (is_of_parameters(reader, node, 1) && !of_weights)
-        return xt_read_stack_product(reader, node, 1);
-    if (of_weights && !is_of_parameters(reader, node, 1) && axes_of(reader, node, 0) > 2)
-        return xt_read_stack_product(reader, node, 0);
-    struct xt_read_view *a = xt_read_data(reader, node, 0);
-    struct xt_read_view *b = a ? xt_read_data(reader, node, 1) : NULL;
     struct xt_net_matmul spec = {0};
     int homes[XT_READ_DIMS_MAX] = {0};
     int second_homes[XT_READ_DIMS_MAX] = {0};
-    if (!b)
-        return false;
-    if (of_weights && !is_of_parameters(reader, node, 1) && is_matrix(a) && b->ndims >= a->ndims)
-        return xt_read_give(node, xt_read_contract(reader, node, b, b->ndims - 2, 1, as_matrix(a)));
-    if (a->ndims != b->ndims || a->ndims < (of_weights ? 2 : 3) ||
+    if (a->ndims != b->ndims || a->ndims < 2 ||
         xt_read_dim(a, a->ndims - 1) != xt_read_dim(b, b->ndims - 2))
         return xt_reader_refuse(reader, node,
                                 "multiplies matrices whose shapes do not fit, or are "
@@ -551,7 +538,29 @@ bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node)
     struct xt_value *x = xt_read_lay_out(reader, node, a, homes);
     struct xt_value *y = x ? xt_read_lay_out(reader, node, b, second_homes) : NULL;
     struct xt_value *value = y ? xt_net_matmul(reader->net, x, y, &spec) : NULL;
-    return xt_read_give(node, xt_read_after(reader, node, a, NULL, homes, value));
+    return xt_read_after(reader, node, a, NULL, homes, value);
+}
+
+/* Of two values, or of a parameter and a value. */
+bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node)
+{
+    bool of_weights = is_of_parameters(reader, node, 0); /* which become another one */
+    if (is_of_parameters(reader, node, 1) && axes_of(reader, node, 1) == 2 &&
+        (!of_weights || axes_of(reader, node, 0) > 2))
+        return xt_read_linear(reader, node);
+    if (is_of_parameters(reader, node, 1) && !of_weights)
+        return xt_read_stack_product(reader, node, 1);
+    if (of_weights && !is_of_parameters(reader, node, 1) && axes_of(reader, node, 0) > 2)
+        return xt_read_stack_product(reader, node, 0);
+    struct xt_read_view *a = xt_read_data(reader, node, 0);
+    struct xt_read_view *b = a ? xt_read_data(reader, node, 1) : NULL;
+    if (!b)
+        return false;
+    if (of_weights && !is_of_parameters(reader, node, 1) && is_matrix(a) && b->ndims >= a->ndims)
+        return xt_read_give(node, xt_read_contract(reader, node, b, b->ndims - 2, 1, as_matrix(a)));
+    if (a->ndims < 3 && !of_weights)
+        return xt_reader_refuse(reader, node, "multiplies matrices over the batch");
+    return xt_read_give(node, product_of(reader, node, a, b));
 }
 
 int xt_read_softmax_axis(struct xt_reader *reader, const struct xt_read_node *node,
@@ -561,17 +570,58 @@ int xt_read_softmax_axis(struct xt_reader *reader, const struct xt_read_node *no
                            view->ndims);
 }
 
-bool xt_read_softmax(struct xt_reader *reader, struct xt_read_node *node)
+static struct xt_read_view *softmax_of(struct xt_reader *reader, const struct xt_read_node *node,
+                                       struct xt_read_view *view, int axis)
 {
-    struct xt_read_view *view = xt_read_data(reader, node, 0);
     int homes[XT_READ_DIMS_MAX] = {0};
-    if (!view)
-        return false;
-    int axis = xt_read_softmax_axis(reader, node, view);
-    if (axis < 0)
-        return false;
     xt_read_channel_homes(view, axis, homes);
     struct xt_value *value = xt_read_lay_out(reader, node, view, homes);
     value = value ? xt_net_softmax(reader->net, value, NULL) : NULL;
-    return xt_read_give(node, xt_read_after(reader, node, view, NULL, homes, value));
+    return xt_read_after(reader, node, view, NULL, homes, value);
+}
+
+bool xt_read_softmax(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_view *view = xt_read_data(reader, node, 0);
+    int axis = view ? xt_read_softmax_axis(reader, node, view) : -1;
+    return axis >= 0 && xt_read_give(node, softmax_of(reader, node, view, axis));
+}
+
+/* softmax(scale * Q K^T + mask) V of [n][heads][rows][channels], since opset 23. */
+bool xt_read_attention(struct xt_reader *reader, struct xt_read_node *node)
+{
+    enum { Q, K, V, MASK, PAST };
+    struct xt_read_view *views[MASK] = {NULL};
+    for (int i = Q; i <= V; i++) {
+        views[i] = xt_read_data(reader, node, i);
+        if (!views[i])
+            return false;
+        if (views[i]->ndims != 4)
+            return xt_reader_refuse(reader, node,
+                                    "reads tensors of %d dimensions, not of 4 (heads apart)",
+                                    views[i]->ndims);
+    }
+    for (int i = 1; i < node->output_count; i++)
+        if (node->outputs[i] && node->outputs[i]->readers)
+            return xt_reader_refuse(reader, node, "gives more than its result");
+    if (xt_read_input(node, PAST) || xt_read_int(node, "is_causal", 0) ||
+        xt_read_float(node, "softcap", 0) != 0)
+        return xt_reader_refuse(reader, node,
+                                "has keys of before, is_causal or softcap, which are not there: "
+                                "export with opset_version=18");
+    struct xt_read_value *mask = xt_read_input(node, MASK);
+    const struct xt_read_constant *known = mask ? xt_read_constant_of(reader, mask) : NULL;
+    if (known && !known->is_float)
+        return xt_reader_refuse(reader, node, "has a mask of booleans, not of numbers to be added");
+    struct xt_read_view *keys = xt_read_copy(reader, views[K]);
+    if (!keys)
+        return false;
+    keys->axes[2] = views[K]->axes[3];
+    keys->axes[3] = views[K]->axes[2];
+    keys->scale *= xt_read_float(node, "scale", 1 / sqrt((double)xt_read_dim(views[Q], 3)));
+    struct xt_read_view *scores = product_of(reader, node, views[Q], keys);
+    if (scores && mask)
+        scores = xt_read_combine(reader, node, scores, xt_read_data(reader, node, MASK), false);
+    scores = scores ? softmax_of(reader, node, scores, 3) : NULL;
+    return scores && xt_read_give(node, product_of(reader, node, scores, views[V]));
 }

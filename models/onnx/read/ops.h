@@ -102,6 +102,7 @@ bool xt_read_is_number(struct xt_reader *reader, const struct xt_read_node *node
 bool xt_read_dropout(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_matmul(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_softmax(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_read_attention(struct xt_reader *reader, struct xt_read_node *node);
 /* The axis of a Softmax or LogSoftmax; -1, refused: there is none. */
 int xt_read_softmax_axis(struct xt_reader *reader, const struct xt_read_node *node,
                          const struct xt_read_view *view);

@@ -101,6 +101,7 @@ operators[] = {
     {"(dropout)", xt_read_dropout},
     {"Einsum", xt_read_einsum},
     {"Softmax", xt_read_softmax},
+    {"Attention", xt_read_attention},
     {"LogSoftmax", xt_read_log_softmax},
     {"LRN", xt_read_response_norm},
     {"Greater", xt_read_compare},

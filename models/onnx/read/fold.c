@@ -118,6 +118,14 @@ const double *xt_read_numbers(struct xt_reader *reader, struct xt_read_constant 
     return numbers;
 }
 
+bool xt_read_is_vector(const int64_t *dims, int ndims)
+{
+    int axes = 0;
+    for (int i = 0; i < ndims; i++)
+        axes += dims[i] != 1;
+    return axes == 1;
+}
+
 int64_t xt_read_whole(double number)
 {
     static const double limit = 9e18;

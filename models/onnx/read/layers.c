@@ -702,14 +702,6 @@ static struct xt_value *numbers_of(struct xt_reader *reader, const struct xt_rea
     return xt_net_constant(reader->net, &spec);
 }
 
-static bool is_vector(const struct xt_file_tensor *tensor)
-{
-    int axes = 0;
-    for (int i = 0; i < tensor->ndims; i++)
-        axes += tensor->dims[i] != 1;
-    return axes == 1;
-}
-
 static struct xt_value *parameter_of(struct xt_reader *reader, const struct xt_read_node *node,
                                      struct xt_read_constant *constant, const int sides[XT_AXES])
 {
@@ -734,7 +726,8 @@ static struct xt_value *parameter_of(struct xt_reader *reader, const struct xt_r
     if (lost)
         spec.name = lost;
     bool is_foreign = xt_read_is_foreign(reader);
-    if (is_foreign ? is_vector(own) : lost != NULL) { /* shaped for images */
+    if (is_foreign ? xt_read_is_vector(own->dims, own->ndims)
+                   : lost != NULL) { /* shaped for images */
         spec.ndims = 1;
         spec.dims[0] = (int)constant->count;
     }

@@ -187,6 +187,8 @@ int xt_read_int_list(struct xt_reader *reader, const struct xt_read_node *node,
 struct xt_read_constant *xt_read_constant_of(struct xt_reader *reader, struct xt_read_value *value);
 /* Its numbers, where they are few enough; NULL else. */
 const double *xt_read_numbers(struct xt_reader *reader, struct xt_read_constant *constant);
+/* Whether one axis alone is not of length 1. */
+bool xt_read_is_vector(const int64_t *dims, int ndims);
 /* As a whole number, at most INT64_MAX. */
 int64_t xt_read_whole(double number);
 /* Whether all elements are equal, and their value. */

@@ -212,20 +212,13 @@ static bool is_literal(const struct xt_read_constant *constant)
            (begins_with_one(constant->name, prefixes) || xt_str_ends(constant->name, "_cast"));
 }
 
-static bool is_along_one_axis(const struct xt_read_constant *constant)
-{
-    int axes = 0;
-    for (int i = 0; i < constant->ndims; i++)
-        axes += constant->dims[i] != 1;
-    return axes == 1;
-}
-
 /* A number for each channel of images, as norms' scales are shaped when an export takes them apart.
  */
 static bool is_vector_for_images(const struct xt_read_node *node,
                                  const struct xt_read_constant *constant)
 {
-    for (int i = 0; i < node->input_count && is_along_one_axis(constant); i++)
+    for (int i = 0; i < node->input_count && xt_read_is_vector(constant->dims, constant->ndims);
+         i++)
         if (node->inputs[i] && node->inputs[i]->view && !node->inputs[i]->view->value->of_parameter)
             return true;
     return false;
@@ -268,7 +261,8 @@ static int count_reshaped(struct xt_reader *reader, const struct xt_read_node *n
             continue;
         const struct xt_read_constant *constant = xt_read_constant_of(reader, value);
         bool is_vector = constant && is_usual && xt_str_starts(constant->name, "val_") &&
-                         is_along_one_axis(constant) && begins_with_one(node->op, operators);
+                         xt_read_is_vector(constant->dims, constant->ndims) &&
+                         begins_with_one(node->op, operators);
         count += constant && constant->is_float &&
                  (is_vector || is_transposed(node, constant) || xt_read_is(node, "PRelu") ||
                   begins_with_one(constant->name, reshapes));

@@ -676,6 +676,17 @@ static bool homes_of(int ndims, const int64_t dims[], int homes[], int sides[XT_
     return true;
 }
 
+enum { PARAMETER_DIMS = 4 };
+
+/* Leading axes of length 1 that a parameter of too many does without. */
+static int axes_to_spare(int ndims, const int64_t *dims)
+{
+    int spare = 0;
+    while (ndims - spare > PARAMETER_DIMS && dims[spare] == 1)
+        spare++;
+    return spare;
+}
+
 /* Numbers that are no parameter, as a value of the net. */
 static struct xt_value *numbers_of(struct xt_reader *reader, const struct xt_read_node *node,
                                    const struct xt_read_value *value,
@@ -706,15 +717,16 @@ static struct xt_value *parameter_of(struct xt_reader *reader, const struct xt_r
                                      struct xt_read_constant *constant, const int sides[XT_AXES])
 {
     const struct xt_file_tensor *own = constant->tensor; /* the view may have other axes */
+    int first = axes_to_spare(own->ndims, own->dims);
     struct xt_net_parameter spec = {.name = constant->name,
-                                    .ndims = own->ndims,
+                                    .ndims = own->ndims - first,
                                     .h = sides[XT_AXIS_H],
                                     .w = sides[XT_AXIS_W],
                                     .c = sides[XT_AXIS_C]};
-    if (own->ndims > 4)
+    if (spec.ndims > PARAMETER_DIMS)
         return xt_reader_refuse(reader, node, "reads a parameter of more than four dimensions");
-    for (int i = 0; i < own->ndims; i++)
-        spec.dims[i] = (int)own->dims[i];
+    for (int i = 0; i < spec.ndims; i++)
+        spec.dims[i] = (int)own->dims[first + i];
     bool adds = xt_read_is(node, "Add") || xt_read_is(node, "Sub");
     const char *lost = xt_read_is_made_up(reader, constant->name) &&
                                (constant->count > 1 || xt_read_is(node, "PRelu"))
@@ -793,8 +805,10 @@ struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt
     if (constant && !xt_read_check_origin(reader, node, constant))
         return NULL;
     bool is_numbers = constant && xt_read_is_numbers(reader, constant);
-    if (!is_numbers && (!constant || !constant->tensor || !constant->is_float ||
-                        constant->ndims > 4 || !fits(constant->name)))
+    if (!is_numbers &&
+        (!constant || !constant->tensor || !constant->is_float ||
+         constant->ndims - axes_to_spare(constant->ndims, constant->dims) > PARAMETER_DIMS ||
+         !fits(constant->name)))
         return xt_reader_refuse(reader, node,
                                 "reads %s, which is neither a parameter nor a constant", name.text);
     if (!is_numbers && !is_one_parameter(reader, node, value, constant))

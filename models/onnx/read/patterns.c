@@ -154,6 +154,18 @@ static bool is_over_root_2(struct xt_reader *reader, struct xt_read_value *value
     return product.count == 1 && product.factors[0] == x && is_near(product.number, M_SQRT1_2);
 }
 
+/* Erfc(-x / sqrt(2)), which is 1 + Erf(x / sqrt(2)); no operator of ONNX's, but what tf2onnx leaves
+ * of TensorFlow's GELU. */
+static bool is_erfc_of(struct xt_reader *reader, struct xt_read_node *erfc,
+                       const struct xt_read_value *x)
+{
+    struct xt_read_node *times = erfc && erfc->input_count ? made_by(erfc->inputs[0], "Mul") : NULL;
+    struct product product = times ? product_of(reader, times) : (struct product){.large = true};
+    struct xt_read_node *minus = product.count == 1 ? made_by(product.factors[0], "Neg") : NULL;
+    return minus && !product.large && minus->input_count && origin(minus->inputs[0]) == x &&
+           is_near(product.number, M_SQRT1_2);
+}
+
 /* x * x * x, or x to the third. */
 static bool is_cube(struct xt_reader *reader, struct xt_read_value *value, struct xt_read_value *x)
 {
@@ -204,6 +216,7 @@ static bool gate_of(struct xt_reader *reader, struct xt_read_value *x, struct xt
     struct xt_read_node *tanh = made_by(gate, "Tanh");
     struct xt_read_node *softplus = tanh ? made_by(tanh->inputs[0], "Softplus") : NULL;
     struct xt_read_value *erf = one_and(reader, gate, "Erf");
+    struct xt_read_node *erfc = made_by(gate, "Erfc");
     struct xt_read_value *inner = one_and(reader, gate, "Tanh");
     if (number == 1 && sigmoid && origin(sigmoid->inputs[0]) == x)
         *out = (struct xt_activation){.kind = XT_ACT_SILU};
@@ -212,7 +225,8 @@ static bool gate_of(struct xt_reader *reader, struct xt_read_value *x, struct xt
         *out = (struct xt_activation){.kind = XT_ACT_HARD_SWISH};
     else if (number == 1 && softplus && origin(softplus->inputs[0]) == x)
         *out = (struct xt_activation){.kind = XT_ACT_MISH};
-    else if (number == 0.5 && erf && is_over_root_2(reader, erf, x))
+    else if (number == 0.5 &&
+             ((erf && is_over_root_2(reader, erf, x)) || is_erfc_of(reader, erfc, x)))
         *out = (struct xt_activation){.kind = XT_ACT_GELU};
     else if (number == 0.5 && inner && is_tanh_argument(reader, inner, x))
         *out = (struct xt_activation){.kind = XT_ACT_GELU_TANH};

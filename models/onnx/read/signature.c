@@ -240,9 +240,12 @@ static const char *const reshapes[] = {"unsqueeze", "squeeze",   "view", "reshap
                                        "permute",   "transpose", NULL};
 
 /* A parameter of another shape, by the name of what the exporter did with it, or since it can be
- * nothing else. */
+ * nothing else. A convolution's weight needs no other shape: the last that was done with one that
+ * is computed may well be. */
 static bool is_reshaped(const struct xt_read_node *node, const struct xt_read_constant *constant)
 {
+    if (xt_read_is(node, "Conv") || xt_read_is(node, "ConvTranspose"))
+        return false;
     return xt_read_is(node, "PRelu") || is_transposed(node, constant) ||
            begins_with_one(constant->name, reshapes) ||
            (xt_str_starts(constant->name, "val_") && is_vector_for_images(node, constant));
@@ -263,9 +266,7 @@ static int count_reshaped(struct xt_reader *reader, const struct xt_read_node *n
         bool is_vector = constant && is_usual && xt_str_starts(constant->name, "val_") &&
                          xt_read_is_vector(constant->dims, constant->ndims) &&
                          begins_with_one(node->op, operators);
-        count += constant && constant->is_float &&
-                 (is_vector || is_transposed(node, constant) || xt_read_is(node, "PRelu") ||
-                  begins_with_one(constant->name, reshapes));
+        count += constant && constant->is_float && (is_vector || is_reshaped(node, constant));
     }
     return count;
 }

@@ -142,8 +142,9 @@ done
 expect 0 'normalised by bytes (assumed)' "$xtrain" --model keras.onnx "${data[@]:0:2}" --threads 1 --batch 8 --steps 1
 expect 0 'its batch norms are part of its convolutions' "$xtrain" --model keras.onnx --dry-run
 
-# A convolution's weight that PyTorch's newer exporter computed would be trained in place of what it is computed of.
-cp "$fixtures/weights_exported.onnx" .
+# A weight that PyTorch's newer exporter computed would be trained in place of what it is computed of.
+cp "$fixtures"/{weights,classes}_exported.onnx .
+expect 3 'such as classes: export with dynamo=False' "$xtrain" --model classes_exported.onnx --dry-run
 expect 3 'such as 0.weight: export with dynamo=False' "$xtrain" --model weights_exported.onnx --dry-run
 
 # Dropout as PyTorch's newer exporter spells it out: of samples and of elements.

@@ -106,9 +106,12 @@ struct xt_read_signature {
     struct xt_read_target {
         const char *name;
         bool is_buffer;
+        bool runs; /* nodes are of its module */
     } * targets;
     size_t count;
     const char *lost; /* a parameter that is not in the file, and no folded norm's; NULL: none */
+    char (
+        *modules)[XT_PARAM_NAME_MAX]; /* of each node, "" of the network itself; NULL: not known */
     const char *unexplained; /* one of which no tensor of its module seems to be what is left */
     bool folded;             /* a batch norm's is not in the file */
 };

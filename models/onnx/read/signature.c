@@ -9,6 +9,8 @@
 
 #include "models/onnx/read/reader.h"
 
+static const char unknown[] = "?"; /* a module */
+
 static int compare(const void *a, const void *b)
 {
     return strcmp(((const struct xt_read_target *)a)->name,
@@ -84,7 +86,8 @@ bool xt_read_is_made_up(const struct xt_reader *reader, const char *name)
 
 /* ---- names that are lost ---- */
 
-/* The last but one of "['', 'stem', 'stem.1', 'group_norm']", in which no name has quotes. */
+/* The last but one of "['', 'stem', 'stem.1', 'group_norm']", in which no name has quotes; "": the
+ * network itself. */
 static bool take_module(const char *scopes, char *out, size_t size)
 {
     const char *parts[2] = {NULL, NULL}; /* that one and the last */
@@ -97,7 +100,7 @@ static bool take_module(const char *scopes, char *out, size_t size)
         at = end + 1;
     }
     size_t length = parts[0] ? (size_t)(strchr(parts[0], '\'') - parts[0]) : 0;
-    if (length == 0 || length >= size)
+    if (!parts[0] || length >= size)
         return false;
     snprintf(out, size, "%.*s", (int)length, parts[0]);
     return true;
@@ -224,14 +227,36 @@ static bool is_vector_for_images(const struct xt_read_node *node,
     return false;
 }
 
+/* Whether a matrix that the node reads may be a lost weight: its module has lost one, or a module
+ * in that does which is not run itself, since this one reads its weight. */
+static bool may_read_weight(const struct xt_reader *reader, const struct xt_read_node *node)
+{
+    const struct xt_read_signature *signature = &reader->signature;
+    const char *module = signature->modules ? signature->modules[node - reader->nodes] : unknown;
+    size_t length = strlen(module);
+    if (module[0] == unknown[0])
+        return true;
+    for (size_t i = 0; i < signature->count; i++) {
+        const struct xt_read_target *target = &signature->targets[i];
+        bool inside =
+            !length || (xt_str_starts(target->name, module) && target->name[length] == '.');
+        const char *own = target->name + (inside && length ? length + 1 : 0);
+        if (inside && xt_str_ends(own, "weight") && (!strchr(own, '.') || !target->runs) &&
+            is_lost(reader, target))
+            return true;
+    }
+    return false;
+}
+
 /* A linear layer's weight that the exporter transposed: what the network's own code computes is
  * called after its operator. */
-static bool is_transposed(const struct xt_read_node *node, const struct xt_read_constant *constant)
+static bool is_transposed(const struct xt_reader *reader, const struct xt_read_node *node,
+                          const struct xt_read_constant *constant)
 {
     const char *name = constant->name;
     bool is_linear =
         xt_read_is(node, "Gemm") || xt_read_is(node, "MatMul") || xt_read_is(node, "(linear)");
-    return is_linear && constant->ndims == 2 &&
+    return is_linear && constant->ndims == 2 && may_read_weight(reader, node) &&
            (xt_str_starts(name, "val_") || xt_str_starts(name, "t_") || strcmp(name, "t") == 0);
 }
 
@@ -242,11 +267,12 @@ static const char *const reshapes[] = {"unsqueeze", "squeeze",   "view", "reshap
 /* A parameter of another shape, by the name of what the exporter did with it, or since it can be
  * nothing else. A convolution's weight needs no other shape: the last that was done with one that
  * is computed may well be. */
-static bool is_reshaped(const struct xt_read_node *node, const struct xt_read_constant *constant)
+static bool is_reshaped(const struct xt_reader *reader, const struct xt_read_node *node,
+                        const struct xt_read_constant *constant)
 {
     if (xt_read_is(node, "Conv") || xt_read_is(node, "ConvTranspose"))
         return false;
-    return xt_read_is(node, "PRelu") || is_transposed(node, constant) ||
+    return xt_read_is(node, "PRelu") || is_transposed(reader, node, constant) ||
            begins_with_one(constant->name, reshapes) ||
            (xt_str_starts(constant->name, "val_") && is_vector_for_images(node, constant));
 }
@@ -266,16 +292,17 @@ static int count_reshaped(struct xt_reader *reader, const struct xt_read_node *n
         bool is_vector = constant && is_usual && xt_str_starts(constant->name, "val_") &&
                          xt_read_is_vector(constant->dims, constant->ndims) &&
                          begins_with_one(node->op, operators);
-        count += constant && constant->is_float && (is_vector || is_reshaped(node, constant));
+        count +=
+            constant && constant->is_float && (is_vector || is_reshaped(reader, node, constant));
     }
     return count;
 }
 
 /* Whether as many tensors that are reshaped parameters are read in the module of a lost one as it
- * has lost. modules: the nodes'. */
-static bool is_explained(struct xt_reader *reader, char (*modules)[XT_PARAM_NAME_MAX],
-                         const char *name)
+ * has lost. */
+static bool is_explained(struct xt_reader *reader, const char *name)
 {
+    char(*modules)[XT_PARAM_NAME_MAX] = reader->signature.modules;
     size_t length = strrchr(name, '.') ? (size_t)(strrchr(name, '.') - name) : 0;
     const char *own = name + length + 1;
     bool is_usual = strcmp(own, "weight") == 0 || strcmp(own, "bias") == 0;
@@ -292,6 +319,18 @@ static bool is_explained(struct xt_reader *reader, char (*modules)[XT_PARAM_NAME
     return length && found >= lost;
 }
 
+/* Whether nodes are of the parameter's own module. */
+static bool runs(const struct xt_reader *reader, const char *parameter)
+{
+    const char *dot = strrchr(parameter, '.');
+    size_t length = dot ? (size_t)(dot - parameter) : 0;
+    for (size_t i = 0; i < reader->node_count; i++)
+        if (strncmp(reader->signature.modules[i], parameter, length) == 0 &&
+            !reader->signature.modules[i][length])
+            return true;
+    return false;
+}
+
 /* Looks for the lost parameters among the tensors of their modules. */
 static bool explain_lost(struct xt_reader *reader)
 {
@@ -300,17 +339,18 @@ static bool explain_lost(struct xt_reader *reader)
     signature->unexplained = signature->lost;
     if (!signature->lost || signature->count > LOOKS_MAX / (reader->node_count + signature->count))
         return true;
-    char(*modules)[XT_PARAM_NAME_MAX] =
-        xt_reader_take(reader, reader->node_count + 1, sizeof *modules);
-    if (!modules)
+    signature->modules = xt_reader_take(reader, reader->node_count + 1, sizeof *signature->modules);
+    if (!signature->modules)
         return false;
     for (size_t i = 0; i < reader->node_count; i++)
-        if (!module_of(&reader->nodes[i], modules[i], sizeof modules[i]))
-            modules[i][0] = 0;
+        if (!module_of(&reader->nodes[i], signature->modules[i], sizeof signature->modules[i]))
+            snprintf(signature->modules[i], sizeof signature->modules[i], "%s", unknown);
+    for (size_t i = 0; i < signature->count; i++)
+        signature->targets[i].runs = runs(reader, signature->targets[i].name);
     signature->unexplained = NULL;
     for (size_t i = 0; i < signature->count && !signature->unexplained; i++)
         if (is_lost(reader, &signature->targets[i]) &&
-            !is_explained(reader, modules, signature->targets[i].name))
+            !is_explained(reader, signature->targets[i].name))
             signature->unexplained = signature->targets[i].name;
     return !xt_reader_fails(reader);
 }
@@ -446,7 +486,7 @@ void xt_read_note_fixed(const struct xt_reader *reader, const struct xt_read_nod
                         struct xt_read_constant *constant)
 {
     if (constant->tensor && constant->is_float && may_be_learned(reader, constant) &&
-        !is_reshaped(node, constant) && !reader->signature.unexplained)
+        !is_reshaped(reader, node, constant) && !reader->signature.unexplained)
         constant->is_fixed = true;
 }
 
@@ -463,7 +503,7 @@ bool xt_read_check_origin(struct xt_reader *reader, const struct xt_read_node *n
                                 "dynamo=False",
                                 xt_str_quote(constant->name, strlen(constant->name)).text, of);
     if (!constant->tensor || !constant->is_float || !may_be_learned(reader, constant) ||
-        is_reshaped(node, constant))
+        is_reshaped(reader, node, constant))
         return true;
     xt_read_note_fixed(reader, node, constant);
     return constant->is_fixed ||

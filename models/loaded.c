@@ -121,7 +121,7 @@ static struct xt_value *parse(struct xt_net *net, const struct xt_model_info *mo
 }
 
 static enum xt_status describe(struct xt_loaded_model *model, const struct xt_net *net,
-                               struct xt_err *err)
+                               bool reads_bytes, struct xt_err *err)
 {
     static const char title[] = "the network of ";
     const struct xt_node *input = input_of(net);
@@ -137,7 +137,7 @@ static enum xt_status describe(struct xt_loaded_model *model, const struct xt_ne
         .mean = 127.5f,
         .scale = 1 / 127.5f,
         .grey = input->output->c == 1,
-        .published = model->reads_bytes      ? "bytes"
+        .published = reads_bytes             ? "bytes"
                      : input->output->c == 1 ? "half"
                                              : "imagenet",
         .time_steps = net->output->w > 1 ? net->output->w : 0,
@@ -171,9 +171,8 @@ enum xt_status xt_model_open(struct xt_loaded_model **out, const char *path, int
         status = xt_net_print(read.net, &text, err);
     if (!status) {
         model->text = text.data;
-        model->reads_bytes = read.reads_bytes;
         text = (struct xt_str){0};
-        status = describe(model, read.net, err);
+        status = describe(model, read.net, read.reads_bytes, err);
     }
     if (!status) {
         model->weights = read.weights;
@@ -214,7 +213,7 @@ enum xt_status xt_model_open_text(struct xt_loaded_model **out, const char *name
     if (!status)
         status = xt_mem_strdup(&model->text, text, &why);
     if (!status)
-        status = describe(model, net, &why);
+        status = describe(model, net, false, &why);
     xt_net_destroy(net);
     if (status)
         xt_model_close(model);

@@ -21,7 +21,6 @@ struct xt_loaded_model {
     struct xt_weight_file weights;
     bool folded;        /* its batch norms are folded into its convolutions */
     bool may_be_folded; /* it has none, and who wrote it may have folded them */
-    bool reads_bytes;   /* it normalises bytes itself */
     size_t renamed;     /* its parameters that have lost PyTorch's names */
 };
 

@@ -14,8 +14,7 @@ enum { XT_NORMALISE_TEXT = 128 };
 
 /* "imagenet" (as torchvision's weights), "half" (mean and deviation 0.5), "bytes" (from 0 to 255,
  * as they are), or MEAN/STD of values from 0 to 1, one number for all channels or three: (v / 255 -
- * MEAN) / STD. XT_ERR_USAGE names
- * --normalize. */
+ * MEAN) / STD. XT_ERR_USAGE names --normalize. */
 enum xt_status xt_normalise_parse(struct xt_normalise *out, const char *text, bool bgr,
                                   struct xt_err *err);
 /* The reverse: a name where there is one. */

@@ -22,13 +22,14 @@ bool xt_normalise_is_uniform(const struct xt_normalise *normalise)
     return true;
 }
 
-/* In 65536ths, of red, green and blue. */
-const float xt_input_luma[XT_PIXEL_BYTES] = {19595 / 65536.0f, 38470 / 65536.0f, 7471 / 65536.0f};
+/* Parts of 65536, of red, green and blue. */
+enum { RED = 19595, GREEN = 38470, BLUE = 7471 };
+const float xt_input_luma[XT_PIXEL_BYTES] = {RED / 65536.0f, GREEN / 65536.0f, BLUE / 65536.0f};
 
 uint8_t xt_input_grey(const uint8_t *pixel)
 {
     enum { HALF = 1 << 15 };
-    uint32_t sum = 19595u * pixel[0] + 38470u * pixel[1] + 7471u * pixel[2];
+    uint32_t sum = (uint32_t)(RED * pixel[0] + GREEN * pixel[1] + BLUE * pixel[2]);
     /* A half becomes even, as the devices round. */
     return (uint8_t)((sum + HALF - 1 + (sum >> 16 & 1)) >> 16);
 }
@@ -119,11 +120,6 @@ static void add_centre(struct xt_input_op *input, struct xt_graph *graph,
     xt_program_binary(&input->op.program, XT_FORWARD, dnnl_binary_add, pixels, &by, out, NULL);
 }
 
-static size_t pixel_count(const struct xt_tensor *tensor)
-{
-    return (size_t)tensor->n * (size_t)tensor->h * (size_t)tensor->w;
-}
-
 /* The grey levels of bytes, in float32. Products and sums are exact, so that the order of the sum
  * does not matter. */
 static struct xt_operand add_grey(struct xt_input_op *input, struct xt_graph *graph,
@@ -133,7 +129,7 @@ static struct xt_operand add_grey(struct xt_input_op *input, struct xt_graph *gr
     struct xt_op *op = &input->op;
     const struct xt_tensor *out = xt_op_out(op, 0);
     const int time = xt_op_forward_time(op);
-    size_t count = pixel_count(out);
+    size_t count = xt_tensor_count(out);
     struct xt_operand of_colours = *pixels;
     struct xt_operand grey =
         xt_operand_tensor(out, xt_graph_temporary(graph, out, count * sizeof(float), time));

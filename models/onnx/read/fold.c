@@ -259,8 +259,7 @@ bool xt_fold_is_by_elements(const struct xt_read_node *node)
     return is;
 }
 
-/* The shape that several have together; false where they have none. */
-static bool broadcast(struct xt_read_constant *const in[], int count, struct xt_read_constant *out)
+bool xt_fold_broadcast(struct xt_read_constant *const in[], int count, struct xt_read_constant *out)
 {
     *out = (struct xt_read_constant){0};
     for (int i = 0; i < count; i++)
@@ -278,9 +277,8 @@ static bool broadcast(struct xt_read_constant *const in[], int count, struct xt_
     return true;
 }
 
-/* The element that stands where `index` is in the larger shape: broadcast, or repeated. */
-static double element(const struct xt_read_constant *in, const struct xt_read_constant *shape,
-                      size_t index)
+double xt_fold_element(const struct xt_read_constant *in, const struct xt_read_constant *shape,
+                       size_t index)
 {
     size_t at = 0;
     size_t stride = 1;
@@ -296,12 +294,13 @@ static double element(const struct xt_read_constant *in, const struct xt_read_co
 static struct xt_read_constant *fold_binary(const struct xt_fold *f, char sign)
 {
     struct xt_read_constant shape;
-    if (!broadcast(f->in, 2, &shape))
+    if (!xt_fold_broadcast(f->in, 2, &shape))
         return NULL;
     bool is_float = f->in[0]->is_float;
     struct xt_read_constant *out = xt_read_make(f->reader, shape.ndims, shape.dims, is_float);
     for (size_t i = 0; out && i < out->count; i++) {
-        double result = compute_binary(sign, element(f->in[0], out, i), element(f->in[1], out, i));
+        double result = compute_binary(sign, xt_fold_element(f->in[0], out, i),
+                                       xt_fold_element(f->in[1], out, i));
         out->numbers[i] = is_float ? result : trunc(result);
     }
     return out;
@@ -310,12 +309,13 @@ static struct xt_read_constant *fold_binary(const struct xt_fold *f, char sign)
 static struct xt_read_constant *fold_where(const struct xt_fold *f)
 {
     struct xt_read_constant shape;
-    if (!broadcast(f->in, 3, &shape))
+    if (!xt_fold_broadcast(f->in, 3, &shape))
         return NULL;
     struct xt_read_constant *out =
         xt_read_make(f->reader, shape.ndims, shape.dims, f->in[1]->is_float);
     for (size_t i = 0; out && i < out->count; i++)
-        out->numbers[i] = element(f->in[element(f->in[0], out, i) != 0 ? 1 : 2], out, i);
+        out->numbers[i] =
+            xt_fold_element(f->in[xt_fold_element(f->in[0], out, i) != 0 ? 1 : 2], out, i);
     return out;
 }
 
@@ -485,7 +485,6 @@ static struct xt_read_constant *fold_slice(const struct xt_fold *f)
     return out;
 }
 
-/* Of a matrix. */
 /* Of what Transpose gives, whose elements are walked through in order. */
 struct layout {
     int ndims;
@@ -651,14 +650,14 @@ static struct xt_read_constant *fold_expand(const struct xt_fold *f)
         wanted.dims[i] = xt_read_whole(f->in[1]->numbers[i]);
     bool each_sample =
         f->in[0]->count == 1 && is_for_each_sample(f->reader, wanted.dims, wanted.ndims);
-    if (!broadcast(pair, 2, &shape))
+    if (!xt_fold_broadcast(pair, 2, &shape))
         return NULL;
     struct xt_read_constant *out =
         xt_read_make(f->reader, shape.ndims, shape.dims, f->in[0]->is_float);
     if (out)
         out->each_sample = each_sample;
     for (size_t i = 0; out && i < out->count; i++)
-        out->numbers[i] = element(f->in[0], out, i);
+        out->numbers[i] = xt_fold_element(f->in[0], out, i);
     return out;
 }
 
@@ -676,7 +675,7 @@ static struct xt_read_constant *fold_tile(const struct xt_fold *f)
     }
     struct xt_read_constant *out = xt_read_make(f->reader, in->ndims, dims, in->is_float);
     for (size_t i = 0; out && i < out->count; i++)
-        out->numbers[i] = element(in, out, i);
+        out->numbers[i] = xt_fold_element(in, out, i);
     return out;
 }
 
@@ -931,7 +930,7 @@ static struct xt_read_constant *same_weight(struct xt_reader *reader,
         return out;
     out->tensor = in->tensor;
     out->name = in->name;
-    if (!xt_read_is_foreign(reader) || in->tensor->ndims < 3 || out->ndims > XT_FILE_DIMS_MAX)
+    if (!reader->is_foreign || in->tensor->ndims < 3 || out->ndims > XT_FILE_DIMS_MAX)
         return out;
     struct xt_file_tensor *reshaped = xt_reader_take(reader, 1, sizeof *reshaped);
     if (!reshaped)
@@ -950,7 +949,7 @@ static struct xt_read_constant *moved_weight(struct xt_reader *reader,
                                              const struct xt_read_constant *in)
 {
     struct layout layout;
-    if (!xt_read_is_foreign(reader) || !xt_read_is(node, "Transpose") || in->ndims < 3 ||
+    if (!reader->is_foreign || !xt_read_is(node, "Transpose") || in->ndims < 3 ||
         !xt_read_is_learned(reader, in) || in->count > XT_READ_MOVED_MAX - reader->moved ||
         in->ndims > XT_FILE_DIMS_MAX || !find_layout(reader, node, in, &layout))
         return NULL;

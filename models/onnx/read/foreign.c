@@ -37,19 +37,6 @@ static bool has_names_of_pytorch(const Onnx__GraphProto *graph)
     return false;
 }
 
-void xt_read_find_producer(struct xt_reader *reader)
-{
-    const Onnx__GraphProto *graph = reader->file.model->graph;
-    reader->is_foreign =
-        is_of_keras(graph) || (!xt_read_is_own_export(reader) &&
-                               !is_produced_by(reader, "pytorch") && !has_names_of_pytorch(graph));
-}
-
-bool xt_read_is_foreign(const struct xt_reader *reader)
-{
-    return reader->is_foreign;
-}
-
 /* ---- names ---- */
 
 /* TensorFlow's names are paths, "conv2d/ReadVariableOp:0", which this program's exports keep for
@@ -64,7 +51,7 @@ static void tidy(char *name)
             *at = '.';
 }
 
-void xt_read_tidy_names(Onnx__GraphProto *graph)
+static void tidy_names(Onnx__GraphProto *graph)
 {
     for (size_t i = 0; i < graph->n_initializer; i++)
         tidy(graph->initializer[i]->name);
@@ -80,8 +67,18 @@ void xt_read_tidy_names(Onnx__GraphProto *graph)
             tidy(node->output[k]);
         for (size_t k = 0; k < node->n_attribute; k++)
             if (node->attribute[k]->g)
-                xt_read_tidy_names(node->attribute[k]->g);
+                tidy_names(node->attribute[k]->g);
     }
+}
+
+void xt_read_find_producer(struct xt_reader *reader)
+{
+    Onnx__GraphProto *graph = reader->file.model->graph;
+    reader->is_foreign =
+        is_of_keras(graph) || (!xt_read_is_own_export(reader) &&
+                               !is_produced_by(reader, "pytorch") && !has_names_of_pytorch(graph));
+    if (reader->is_foreign)
+        tidy_names(graph);
 }
 
 /* What other exporters put behind a layer's name in that of its weights. */
@@ -117,7 +114,7 @@ bool xt_read_foreign_name(const struct xt_reader *reader, const struct xt_read_n
     const char *path = node->proto->name;
     if (xt_str_starts(tensor, "const_") && path && strchr(path, '/'))
         tensor = path;
-    if (!xt_read_is_foreign(reader) || !*tensor || strlen(tensor) >= XT_PARAM_NAME_MAX ||
+    if (!reader->is_foreign || !*tensor || strlen(tensor) >= XT_PARAM_NAME_MAX ||
         xt_str_starts(tensor, "const_"))
         return false;
     snprintf(out, XT_PARAM_NAME_MAX, "%s", tensor);
@@ -146,8 +143,7 @@ bool xt_read_foreign_layer(const struct xt_reader *reader, const struct xt_read_
  * tensors of no axes, or under names of their own. */
 bool xt_read_is_foreign_number(const struct xt_reader *reader, const char *name)
 {
-    const struct xt_read_value *value =
-        xt_read_is_foreign(reader) ? xt_read_named(reader, name) : NULL;
+    const struct xt_read_value *value = reader->is_foreign ? xt_read_named(reader, name) : NULL;
     const Onnx__TensorProto *tensor = value ? value->initializer : NULL;
     bool is_one = tensor != NULL;
     for (size_t i = 0; is_one && i < tensor->n_dims; i++)

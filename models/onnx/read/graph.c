@@ -484,13 +484,11 @@ static bool take_output(struct xt_reader *reader)
 
 bool xt_reader_load(struct xt_reader *reader)
 {
-    Onnx__GraphProto *graph = reader->file.model->graph;
+    const Onnx__GraphProto *graph = reader->file.model->graph;
     size_t count = 0;
     if (!check_opset(reader) || !count_nodes(reader, graph, 0, &count))
         return false;
     xt_read_find_producer(reader);
-    if (xt_read_is_foreign(reader))
-        xt_read_tidy_names(graph);
     reader->nodes = xt_reader_take(reader, count, sizeof *reader->nodes);
     if (!reader->nodes || !add_nodes(reader, graph) || !take_values(reader) ||
         !add_initializers(reader) || !sort(reader) || !add_inputs(reader) || !add_outputs(reader) ||

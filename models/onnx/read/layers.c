@@ -71,33 +71,31 @@ static bool name_layer(struct xt_reader *reader, const struct xt_read_node *node
                        const struct xt_read_constant *weight, const struct xt_read_constant *bias,
                        struct names *out)
 {
-    bool foreign = xt_read_is_foreign(reader);
     const char *own = weight ? weight->name : "";
     const char *second = bias ? bias->name : NULL;
-    bool lost = !*own || foreign || xt_read_is_made_up(reader, own);
+    bool keeps_second = second && !xt_read_is_lost(reader, second);
+    bool lost = !*own || xt_read_is_lost(reader, own);
     const char *known = lost && weight ? name_so_far(reader, weight) : NULL;
     if (known) {
         own = known;
         lost = false;
     }
-    if (!foreign && (!fits(own) || (second && !fits(second))))
+    if (!reader->is_foreign && (!fits(own) || (second && !fits(second))))
         return xt_reader_refuse(reader, node, "has a parameter whose name is longer than %d bytes",
                                 XT_PARAM_NAME_MAX - 1);
     const char *weight_name = lost ? xt_read_lost_name(reader, node, "weight") : NULL;
     bool named =
         (weight_name && strip(weight_name, ".weight", out->layer)) ||
         (!lost && (strip(own, ".weight", out->layer) || strip(own, ".running_mean", out->layer))) ||
-        (second && !foreign && !xt_read_is_made_up(reader, second) &&
-         strip(second, ".bias", out->layer)) ||
+        (keeps_second && strip(second, ".bias", out->layer)) ||
         xt_read_foreign_layer(reader, node, own, out->layer) ||
         xt_read_module_of(node, out->layer, sizeof out->layer);
     if (!named)
         snprintf(out->layer, sizeof out->layer, "layer%zu", reader->net->node_count);
     int length = snprintf(out->weight, sizeof out->weight, "%s%s", lost ? out->layer : own,
                           lost ? ".weight" : "");
-    int more = second && !foreign && !xt_read_is_made_up(reader, second)
-                   ? snprintf(out->bias, sizeof out->bias, "%s", second)
-                   : snprintf(out->bias, sizeof out->bias, "%s.bias", out->layer);
+    int more = keeps_second ? snprintf(out->bias, sizeof out->bias, "%s", second)
+                            : snprintf(out->bias, sizeof out->bias, "%s.bias", out->layer);
     return (length < XT_PARAM_NAME_MAX && more < XT_PARAM_NAME_MAX) ||
            xt_reader_refuse(reader, node, "has a parameter whose name is longer than %d bytes",
                             XT_PARAM_NAME_MAX - 1);
@@ -167,7 +165,7 @@ static bool is_one_parameter(struct xt_reader *reader, const struct xt_read_node
         "what several layers begin with once; export %strained weights, and give the file as it is "
         "then",
         xt_str_quote(value->name, strlen(value->name)).text,
-        xt_read_is_foreign(reader) ? "" : "with dynamo=False, or with ");
+        reader->is_foreign ? "" : "with dynamo=False, or with ");
 }
 
 /* An input that is one of the file's tensors, of that many dimensions. */
@@ -482,8 +480,7 @@ bool xt_read_linear(struct xt_reader *reader, struct xt_read_node *node)
         return false;
     /* PyTorch's weight is [out][in], unless the network itself multiplies by [in][out]; an exporter
      * that swaps the axes gives the tensor a name of its own. */
-    bool lost = weight.constant &&
-                (xt_read_is_foreign(reader) || xt_read_is_made_up(reader, weight.constant->name));
+    bool lost = weight.constant && xt_read_is_lost(reader, weight.constant->name);
     bool swapped = weight.constant && out_first == weight.constant->transposed;
     const struct xt_net_linear spec = {.name = names.layer,
                                        .weight = names.weight,
@@ -737,7 +734,7 @@ static struct xt_value *parameter_of(struct xt_reader *reader, const struct xt_r
         lost = named;
     if (lost)
         spec.name = lost;
-    bool is_foreign = xt_read_is_foreign(reader);
+    bool is_foreign = reader->is_foreign;
     if (is_foreign ? xt_read_is_vector(own->dims, own->ndims)
                    : lost != NULL) { /* shaped for images */
         spec.ndims = 1;

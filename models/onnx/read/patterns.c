@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "models/onnx/read/reader.h"
+#include "models/onnx/read/fold.h"
 
 /* ---- looking back ---- */
 
@@ -428,10 +428,6 @@ static bool match_layer_norm(struct xt_reader *reader, struct xt_read_node *node
     return replace(reader, node, "(layer norm)", (struct xt_read_value *[]){x, weight, bias}, 3);
 }
 
-/* ---- weights ---- */
-
-/* A batch norm of weights, by their own mean and variance: the running ones, which exporters write
- * as computed too, are not used. */
 /* ---- batch norm ---- */
 
 /* A vector of the file, along one axis of any. */
@@ -497,6 +493,10 @@ static bool match_batch_norm(struct xt_reader *reader, struct xt_read_node *node
         (struct xt_read_value *[]){minus->inputs[0], scale, shift, minus->inputs[1], variance}, 5);
 }
 
+/* ---- weights ---- */
+
+/* A batch norm of weights, by their own mean and variance: the running ones, which exporters write
+ * as computed too, are not used. */
 static bool match_weight_norm(struct xt_reader *reader, struct xt_read_node *node)
 {
     bool trains = xt_read_is(node, "BatchNormalization") && node->input_count == 5 &&
@@ -599,48 +599,33 @@ static bool take_indices(struct xt_reader *reader, struct xt_read_value *value, 
     return made_by(own, "Unsqueeze") && take_rows(reader, made_by(own, "Unsqueeze"), out);
 }
 
-/* The element of a constant that is broadcast to these axes. */
-static double broadcast_number(struct xt_reader *reader, struct xt_read_constant *constant,
-                               const int64_t *dims, size_t element)
-{
-    const double *numbers = xt_read_numbers(reader, constant);
-    size_t place = 0;
-    size_t step = 1;
-    for (int i = constant->ndims - 1; i >= 0; i--) {
-        size_t at = element % (size_t)dims[i];
-        element /= (size_t)dims[i];
-        place += constant->dims[i] == 1 ? 0 : at * step;
-        step *= (size_t)constant->dims[i];
-    }
-    return numbers ? numbers[place] : -1;
-}
-
 /* Whether the indices are those of all elements in their order; then the axes' lengths. */
 static bool are_in_order(struct xt_reader *reader, const struct strided *strided,
-                         int64_t dims[XT_READ_DIMS_MAX])
+                         struct xt_read_constant *shape)
 {
+    double none = 0;
+    struct xt_read_constant one = {.ndims = strided->ndims, .numbers = &none};
+    struct xt_read_constant *parts[XT_READ_DIMS_MAX + 1] = {&one};
     size_t count = 1;
-    for (int i = 0; i < strided->ndims; i++)
-        dims[i] = 1;
+    for (int i = 0; i < one.ndims; i++)
+        one.dims[i] = 1;
     for (int p = 0; p < strided->count; p++) {
-        const struct xt_read_constant *part = strided->parts[p];
-        if (part->ndims != strided->ndims || part->dims[0] != 1)
+        parts[1 + p] = strided->parts[p];
+        if (parts[1 + p]->ndims != one.ndims || parts[1 + p]->dims[0] != 1 ||
+            !xt_read_numbers(reader, parts[1 + p]))
             return false;
-        for (int i = 1; i < part->ndims; i++) {
-            if (part->dims[i] != 1 && dims[i] != 1 && part->dims[i] != dims[i])
-                return false;
-            dims[i] = part->dims[i] == 1 ? dims[i] : part->dims[i];
-        }
     }
-    for (int i = 1; i < strided->ndims; i++) {
-        if (dims[i] < 1 || dims[i] > (int64_t)(XT_READ_STORED_MAX / count))
+    if (!xt_fold_broadcast(parts, 1 + strided->count, shape))
+        return false;
+    for (int i = 1; i < shape->ndims; i++) {
+        if (shape->dims[i] < 1 || shape->dims[i] > (int64_t)(XT_READ_STORED_MAX / count))
             return false;
-        count *= (size_t)dims[i];
+        count *= (size_t)shape->dims[i];
     }
     for (size_t element = 0; element < count; element++) {
         double index = 0;
-        for (int p = 0; p < strided->count; p++)
-            index += broadcast_number(reader, strided->parts[p], dims, element);
+        for (int p = 0; p <= strided->count; p++)
+            index += xt_fold_element(parts[p], shape, element);
         if (index != (double)element)
             return false;
     }
@@ -653,7 +638,7 @@ static bool match_strides(struct xt_reader *reader, struct xt_read_node *node)
 {
     enum { DEPTH = 6 };
     struct strided strided = {0};
-    int64_t dims[XT_READ_DIMS_MAX];
+    struct xt_read_constant indices;
     struct xt_read_node *flat =
         xt_read_is(node, "Gather") && node->input_count == 2 && xt_read_int(node, "axis", 0) == 0
             ? made_by(node->inputs[0], "Reshape")
@@ -661,7 +646,7 @@ static bool match_strides(struct xt_reader *reader, struct xt_read_node *node)
     int64_t shape[XT_READ_DIMS_MAX];
     if (!flat || xt_read_ints(reader, flat, "shape", 1, shape) != 1 || shape[0] != -1 ||
         !take_indices(reader, node->inputs[1], DEPTH, &strided) || !strided.ndims ||
-        !are_in_order(reader, &strided, dims))
+        !are_in_order(reader, &strided, &indices))
         return false;
     const int64_t count = strided.ndims;
     struct xt_read_value *wanted = xt_reader_take(reader, 1, sizeof *wanted);
@@ -670,7 +655,7 @@ static bool match_strides(struct xt_reader *reader, struct xt_read_node *node)
         return false;
     numbers->numbers[0] = -1;
     for (int i = 1; i < strided.ndims; i++)
-        numbers->numbers[i] = (double)dims[i];
+        numbers->numbers[i] = (double)indices.dims[i];
     *wanted = (struct xt_read_value){.name = "", .constant = numbers};
     return replace(reader, node, "Reshape", (struct xt_read_value *[]){flat->inputs[0], wanted}, 2);
 }

@@ -438,7 +438,7 @@ static enum xt_status take_weights(struct xt_reader *reader, struct xt_weight_fi
  * weight or bias is an exporter's own, or it has no bias. */
 static bool is_folded(const struct xt_reader *reader)
 {
-    bool is_foreign = xt_read_is_foreign(reader);
+    bool is_foreign = reader->is_foreign;
     bool made = false;
     if (reader->signature.folded)
         return true;
@@ -484,7 +484,7 @@ static enum xt_status read_net(struct xt_reader *reader, struct xt_onnx_net *out
     if (xt_reader_fails(reader))
         return xt_err_set(err, reader->err.status, "%s", reader->err.text);
     out->folded = is_folded(reader);
-    out->may_be_folded = !out->folded && !reader->norms && xt_read_is_foreign(reader);
+    out->may_be_folded = !out->folded && !reader->norms && reader->is_foreign;
     out->normalises = reader->pixels != reader->input->view->value || reader->pixel_scale != 1;
     out->reads_bytes = reader->pixel_scale < reads_bytes_below;
     out->renamed = count_renamed(reader);

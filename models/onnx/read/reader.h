@@ -221,6 +221,8 @@ enum xt_read_origin xt_read_origin_of(const struct xt_reader *reader, const char
 bool xt_read_is_initializer(const struct xt_reader *reader, const char *name);
 /* Whether an exporter made the name up: the parameter's own is lost. */
 bool xt_read_is_made_up(const struct xt_reader *reader, const char *name);
+/* Whether it is made up, or another exporter's: no name that PyTorch would find. */
+bool xt_read_is_lost(const struct xt_reader *reader, const char *name);
 /* Whether it is a parameter, of which nothing may be taken as it happens to be now. */
 bool xt_read_is_learned(const struct xt_reader *reader, const struct xt_read_constant *constant);
 /* Whether it is known to be none, but numbers that do not change. */
@@ -244,13 +246,11 @@ bool xt_read_check_origin(struct xt_reader *reader, const struct xt_read_node *n
 
 /* ---- other exporters: foreign.c ---- */
 
-/* Whether this program wrote the file; whether neither it nor PyTorch did, or PyTorch did for
- * Keras, so that names are no module's (once they were looked at). */
+/* Whether this program wrote the file. */
 bool xt_read_is_own_export(const struct xt_reader *reader);
+/* Finds out whether it is another exporter's; the values of such a file get names without slashes
+ * and colons. */
 void xt_read_find_producer(struct xt_reader *reader);
-bool xt_read_is_foreign(const struct xt_reader *reader);
-/* Gives the graph's values names without slashes and colons. */
-void xt_read_tidy_names(Onnx__GraphProto *graph);
 /* Whether that tensor of such a file is a number of the network's code. */
 bool xt_read_is_foreign_number(const struct xt_reader *reader, const char *name);
 /* In a file of another exporter, the name of a parameter, or of the layer whose weights it is, by

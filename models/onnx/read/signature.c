@@ -84,6 +84,11 @@ bool xt_read_is_made_up(const struct xt_reader *reader, const char *name)
                                      : origin == XT_READ_MADE;
 }
 
+bool xt_read_is_lost(const struct xt_reader *reader, const char *name)
+{
+    return reader->is_foreign || xt_read_is_made_up(reader, name);
+}
+
 /* ---- names that are lost ---- */
 
 /* The last but one of "['', 'stem', 'stem.1', 'group_norm']", in which no name has quotes; "": the
@@ -220,8 +225,9 @@ static bool is_literal(const struct xt_read_constant *constant)
 static bool is_vector_for_images(const struct xt_read_node *node,
                                  const struct xt_read_constant *constant)
 {
-    for (int i = 0; i < node->input_count && xt_read_is_vector(constant->dims, constant->ndims);
-         i++)
+    if (!xt_read_is_vector(constant->dims, constant->ndims))
+        return false;
+    for (int i = 0; i < node->input_count; i++)
         if (node->inputs[i] && node->inputs[i]->view && !node->inputs[i]->view->value->of_parameter)
             return true;
     return false;
@@ -482,11 +488,18 @@ static const char *computed_of(struct xt_reader *reader, struct xt_read_constant
     return NULL;
 }
 
+/* Whether it may have been computed from a lost parameter, and is none that has another shape. */
+static bool is_suspect(const struct xt_reader *reader, const struct xt_read_node *node,
+                       const struct xt_read_constant *constant)
+{
+    return constant->tensor && constant->is_float && may_be_learned(reader, constant) &&
+           !is_reshaped(reader, node, constant);
+}
+
 void xt_read_note_fixed(const struct xt_reader *reader, const struct xt_read_node *node,
                         struct xt_read_constant *constant)
 {
-    if (constant->tensor && constant->is_float && may_be_learned(reader, constant) &&
-        !is_reshaped(reader, node, constant) && !reader->signature.unexplained)
+    if (!reader->signature.unexplained && is_suspect(reader, node, constant))
         constant->is_fixed = true;
 }
 
@@ -502,8 +515,7 @@ bool xt_read_check_origin(struct xt_reader *reader, const struct xt_read_node *n
                                 "parameter %s, which would not be trained through it: export with "
                                 "dynamo=False",
                                 xt_str_quote(constant->name, strlen(constant->name)).text, of);
-    if (!constant->tensor || !constant->is_float || !may_be_learned(reader, constant) ||
-        is_reshaped(reader, node, constant))
+    if (!is_suspect(reader, node, constant))
         return true;
     xt_read_note_fixed(reader, node, constant);
     return constant->is_fixed ||

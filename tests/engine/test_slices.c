@@ -41,10 +41,14 @@ static void describe(struct network *net, const struct pass *pass)
     ok(net, xt_params_initialise(&net->params, &net->device, 1, model->initial_bias, &net->err));
 }
 
+static void make_room(struct pass *pass, size_t count)
+{
+    pass->values = realloc(pass->values, (pass->count + count) * sizeof *pass->values);
+    assert_non_null(pass->values);
+}
+
 static void keep(struct pass *pass, const float *from, size_t count)
 {
-    pass->values = realloc(pass->values, (pass->count + count) * sizeof *from);
-    assert_non_null(pass->values);
     memcpy(pass->values + pass->count, from, count * sizeof *from);
     pass->count += count;
 }
@@ -54,6 +58,7 @@ static void keep_params(struct pass *pass, struct network *net)
     struct xt_params_view view = {net->params.grads, net->params.stats};
     struct xt_params_tensors tensors;
     ok(net, xt_params_to_tensors(&net->params, &net->device, &view, &tensors, &net->err));
+    make_room(pass, net->params.value_floats + net->params.stat_floats);
     for (int i = 0; i < tensors.count; i++)
         if (tensors.items[i].dtype == XT_F32)
             keep(pass, tensors.items[i].data, xt_file_tensor_count(&tensors.items[i]));
@@ -122,6 +127,7 @@ static void run(struct pass *pass)
         pass->count = 0;
         ok(&net, xt_graph_forward(net.graph, &net.err));
         pass->logits = xt_tensor_count(net.graph->logits);
+        make_room(pass, pass->logits);
         keep(pass, xt_graph_logits(net.graph), pass->logits);
         rng = xt_rng_begin(8, 0);
         for (size_t i = 0; i < pass->logits; i++)

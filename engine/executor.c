@@ -252,7 +252,7 @@ static void check_description(struct xt_graph *graph, const struct xt_tensor *lo
         xt_graph_refuse(graph, XT_ERR_USAGE,
                         "--freeze-until %s: the network has no layer of that name",
                         graph->options.learn_from);
-    if (graph->options.int8 && graph->options.int8->tensors != graph->tensor_count)
+    if (graph->options.int8 && graph->options.int8->count != graph->range_count)
         xt_graph_refuse(graph, XT_ERR_RUN, "the int8 ranges belong to another network");
     if (logits && logits->dtype != XT_F32)
         xt_graph_refuse(graph, XT_ERR_RUN, "the logits %s are in %s: the loss reads float32",

@@ -187,6 +187,7 @@ struct xt_graph {
     int op_count;
     struct xt_tensor *tensors[XT_TENSORS_MAX];
     int tensor_count;
+    int range_count; /* of tensors that int8 calibration looks at */
     struct xt_buffer *buffers[3 * XT_TENSORS_MAX];
     int buffer_count;
     struct xt_tensor *logits;
@@ -319,6 +320,7 @@ struct xt_norm_spec {
     const struct xt_activation *activation;
     struct xt_tensor *residual;
     bool full;                /* y itself is an output */
+    bool keeps_in;            /* its input has other readers, also later ones: it is not folded */
     struct xt_window max;     /* kernel_h 0: none; out_h and out_w are filled in */
     struct xt_window average; /* float32 output; kernel_h must equal stride_h */
     struct xt_channel_map out;
@@ -362,6 +364,8 @@ struct xt_tensor *xt_graph_reshape(struct xt_graph *graph, struct xt_tensor *in,
 /* The same in another floating-point type; the tensor itself if it already has it. */
 struct xt_tensor *xt_graph_cast(struct xt_graph *graph, struct xt_tensor *in, enum xt_dtype dtype,
                                 const char *name);
+/* An int8 tensor in the type that an op of it computes in, another one itself; NULL: none. */
+struct xt_tensor *xt_graph_dequantise(struct xt_graph *graph, struct xt_tensor *in);
 
 /* The map of one axis; it is copied. */
 struct xt_tensor *xt_graph_axis_map(struct xt_graph *graph, struct xt_tensor *in, enum xt_axis axis,

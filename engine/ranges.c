@@ -29,7 +29,7 @@ struct histogram {
 };
 
 struct xt_recording {
-    int tensors;
+    int count; /* of the graph's ranges */
     struct histogram *histograms[XT_TENSORS_MAX];
     uint32_t *bins; /* [samples][BINS] of one tensor */
     int samples;
@@ -124,12 +124,12 @@ enum xt_status xt_recording_see(struct xt_recording *recording, const struct xt_
                                 const struct xt_tensor *tensor, const float *values,
                                 struct xt_err *err)
 {
-    struct histogram **at = &recording->histograms[tensor->index];
+    struct histogram **at = &recording->histograms[tensor->range - 1];
     size_t sample = xt_tensor_count(tensor) / (size_t)tensor->n;
     if (!*at && xt_mem_calloc(at, 1, sizeof **at, "int8's ranges", err))
         return err->status;
     struct histogram *h = *at;
-    recording->tensors = graph->tensor_count;
+    recording->count = graph->range_count;
     h->negative = !tensor->above_0;
     float largest = largest_of(graph, values, sample);
     h->broken |= !isfinite(largest);
@@ -173,33 +173,34 @@ static float best_limit(const struct histogram *h)
     return (float)fmin(best, FLT_MAX);
 }
 
-static bool has_ranges(const struct xt_graph *graph)
+/* The tensor that has the range. */
+static const struct xt_tensor *tensor_of(const struct xt_graph *graph, int range)
 {
-    for (int i = 0; i < graph->tensor_count; i++)
-        if (graph->tensors[i]->ranged)
-            return true;
-    return false;
+    int i = 0;
+    while (graph->tensors[i]->range != range)
+        i++;
+    return graph->tensors[i];
 }
 
 enum xt_status xt_recording_ranges(const struct xt_recording *recording,
                                    const struct xt_graph *graph, struct xt_ranges *out,
                                    struct xt_err *err)
 {
-    *out = (struct xt_ranges){.tensors = recording->tensors};
-    if (!has_ranges(graph))
+    *out = (struct xt_ranges){.count = recording->count};
+    if (!graph->range_count)
         return xt_err_set(
             err, XT_ERR_USAGE,
             "int8: no layer of this network runs in it: its weights are computed from "
             "other parameters; --amp f32 and bf16 run it");
-    if (!recording->tensors)
+    if (!recording->count)
         return xt_err_set(err, XT_ERR_DATA, "int8: no images to find ranges with");
-    for (int i = 0; i < recording->tensors; i++) {
+    for (int i = 0; i < recording->count; i++) {
         const struct histogram *h = recording->histograms[i];
         if (h && h->broken)
             return xt_err_set(err, XT_ERR_DATA,
                               "int8: %s is infinite or NaN on the images that give the "
                               "ranges, so the weights do not fit them",
-                              graph->tensors[i]->name);
+                              tensor_of(graph, i + 1)->name);
         out->limit[i] = h && h->top > 0 ? best_limit(h) : 0;
     }
     return XT_OK;
@@ -208,7 +209,7 @@ enum xt_status xt_recording_ranges(const struct xt_recording *recording,
 const struct xt_tensor *xt_ranged_by(const struct xt_op *op)
 {
     const struct xt_tensor *out = xt_op_out(op, 0);
-    return out && out->ranged ? out : NULL;
+    return out && out->range ? out : NULL;
 }
 
 enum xt_status xt_ranges_print(const struct xt_ranges *ranges, const struct xt_graph *graph,
@@ -217,7 +218,7 @@ enum xt_status xt_ranges_print(const struct xt_ranges *ranges, const struct xt_g
     for (int i = 0; i < graph->op_count; i++) {
         const struct xt_tensor *tensor = xt_ranged_by(graph->ops[i]);
         if (tensor)
-            xt_str_printf(out, NULL, "%.9g %s\n", (double)ranges->limit[tensor->index],
+            xt_str_printf(out, NULL, "%.9g %s\n", (double)ranges->limit[tensor->range - 1],
                           tensor->name);
     }
     return xt_str_check(out, err);
@@ -237,10 +238,10 @@ static const char *parse_line(const char *text, const struct xt_tensor *tensor, 
 enum xt_status xt_ranges_parse(const char *text, const struct xt_graph *graph,
                                struct xt_ranges *out, struct xt_err *err)
 {
-    *out = (struct xt_ranges){.tensors = graph->tensor_count};
+    *out = (struct xt_ranges){.count = graph->range_count};
     for (int i = 0; i < graph->op_count; i++) {
         const struct xt_tensor *tensor = xt_ranged_by(graph->ops[i]);
-        text = tensor ? parse_line(text, tensor, &out->limit[tensor->index]) : text;
+        text = tensor ? parse_line(text, tensor, &out->limit[tensor->range - 1]) : text;
         if (!text)
             return xt_err_set(err, XT_ERR_DATA, "they have no range of %s where the network has it",
                               tensor->name);
@@ -253,7 +254,7 @@ enum xt_status xt_ranges_parse(const char *text, const struct xt_graph *graph,
 void xt_ranges_quantise(const struct xt_ranges *ranges, struct xt_tensor *tensor)
 {
     bool negative = !tensor->above_0;
-    float limit = ranges->limit[tensor->index];
+    float limit = ranges->limit[tensor->range - 1];
     tensor->dtype = negative ? XT_S8 : XT_U8;
     tensor->scale = limit > 0 ? limit / (negative ? 127.0f : 255.0f) : 1;
 }

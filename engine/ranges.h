@@ -7,7 +7,7 @@
  * Its limit minimises the squared error of rounding and clipping, each image's taken relative to
  * the image's own squares.
  *
- * Tensors go by their index, which is the same in every fused graph of a network. A recording
+ * Ranges go by xt_tensor.range, which is the same in every fused graph of a network. A recording
  * belongs to its creator; one graph writes to it at a time.
  */
 #pragma once
@@ -19,8 +19,8 @@
 #include "engine/graph.h"
 
 struct xt_ranges {
-    int tensors;                 /* of the graph that was recorded; 0: none yet */
-    float limit[XT_TENSORS_MAX]; /* magnitude; 0: not recorded, or never anything but 0 */
+    int count;                   /* of the graph that was recorded; 0: none yet */
+    float limit[XT_TENSORS_MAX]; /* by range - 1; magnitude; 0: not recorded, or never anything but 0 */
 };
 
 struct xt_recording;

@@ -42,7 +42,7 @@ struct xt_tensor {
     float offset; /* 0 except for the image's bytes */
     int index;    /* in the graph */
     bool above_0; /* non-negative after a ReLU: int8 is unsigned */
-    bool ranged;  /* int8 calibration records its range */
+    int range;    /* from 1: the range that int8 calibration records of it; 0: none */
     bool wants_grad;
     bool of_parameters; /* computed of parameters alone: the same until they change */
     bool one_reader;    /* its op's backward accepts one gradient: a second reader is an error */

@@ -84,8 +84,8 @@ enum xt_status xt_calibrate_blank(struct xt_network *network,
 {
     struct xt_network_settings int8 = *settings;
     int8.amp = XT_AMP_INT8;
-    network->ranges.tensors = network->graph->tensor_count;
-    for (int i = 0; i < network->ranges.tensors; i++)
+    network->ranges.count = network->graph->range_count;
+    for (int i = 0; i < network->ranges.count; i++)
         network->ranges.limit[i] = 1;
     return xt_network_rebuild(network, &int8, batch, err);
 }

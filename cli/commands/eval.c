@@ -425,7 +425,7 @@ static const char *choose_calibration(struct command *command)
     const struct xt_settings *s = &command->options->values;
     if (s->answer.calibrate)
         return s->answer.calibrate;
-    if (command->network->ranges.tensors)
+    if (command->network->ranges.count)
         return NULL;
     if (s->data.images && xt_options_source(command->options, "data") == XT_SOURCE_CONFIG)
         return s->data.images;

@@ -515,11 +515,10 @@ static void quantise(const struct lowering *l, struct xt_tensor *tensor,
                      const struct xt_tensor *from, enum xt_int8_layout least)
 {
     const struct xt_graph_options *options = &l->graph->options;
-    if (!tensor || options->int8_layout < least ||
-        (options->int8 && !xt_dtype_is_int8(from->dtype)))
+    if (!tensor || options->int8_layout < least)
         return;
-    tensor->ranged = true;
-    if (options->int8)
+    tensor->range = ++l->graph->range_count;
+    if (options->int8 && xt_dtype_is_int8(from->dtype))
         xt_ranges_quantise(options->int8, tensor);
 }
 
@@ -612,7 +611,8 @@ static struct xt_norm_spec norm_spec(const struct lowering *l, const struct grou
                                 .eps = group->norm->as.norm.eps,
                                 .momentum = group->norm->as.norm.momentum,
                                 .relu = is_relu(group->activation),
-                                .full = ops_reading(l, group->y)};
+                                .full = ops_reading(l, group->y),
+                                .keeps_in = ops_reading(l, group->norm->inputs[0]) > 1};
     if (group->activation && !spec.relu)
         spec.activation = &group->activation->as.activation;
     if (group->residual)

@@ -1191,7 +1191,9 @@ bool xt_conv_can_absorb(const struct xt_graph *graph, const struct xt_tensor *ou
 void xt_conv_absorb(struct xt_graph *graph, struct xt_tensor *out, const struct xt_fold *fold)
 {
     struct xt_conv_op *conv = find_conv(graph, out);
-    struct xt_tensor *residual = fold->residual;
+    struct xt_tensor *residual = xt_dtype_is_int8(out->dtype)
+                                     ? fold->residual
+                                     : xt_graph_dequantise(graph, fold->residual);
     if (residual && residual->dtype == XT_F32 && xt_dtype_is_int8(out->dtype))
         write_f32(conv);
     if (residual && (xt_tensor_bytes(residual) != xt_tensor_bytes(out) || residual->c != out->c)) {
@@ -1205,6 +1207,7 @@ void xt_conv_absorb(struct xt_graph *graph, struct xt_tensor *out, const struct 
         residual->overwritten = true;
     conv->folded = true;
     conv->fold = *fold;
+    conv->fold.residual = residual;
     conv->relu = fold->relu;
     out->above_0 = fold->relu || (fold->activation && xt_activation_is_above_0(fold->activation));
     if (fold->activation) {
@@ -1296,7 +1299,7 @@ struct xt_tensor *xt_graph_conv(struct xt_graph *graph, struct xt_tensor *in,
         return NULL;
     out->above_0 = spec->relu;
     out->one_reader = !spec->relu; /* two gradients are summed before the ReLU's */
-    out->ranged = true;
+    out->range = ++graph->range_count;
     conv->op.why_f32 = spec->why_f32;
     choose_format(graph, conv);
     if (!spec->why_f32 && reads_int8(conv))

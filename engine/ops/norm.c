@@ -881,18 +881,11 @@ struct xt_norm_outputs xt_graph_norm(struct xt_graph *graph, struct xt_tensor *i
     struct xt_norm_params params = spec->params ? *spec->params : add_params(graph, spec, in->c);
     if (xt_graph_fails(graph))
         return none;
-    if (graph->options.fuse && xt_conv_can_absorb(graph, in, spec->residual))
+    if (graph->options.fuse && !spec->keeps_in && xt_conv_can_absorb(graph, in, spec->residual))
         return fuse(graph, in, spec, &params);
-    bool of_int8 =
-        xt_dtype_is_int8(in->dtype) || (spec->residual && xt_dtype_is_int8(spec->residual->dtype));
-    if (of_int8) {
-        xt_graph_refuse(
-            graph, XT_ERR_RUN,
-            "%s: int8 needs a convolution before each batch norm, into which it can be folded",
-            spec->name);
-        return none;
-    }
-    return add(graph, in, spec, &params);
+    struct xt_norm_spec own = *spec;
+    own.residual = xt_graph_dequantise(graph, spec->residual);
+    return add(graph, xt_graph_dequantise(graph, in), &own, &params);
 }
 
 void xt_graph_count_batches(const struct xt_graph *graph, int batches)

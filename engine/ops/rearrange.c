@@ -1,6 +1,7 @@
 /* Ops that move or convert elements: slices, channel shuffles, transpositions, reshapes, casts.
  * Each is a copy between two layouts of the same dimensions; the gradient is copied back.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -317,4 +318,14 @@ struct xt_tensor *xt_graph_cast(struct xt_graph *graph, struct xt_tensor *in, en
         cast->op.out_bytes = xt_tensor_bytes(out);
     }
     return out;
+}
+
+struct xt_tensor *xt_graph_dequantise(struct xt_graph *graph, struct xt_tensor *in)
+{
+    if (!in || !xt_dtype_is_int8(in->dtype))
+        return in;
+    enum xt_dtype dtype = xt_op_numbers_type(graph, in);
+    char name[80];
+    snprintf(name, sizeof name, "%.60s in %s", in->name, xt_dtype_name(dtype));
+    return xt_graph_cast(graph, in, dtype, name);
 }

@@ -868,7 +868,7 @@ static enum xt_status build(struct walk *walk, bool training, bool bn_frozen, bo
     if (status)
         return status;
     struct xt_tensor *logits = o->network.describe(walk->graph, o->network.context);
-    walk->ranges.tensors = walk->graph->tensor_count;
+    walk->ranges.count = walk->graph->range_count;
     status = xt_graph_build(walk->graph, logits, err);
     return status ? status : prepare(walk, err);
 }

@@ -576,7 +576,7 @@ enum xt_status xt_network_save(struct xt_network *network, const char *path, str
     struct xt_str ranges = {0};
     enum xt_status status = xt_network_meta(network, &own, err);
     size_t count = 1;
-    if (!status && network->ranges.tensors)
+    if (!status && network->ranges.count)
         status = xt_ranges_print(&network->ranges, network->graph, &ranges, err);
     if (ranges.length)
         meta[count++] = (struct xt_file_meta){XT_RANGES_KEY, ranges.data};

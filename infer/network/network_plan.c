@@ -38,7 +38,7 @@ enum xt_status xt_network_describe(struct xt_network *network,
 {
     bool int8 = settings->amp == XT_AMP_INT8;
     bool training = draft->training;
-    bool shows_ranges = int8 && !network->ranges.tensors; /* of the tensors between ops */
+    bool shows_ranges = int8 && !network->ranges.count; /* of the tensors between ops */
     enum xt_status status =
         int8 ? check_int8(training, err) : check_fp16(network, settings, training, err);
     if (!status && training && settings->recompute && network->device.own_memory)
@@ -56,7 +56,7 @@ enum xt_status xt_network_describe(struct xt_network *network,
         .dtype = xt_amp_dtype(settings->amp),
         .recompute = training && settings->recompute,
         .fuse = !training && settings->fuse,
-        .int8 = int8 && network->ranges.tensors ? &network->ranges : NULL,
+        .int8 = int8 && network->ranges.count ? &network->ranges : NULL,
         .int8_layout = settings->int8_layout,
         .bn_frozen = training && xt_network_freezes_bn(network, settings),
         .learn_from = training ? settings->freeze_until : NULL,

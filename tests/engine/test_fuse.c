@@ -139,6 +139,23 @@ static void a_norm_goes_into_the_convolution_in_inference(void **state)
     close_bench(&b);
 }
 
+/* What else reads the convolution's output reads it as it is before the norm. */
+static void a_norm_stays_an_op_where_others_read_the_convolution(void **state)
+{
+    (void)state;
+    for (int later = 0; later < 2; later++) {
+        struct bench b;
+        open_bench(&b, false);
+        struct xt_value *z = conv(&b, xt_net_input(b.net, 6, 6, 3), "stem");
+        struct xt_value *before = later ? NULL : silu(&b, z);
+        struct xt_value *y = norm(&b, z, "stem.norm");
+        lower(&b, head(&b, xt_net_mul(b.net, y, later ? silu(&b, z) : before, NULL)));
+        assert_int_equal(ops_that_run(&b, "convolution"), 1);
+        assert_int_equal(ops_that_run(&b, "batch norm"), 1);
+        close_bench(&b);
+    }
+}
+
 /* `in` is read again behind the sum, in whose memory the sum would be in inference. */
 static struct xt_value *read_again(struct bench *b)
 {
@@ -232,6 +249,7 @@ int main(void)
         cmocka_unit_test(a_residual_block_is_one_norm),
         cmocka_unit_test(two_norms_are_summed_without_an_activation),
         cmocka_unit_test(a_norm_goes_into_the_convolution_in_inference),
+        cmocka_unit_test(a_norm_stays_an_op_where_others_read_the_convolution),
         cmocka_unit_test(a_sum_behind_a_norm_may_have_a_relu_and_other_readers),
         cmocka_unit_test(many_readers_are_fanned_out_in_training_alone),
         cmocka_unit_test(a_convolution_does_not_add_to_what_it_reads),

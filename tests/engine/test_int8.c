@@ -230,6 +230,40 @@ static void a_residual_in_float32(void **state)
     check_int8(projected_f32, 3e-2);
 }
 
+/* A norm that no convolution takes in, of an int8 tensor; behind it float32, to which that tensor
+ * is added again. */
+static struct xt_tensor *norm_alone(struct net *net)
+{
+    struct xt_tensor *x = conv_norm(net, net_input(net, 6, 7), "first", 16, 3, 1, true, NULL);
+    struct xt_tensor *y = net_norm(net, x, NORM(.name = "alone", .relu = true, .full = true)).full;
+    return average_all(net, conv_norm(net, y, "b", 16, 3, 1, true, x));
+}
+
+static void a_norm_of_int8_computes_in_float32(void **state)
+{
+    (void)state;
+    check_int8(norm_alone, 3e-2);
+}
+
+/* The convolution's output is read before the norm, and behind it. */
+static struct xt_tensor *read_twice(struct net *net)
+{
+    struct xt_tensor *x = conv_norm(net, net_input(net, 6, 7), "first", 16, 3, 1, true, NULL);
+    struct xt_tensor *z =
+        net_conv(net, x, SPEC(.name = "z", .channels = 16, .kernel_h = 1, .kernel_w = 1));
+    struct xt_tensor *y =
+        net_norm(net, z, NORM(.name = "z.norm", .relu = true, .full = true, .keeps_in = true)).full;
+    assert_ptr_not_equal(y, z);
+    return average_all(net, conv_norm(net, y, "b", 16, 3, 1, true, z));
+}
+
+static void a_norm_beside_another_reader_is_not_folded(void **state)
+{
+    (void)state;
+    check_net_fused(read_twice, XT_F32, 2e-5);
+    check_int8(read_twice, 3e-2);
+}
+
 static struct xt_tensor *pooled(struct net *net)
 {
     static const struct xt_window max = {
@@ -281,7 +315,7 @@ static void an_outlier_does_not_take_the_others_steps(void **state)
         net_forward(&net);
         net_ok(&net, xt_recording_ranges(net.graph->recording, net.graph, &ranges, &net.err));
         xt_recording_destroy(net.graph->recording);
-        limits[loud] = ranges.limit[net.layers[1].out->index];
+        limits[loud] = ranges.limit[net.layers[1].out->range - 1];
         net_clear(&net);
     }
     assert_true(limits[0] > 0);
@@ -367,7 +401,7 @@ static void ranges_of_any_size_are_finite(void **state)
             net_ok(&net, xt_recording_see(recording, net.graph, tensor, values, &net.err));
         }
         net_ok(&net, xt_recording_ranges(recording, net.graph, &ranges, &net.err));
-        float limit = ranges.limit[tensor->index];
+        float limit = ranges.limit[tensor->range - 1];
         float wanted = fmaxf(largest[i][0], largest[i][1]);
         assert_true(wanted < 1e-30f ? limit == 0 : limit > wanted / 256 && limit <= wanted);
         xt_recording_destroy(recording);
@@ -436,7 +470,7 @@ static void refuse_graph(struct xt_graph_options options, const char *part)
 static void training_and_unfused_graphs_are_refused(void **state)
 {
     (void)state;
-    static const struct xt_ranges ranges = {.tensors = 1};
+    static const struct xt_ranges ranges = {.count = 1};
     refuse_graph((struct xt_graph_options){.int8 = &ranges, .training = true}, "for inference");
     refuse_graph((struct xt_graph_options){.int8 = &ranges}, "--no-fuse");
 }
@@ -486,6 +520,8 @@ int main(void)
         cmocka_unit_test(a_residual_without_a_sign),
         cmocka_unit_test(a_residual_with_a_sign),
         cmocka_unit_test(a_residual_in_float32),
+        cmocka_unit_test(a_norm_of_int8_computes_in_float32),
+        cmocka_unit_test(a_norm_beside_another_reader_is_not_folded),
         cmocka_unit_test(pools_and_float32_taps),
         cmocka_unit_test(an_outlier_does_not_take_the_others_steps),
         cmocka_unit_test(a_channel_of_zeros_stays_finite),

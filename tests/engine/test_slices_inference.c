@@ -35,8 +35,8 @@ static void describe(struct network *net, const struct pass *pass)
     if (pass->int8) {
         ok(net, xt_graph_create(&net->graph, &options, &net->err));
         assert_non_null(xt_model_describe(model, net->graph, &of_model));
-        net->ranges.tensors = net->graph->tensor_count;
-        for (int i = 0; i < net->ranges.tensors; i++)
+        net->ranges.count = net->graph->range_count;
+        for (int i = 0; i < net->ranges.count; i++)
             net->ranges.limit[i] = 4;
         xt_graph_destroy(net->graph);
         xt_params_clear(&net->params);

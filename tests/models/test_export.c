@@ -249,7 +249,7 @@ static void int8_is_laid_for_the_runtime(void **state)
          ONNX__TENSOR_PROTO__DATA_TYPE__INT8, 0},
     };
     const char *path = support_path(*state, "small.onnx");
-    struct xt_ranges ranges = {.tensors = 1};
+    struct xt_ranges ranges = {.count = 1};
     struct xt_exported exported;
     struct bench b;
     make_params(&b);

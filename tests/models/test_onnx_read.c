@@ -383,6 +383,26 @@ static void add_vector(Onnx__ModelProto *model, const char *name, const float *n
     memcpy(tensor->float_data, numbers, count * sizeof *numbers);
 }
 
+/* PyTorch's other exporter names the node of a module's second call "/conv_1/Conv"; a module that
+ * is called so has parameters of its own. */
+static void test_equal_numbers_of_a_layer_that_is_called_again_are_one_parameter(void **state)
+{
+    static const float zeros[3] = {0};
+    Onnx__ModelProto *model = load(write_shared(*state, true, true));
+    struct xt_onnx_net read;
+    struct xt_err err = {0};
+    replace(&model->producer_name, "pytorch");
+    replace(&model->graph->node[0]->name, "/conv/Conv");
+    replace(&model->graph->node[2]->name, "/conv_1/Conv");
+    if (read_model(&read, model, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(read.net->param_count, 1);
+    xt_onnx_net_clear(&read);
+    add_vector(model, "conv_1.bias", zeros, 3);
+    assert_refused(model, "conv.weight, as other nodes do, and its numbers are all equal");
+    onnx__model_proto__free_unpacked(model, NULL);
+}
+
 /* It shapes a norm's scale for images and gives it a name of its own; the node says of which module
  * it is. */
 static void test_a_parameter_that_an_exporter_reshaped_gets_its_name_back(void **state)
@@ -937,6 +957,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             test_equal_numbers_of_layers_that_may_be_different_are_refused, support_make_folder,
             support_remove_folder),
+        cmocka_unit_test_setup_teardown(
+            test_equal_numbers_of_a_layer_that_is_called_again_are_one_parameter,
+            support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(test_what_a_weight_is_computed_of_is_the_parameter,
                                         support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(test_a_parameter_of_a_sequential_is_no_constant,

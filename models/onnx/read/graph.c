@@ -154,6 +154,17 @@ struct xt_read_value *xt_read_named(const struct xt_reader *reader, const char *
     return find(reader, reader->value_count, name);
 }
 
+static int compare_start(const void *start, const void *value)
+{
+    return strncmp(start, (*(struct xt_read_value *const *)value)->name, strlen(start));
+}
+
+bool xt_read_begins_with(const struct xt_reader *reader, const char *start)
+{
+    return bsearch(start, reader->by_name, reader->value_count, sizeof *reader->by_name,
+                   compare_start) != NULL;
+}
+
 static bool add_value(struct xt_reader *reader, const char *name)
 {
     if (!name || strlen(name) > NAME_MAX_BYTES)

@@ -135,13 +135,32 @@ static bool begin_as(struct xt_reader *reader, const struct xt_value *made, int 
     return true;
 }
 
+static bool lies_in(const char *parameter, const char *module)
+{
+    return xt_str_starts(parameter, module) && parameter[strlen(module)] == '.';
+}
+
+/* The node of a module that is called again has "_1", "_2" behind the module's name: those are
+ * cut off, but where the file has parameters of that very name. */
+static void cut_count(const struct xt_reader *reader, char *module)
+{
+    char *digits = strrchr(module, '_');
+    char start[XT_PARAM_NAME_MAX + 1];
+    snprintf(start, sizeof start, "%s.", module);
+    if (digits && digits[1] && !digits[1 + strspn(digits + 1, "0123456789")] &&
+        !xt_read_begins_with(reader, start))
+        *digits = 0;
+}
+
 /* Whether the node is of the module that the parameter is of, or of one around that. */
-static bool is_of_module(const struct xt_read_node *node, const char *parameter)
+static bool is_of_module(const struct xt_reader *reader, const struct xt_read_node *node,
+                         const char *parameter)
 {
     char module[XT_PARAM_NAME_MAX];
-    if (!xt_read_module_of(node, module, sizeof module))
+    if (!xt_read_module_of(node, module, sizeof module) || lies_in(parameter, module))
         return true;
-    return xt_str_starts(parameter, module) && parameter[strlen(module)] == '.';
+    cut_count(reader, module);
+    return lies_in(parameter, module);
 }
 
 /* Refuses a tensor that several layers may have by chance: PyTorch's newer exporter, and programs
@@ -152,9 +171,9 @@ static bool is_one_parameter(struct xt_reader *reader, const struct xt_read_node
 {
     double number = 0;
     /* The other exporter names each node after its module, of the network itself "/Pow". */
-    bool knows =
-        (node->proto->name && *node->proto->name == '/' && is_of_module(node, constant->name)) ||
-        xt_read_is_own_export(reader);
+    bool knows = (node->proto->name && *node->proto->name == '/' &&
+                  is_of_module(reader, node, constant->name)) ||
+                 xt_read_is_own_export(reader);
     if (value->readers < 2 || !xt_read_is_learned(reader, constant) || knows ||
         !xt_read_all_equal(reader, constant, &number) ||
         (constant->count == 1 && number != 0 && number != 1))

@@ -160,6 +160,8 @@ void *xt_reader_take(struct xt_reader *reader, size_t count, size_t size);
 bool xt_reader_load(struct xt_reader *reader); /* graph.c */
 /* The value of that name; NULL: there is none. */
 struct xt_read_value *xt_read_named(const struct xt_reader *reader, const char *name);
+/* Whether the name of any value begins so. */
+bool xt_read_begins_with(const struct xt_reader *reader, const char *start);
 bool xt_reader_match(struct xt_reader *reader); /* patterns.c */
 /* Whether the node is of no branch, or of branches that are taken: false also where that is not
  * known. */

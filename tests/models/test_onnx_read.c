@@ -437,6 +437,34 @@ static void test_a_parameter_that_an_exporter_reshaped_gets_its_name_back(void *
     }
 }
 
+/* Of an activation's one slope it makes a tensor of that many axes; a number of the code has none. */
+static void test_a_parameter_of_one_number_that_an_exporter_reshaped_is_trained(void **state)
+{
+    static const char signature[] =
+        "\n# inputs\np_conv_weight: PARAMETER target='conv.weight'\np_act_weight: PARAMETER "
+        "target='act.weight'\np_fc_weight: PARAMETER target='fc.weight'\nx: USER_INPUT\n";
+    Onnx__ModelProto *model = load(
+        write_with(*state, (struct xt_onnx_node){.type = "PRelu", .inputs = {NULL, "val_21"}}));
+    struct xt_onnx_net read;
+    struct xt_err err = {0};
+    Onnx__TensorProto *slope =
+        add_tensor(model, "val_21", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, 4, 1);
+    slope->n_float_data = 1;
+    slope->float_data = malloc(sizeof *slope->float_data);
+    assert_non_null(slope->float_data);
+    slope->float_data[0] = 0.25F;
+    sign(model->graph, signature);
+    add_metadata(&model->graph->node[1]->base, 9, "pkg.torch.onnx.name_scopes",
+                 "['', 'act', 'prelu']");
+    if (read_model(&read, model, &err))
+        fail_msg("%s", err.text);
+    int slope_of = xt_net_find_param(read.net, "act.weight");
+    assert_true(slope_of >= 0);
+    assert_int_equal(read.net->params[slope_of].ndims, 1);
+    xt_onnx_net_clear(&read);
+    onnx__model_proto__free_unpacked(model, NULL);
+}
+
 /* That exporter computes exp(t) of a parameter t that the network reads besides: nothing is lost,
  * and t would not be trained through it. */
 static void test_what_an_exporter_computed_from_a_parameter_is_no_constant(void **state)
@@ -957,6 +985,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             test_equal_numbers_of_layers_that_may_be_different_are_refused, support_make_folder,
             support_remove_folder),
+        cmocka_unit_test_setup_teardown(
+            test_a_parameter_of_one_number_that_an_exporter_reshaped_is_trained,
+            support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(
             test_equal_numbers_of_a_layer_that_is_called_again_are_one_parameter,
             support_make_folder, support_remove_folder),

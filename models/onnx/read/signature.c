@@ -211,13 +211,15 @@ static bool begins_with_one(const char *name, const char *const prefixes[])
     return false;
 }
 
-/* A number of the network's code, by the names that the exporter gives. */
+/* A number of the network's code, by the names that the exporter gives. One that has axes may be a
+ * parameter of one number, shaped for images. */
 static bool is_literal(const struct xt_read_constant *constant)
 {
-    static const char *const prefixes[] = {"scalar_tensor",    "val_", "value_", "lifted_tensor",
+    static const char *const prefixes[] = {"scalar_tensor", "value_", "lifted_tensor",
                                            "_tensor_constant", NULL};
     return constant->count == 1 &&
-           (begins_with_one(constant->name, prefixes) || xt_str_ends(constant->name, "_cast"));
+           (begins_with_one(constant->name, prefixes) || xt_str_ends(constant->name, "_cast") ||
+            (xt_str_starts(constant->name, "val_") && !constant->ndims));
 }
 
 /* A number for each channel of images, as norms' scales are shaped when an export takes them apart.

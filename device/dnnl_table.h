@@ -37,6 +37,7 @@
     X(post_ops_append_sum)                                                                         \
     X(primitive_desc_query)                                                                        \
     X(primitive_desc_query_md)                                                                     \
+    X(primitive_desc_next_impl)                                                                    \
     X(primitive_desc_destroy)                                                                      \
     X(primitive_create)                                                                            \
     X(primitive_create_from_cache_blob)                                                            \

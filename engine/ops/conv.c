@@ -15,6 +15,7 @@
 #include "engine/backend.h"
 #include "engine/form.h"
 #include "engine/ranges.h"
+#include "engine/ops/conv_primitives.h"
 #include "engine/ops/layout_kernel.h"
 #include "engine/ops/norm_kernels.h"
 #include "engine/ops/reference.h"
@@ -101,12 +102,13 @@ struct description {
     struct xt_conv_op *conv;
     struct xt_graph *graph;
     struct xt_program *program;
-    dnnl_memory_desc_t in, out, weights, weights_grad, bias;
+    struct xt_conv_primitives of;
+    dnnl_memory_desc_t weights_grad;
     dnnl_memory_desc_t bias_grad;        /* NULL: the weight gradient does not compute it */
     dnnl_memory_desc_t reference;        /* of float32 weights */
     dnnl_memory_desc_t own_weights_grad; /* NULL: computed by a primitive */
-    dnnl_primitive_attr_t attr, post_attr;
-    dnnl_primitive_desc_t forward, backward_weights, backward_data; /* the steps' own, once added */
+    dnnl_primitive_attr_t post_attr;
+    dnnl_primitive_desc_t backward_weights, backward_data; /* the steps' own, once added */
     const_dnnl_memory_desc_t master_md;
     struct xt_location master, bias_at, scales_at;
     struct copies *copies;
@@ -170,19 +172,24 @@ static void creation_init(struct description *m, const struct xt_post_ops *post_
     struct xt_operand reference = xt_operand_dense((struct xt_location){0}, dnnl_f32, ndims, dims);
     struct xt_operand bias =
         xt_operand_dense((struct xt_location){0}, dnnl_f32, 1, (int64_t[]){out->c});
-    m->in = xt_program_layout(p, &from);
-    m->out = xt_program_layout(p, &to);
+    m->of = (struct xt_conv_primitives){.program = p,
+                                        .strides = conv->strides,
+                                        .dilates = conv->dilates,
+                                        .pads = conv->pads,
+                                        .pads_after = conv->pads_after};
+    m->of.in = xt_program_layout(p, &from);
+    m->of.out = xt_program_layout(p, &to);
     m->reference = xt_program_layout(p, &reference);
     dnnl_format_tag_t format = has_hwio(conv, m->graph) ? dnnl_hwio : dnnl_format_tag_any;
-    m->weights = xt_program_layout_as(p, reads_int8(conv) ? dnnl_s8 : xt_dtype_dnnl(in->dtype),
-                                      ndims, dims, format);
+    m->of.weights = xt_program_layout_as(p, reads_int8(conv) ? dnnl_s8 : xt_dtype_dnnl(in->dtype),
+                                         ndims, dims, format);
     m->weights_grad = xt_program_layout_as(p, dnnl_f32, ndims, dims, format);
     if (conv->own_weight_grad)
         m->own_weights_grad =
             xt_program_layout_as(p, dnnl_f32, ndims, dims, conv->weight_grad_format);
-    m->bias = has_bias(conv) ? xt_program_layout(p, &bias) : NULL;
-    m->bias_grad = has_relu_kernel(conv, m->graph) ? NULL : m->bias;
-    m->attr = xt_program_attr(p, NULL);
+    m->of.bias = has_bias(conv) ? xt_program_layout(p, &bias) : NULL;
+    m->bias_grad = has_relu_kernel(conv, m->graph) ? NULL : m->of.bias;
+    m->of.attr = xt_program_attr(p, NULL);
     m->post_attr = xt_program_attr(p, post_ops);
     if (reads_int8(conv))
         set_scales(m);
@@ -211,11 +218,11 @@ static bool is_product(const struct description *m)
 {
     const struct xt_conv_op *conv = m->conv;
     bool in_any_format = copies_at_once(conv, m->graph) && conv->groups == 1;
-    bool is = m->forward && (has_hwio(conv, m->graph) || in_any_format) &&
-              is_format(m, xt_layout_of(m->forward, dnnl_query_weights_md, 0),
+    bool is = m->of.forward && (has_hwio(conv, m->graph) || in_any_format) &&
+              is_format(m, xt_layout_of(m->of.forward, dnnl_query_weights_md, 0),
                         xt_dtype_dnnl(xt_op_in(&conv->op, 0)->dtype), dnnl_hwio) &&
               xt_op_in(&conv->op, 0)->dtype == xt_op_out(&conv->op, 0)->dtype &&
-              !xt_layout_bytes(xt_layout_of(m->forward, dnnl_query_scratchpad_md, 0));
+              !xt_layout_bytes(xt_layout_of(m->of.forward, dnnl_query_scratchpad_md, 0));
     for (int i = 0; i < 2; i++)
         is = is && conv->kernel[i] == 1 && conv->strides[i] == 1 && !conv->pads[i] &&
              !conv->pads_after[i];
@@ -224,36 +231,20 @@ static bool is_product(const struct description *m)
 
 static void create_forward(struct description *m)
 {
-    const struct xt_conv_op *c = m->conv;
-    struct xt_program *p = m->program;
-    dnnl_prop_kind_t kind =
-        m->graph->options.training ? dnnl_forward_training : dnnl_forward_inference;
-    if (!xt_program_fails(p))
-        xt_program_check(p,
-                         xt_dnnl.convolution_forward_primitive_desc_create(
-                             &m->forward, p->device->engine, kind, dnnl_convolution_direct, m->in,
-                             m->weights, m->bias, m->out, c->strides, c->dilates, c->pads,
-                             c->pads_after, m->post_attr),
-                         what_forward);
+    xt_conv_forward(&m->of,
+                    m->graph->options.training ? dnnl_forward_training : dnnl_forward_inference,
+                    m->post_attr, what_forward);
 }
 
 static void create_backward_weights(struct description *m)
 {
-    const struct xt_conv_op *c = m->conv;
-    struct xt_program *p = m->program;
-    if (!xt_program_fails(p))
-        xt_program_check(p,
-                         xt_dnnl.convolution_backward_weights_primitive_desc_create(
-                             &m->backward_weights, p->device->engine, dnnl_convolution_direct,
-                             m->in, m->weights_grad, m->bias_grad, m->out, c->strides, c->dilates,
-                             c->pads, c->pads_after, m->forward, m->attr),
-                         what_weights);
+    m->backward_weights =
+        xt_conv_backward_weights(&m->of, m->weights_grad, m->bias_grad, what_weights);
 }
 
 static void make_primitives(struct description *m)
 {
     struct xt_conv_op *c = m->conv;
-    struct xt_program *p = m->program;
     bool learns = xt_op_learns(&c->op, m->graph);
     bool lower_bound = m->graph->options.lower_bound && !m->slice;
     bool weights = learns && !m->slice && (!c->own_weight_grad || lower_bound);
@@ -262,13 +253,8 @@ static void make_primitives(struct description *m)
     create_forward(m);
     if (weights)
         create_backward_weights(m);
-    if (!xt_program_fails(p) && data && !is_product(m))
-        xt_program_check(p,
-                         xt_dnnl.convolution_backward_data_primitive_desc_create(
-                             &m->backward_data, p->device->engine, dnnl_convolution_direct, m->in,
-                             m->weights, m->out, c->strides, c->dilates, c->pads, c->pads_after,
-                             m->forward, m->attr),
-                         what_data);
+    if (data && !is_product(m))
+        m->backward_data = xt_conv_backward_data(&m->of, what_data);
 }
 
 /* The weight gradient's format; NULL: no gradient. */
@@ -435,8 +421,8 @@ static void add_forward(struct description *m, const struct xt_post_ops *post_op
 {
     const struct xt_tensor *in = xt_op_in(&m->conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&m->conv->op, 0);
-    struct xt_location weights = working(m, m->forward, !by_primitive(m->conv, false, m->slice));
-    struct xt_step *step = xt_program_add(m->program, XT_FORWARD, m->forward, what_forward);
+    struct xt_location weights = working(m, m->of.forward, !by_primitive(m->conv, false, m->slice));
+    struct xt_step *step = xt_program_add(m->program, XT_FORWARD, m->of.forward, what_forward);
     set_use(m, step, false);
     add_tensor(m, step, DNNL_ARG_SRC, in, in->value);
     xt_step_arg(step, DNNL_ARG_WEIGHTS, weights);
@@ -552,7 +538,7 @@ static void add_product(struct description *m)
     struct xt_operand before = xt_operand_matrix(xt_in_buffer(whole_gradient(m, m->conv, true)),
                                                  dtype, pixels, columns[0]);
     struct xt_operand weights = xt_operand_transposed(
-        xt_operand_matrix(working(m, m->forward, false), dtype, columns[0], columns[1]));
+        xt_operand_matrix(working(m, m->of.forward, false), dtype, columns[0], columns[1]));
     struct xt_step *step =
         xt_program_matmul(m->program, XT_BACKWARD, &behind, &weights, &before, NULL);
     xt_step_name(step, what_data);
@@ -567,26 +553,14 @@ static void add_read_gradient(struct description *m)
     read.c = xt_op_in(&conv->op, 0)->c;
     struct xt_operand operand = xt_operand_tensor(&read, conv->read_grad);
     dnnl_memory_desc_t md = xt_program_layout(m->program, &operand);
-    dnnl_engine_t engine = m->program->device->engine;
-    dnnl_primitive_desc_t forward = NULL;
-    dnnl_primitive_desc_t pd = NULL;
     const dnnl_dims_t strides = {1, 1};
-    if (xt_program_fails(m->program))
-        return;
-    xt_program_check(m->program,
-                     xt_dnnl.convolution_forward_primitive_desc_create(
-                         &forward, engine, dnnl_forward_training, dnnl_convolution_direct, md,
-                         m->weights, NULL, m->out, strides, conv->dilates, conv->pads, conv->pads,
-                         m->attr),
-                     what_data);
-    xt_program_keep(m->program, forward);
-    if (xt_program_fails(m->program))
-        return;
-    xt_program_check(m->program,
-                     xt_dnnl.convolution_backward_data_primitive_desc_create(
-                         &pd, engine, dnnl_convolution_direct, md, m->weights, m->out, strides,
-                         conv->dilates, conv->pads, conv->pads, forward, m->attr),
-                     what_data);
+    struct xt_conv_primitives of = m->of;
+    of.in = md;
+    of.bias = NULL;
+    of.strides = strides;
+    of.pads_after = conv->pads;
+    xt_program_keep(m->program, xt_conv_forward(&of, dnnl_forward_training, of.attr, what_data));
+    dnnl_primitive_desc_t pd = xt_conv_backward_data(&of, what_data);
     struct xt_location weights = working(m, pd, false);
     struct xt_step *step = xt_program_add(m->program, XT_BACKWARD, pd, what_data);
     xt_step_arg(step, DNNL_ARG_DIFF_DST, xt_in_buffer(xt_op_out(&conv->op, 0)->grad[0]));
@@ -649,10 +623,10 @@ static struct description make_slice(const struct description *whole,
 static void add_slice(struct description *slice, const struct xt_post_ops *post_ops)
 {
     const struct xt_conv_op *conv = slice->conv;
-    if (slice->forward && by_primitive(conv, false, true))
+    if (slice->of.forward && by_primitive(conv, false, true))
         add_forward(slice, post_ops);
-    else if (slice->forward)
-        xt_program_keep(slice->program, slice->forward);
+    else if (slice->of.forward)
+        xt_program_keep(slice->program, slice->of.forward);
     if (slice->backward_data)
         add_data_gradient(slice);
 }
@@ -674,7 +648,7 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
     if (by_primitive(conv, false, false) || lower_bound)
         add_forward(&m, &post_ops);
     else
-        xt_program_keep(m.program, m.forward);
+        xt_program_keep(m.program, m.of.forward);
     bool by_program = !op->override || !op->override->backward;
     if (xt_op_learns(op, graph) && conv->relu && by_program)
         add_relu_backward(&m);
@@ -1119,7 +1093,7 @@ static void choose_format(struct xt_graph *graph, struct xt_conv_op *conv)
     if (grad && xt_form_of(grad, &form))
         xt_program_check(&program, xt_dnnl.memory_desc_clone(&params->items[conv->weight].md, grad),
                          what_weights);
-    xt_program_keep(&program, m.forward);
+    xt_program_keep(&program, m.of.forward);
     xt_program_keep(&program, m.backward_weights);
     xt_program_clear(&program);
 }
@@ -1191,9 +1165,8 @@ bool xt_conv_can_absorb(const struct xt_graph *graph, const struct xt_tensor *ou
 void xt_conv_absorb(struct xt_graph *graph, struct xt_tensor *out, const struct xt_fold *fold)
 {
     struct xt_conv_op *conv = find_conv(graph, out);
-    struct xt_tensor *residual = xt_dtype_is_int8(out->dtype)
-                                     ? fold->residual
-                                     : xt_graph_dequantise(graph, fold->residual);
+    struct xt_tensor *residual =
+        xt_dtype_is_int8(out->dtype) ? fold->residual : xt_graph_dequantise(graph, fold->residual);
     if (residual && residual->dtype == XT_F32 && xt_dtype_is_int8(out->dtype))
         write_f32(conv);
     if (residual && (xt_tensor_bytes(residual) != xt_tensor_bytes(out) || residual->c != out->c)) {

@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "engine/ops/conv_primitives.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/reference.h"
 
@@ -22,9 +23,8 @@ struct description {
     struct xt_program *program;
     struct xt_operand x, y;
     struct xt_operand tensor; /* the weights as they lie in their tensor */
-    dnnl_memory_desc_t in, out, weights, weights_grad, bias;
-    dnnl_primitive_attr_t attr;
-    dnnl_primitive_desc_t forward;
+    struct xt_conv_primitives of;
+    dnnl_memory_desc_t weights_grad;
 };
 
 static struct description begin(struct xt_op *op, struct xt_graph *graph)
@@ -40,13 +40,18 @@ static struct description begin(struct xt_op *op, struct xt_graph *graph)
     m.y = xt_operand_tensor(out, out->value);
     m.tensor =
         xt_operand_dense(xt_in_buffer(weights->value), xt_dtype_dnnl(weights->dtype), ndims, dims);
-    m.in = xt_program_layout(p, &m.x);
-    m.out = xt_program_layout(p, &m.y);
-    m.weights = xt_program_layout_as(p, m.x.dtype, ndims, dims, dnnl_format_tag_any);
+    m.of = (struct xt_conv_primitives){.program = p,
+                                       .strides = m.conv->strides,
+                                       .dilates = m.conv->dilates,
+                                       .pads = m.conv->pads,
+                                       .pads_after = m.conv->pads_after,
+                                       .attr = xt_program_attr(p, NULL)};
+    m.of.in = xt_program_layout(p, &m.x);
+    m.of.out = xt_program_layout(p, &m.y);
+    m.of.weights = xt_program_layout_as(p, m.x.dtype, ndims, dims, dnnl_format_tag_any);
     m.weights_grad = xt_program_layout_as(p, dnnl_f32, ndims, dims, dnnl_format_tag_any);
     if (m.conv->bias >= 0)
-        m.bias = xt_program_layout_as(p, dnnl_f32, 1, (int64_t[]){out->c}, dnnl_a);
-    m.attr = xt_program_attr(p, NULL);
+        m.of.bias = xt_program_layout_as(p, dnnl_f32, 1, (int64_t[]){out->c}, dnnl_a);
     return m;
 }
 
@@ -76,19 +81,13 @@ static void add_forward(struct description *m)
     struct xt_program *p = m->program;
     dnnl_prop_kind_t kind =
         m->graph->options.training ? dnnl_forward_training : dnnl_forward_inference;
-    if (!xt_program_fails(p))
-        xt_program_check(p,
-                         xt_dnnl.convolution_forward_primitive_desc_create(
-                             &m->forward, p->device->engine, kind, dnnl_convolution_direct, m->in,
-                             m->weights, m->bias, m->out, c->strides, c->dilates, c->pads,
-                             c->pads_after, m->attr),
-                         what_forward);
-    struct xt_location weights = add_copy(m, XT_COMPUTED, m->forward);
-    struct xt_step *step = xt_program_add(p, XT_FORWARD, m->forward, what_forward);
+    xt_conv_forward(&m->of, kind, m->of.attr, what_forward);
+    struct xt_location weights = add_copy(m, XT_COMPUTED, m->of.forward);
+    struct xt_step *step = xt_program_add(p, XT_FORWARD, m->of.forward, what_forward);
     xt_step_is_lower_bound(step);
     xt_step_arg(step, DNNL_ARG_SRC, m->x.place);
     xt_step_arg(step, DNNL_ARG_WEIGHTS, weights);
-    if (m->bias)
+    if (m->of.bias)
         xt_step_arg(step, DNNL_ARG_BIAS, xt_graph_value_of(m->graph, c->bias));
     xt_step_arg(step, DNNL_ARG_DST, m->y.place);
 }
@@ -100,15 +99,9 @@ static void add_weight_gradient(const struct description *m, const struct xt_ope
     const struct xt_conv_op *c = m->conv;
     struct xt_program *p = m->program;
     struct xt_tensor *weights = xt_op_in(&c->op, WEIGHTS);
-    dnnl_primitive_desc_t pd = NULL;
+    dnnl_primitive_desc_t pd =
+        xt_conv_backward_weights(&m->of, m->weights_grad, m->of.bias, what_weights);
     struct xt_operand grad = m->tensor;
-    if (!xt_program_fails(p))
-        xt_program_check(p,
-                         xt_dnnl.convolution_backward_weights_primitive_desc_create(
-                             &pd, p->device->engine, dnnl_convolution_direct, m->in,
-                             m->weights_grad, m->bias, m->out, c->strides, c->dilates, c->pads,
-                             c->pads_after, m->forward, m->attr),
-                         what_weights);
     if (weights->wants_grad)
         grad.place = xt_in_buffer(xt_op_in_grad(&c->op, WEIGHTS));
     const_dnnl_memory_desc_t md = xt_layout_of(pd, dnnl_query_diff_weights_md, 0);
@@ -124,7 +117,7 @@ static void add_weight_gradient(const struct description *m, const struct xt_ope
     xt_step_arg(step, DNNL_ARG_SRC, m->x.place);
     xt_step_arg(step, DNNL_ARG_DIFF_DST, dy->place);
     xt_step_arg(step, DNNL_ARG_DIFF_WEIGHTS, to);
-    if (m->bias)
+    if (m->of.bias)
         xt_step_arg(step, DNNL_ARG_DIFF_BIAS, xt_graph_grad_of(m->graph, c->bias));
     if (weights->wants_grad && !direct)
         xt_program_reorder_md(p, XT_BACKWARD, md, to, wanted, grad.place, what_copy);
@@ -134,14 +127,7 @@ static void add_data_gradient(const struct description *m, const struct xt_opera
 {
     const struct xt_conv_op *c = m->conv;
     struct xt_program *p = m->program;
-    dnnl_primitive_desc_t pd = NULL;
-    if (!xt_program_fails(p))
-        xt_program_check(p,
-                         xt_dnnl.convolution_backward_data_primitive_desc_create(
-                             &pd, p->device->engine, dnnl_convolution_direct, m->in, m->weights,
-                             m->out, c->strides, c->dilates, c->pads, c->pads_after, m->forward,
-                             m->attr),
-                         what_data);
+    dnnl_primitive_desc_t pd = xt_conv_backward_data(&m->of, what_data);
     struct xt_location weights = add_copy(m, XT_BACKWARD, pd);
     struct xt_step *step = xt_program_add(p, XT_BACKWARD, pd, what_data);
     xt_step_is_lower_bound(step);

@@ -9,6 +9,7 @@
 #include "base/system/stop.h"
 #include "base/system/thread.h"
 #include "engine/executor.h"
+#include "engine/ops/conv_primitives.h"
 #include "engine/ops/ops.h"
 
 enum part { FORWARD, WEIGHTS, DATA, PARTS };
@@ -18,8 +19,8 @@ enum { BUFFERS = 5 };
 struct trial {
     const struct xt_conv_op *conv;
     struct xt_program program;
-    dnnl_memory_desc_t in, out, weights, weights_grad, bias;
-    dnnl_primitive_desc_t forward;
+    struct xt_conv_primitives of;
+    dnnl_memory_desc_t weights_grad;
     struct xt_buffer buffers[BUFFERS];
     int count;
 };
@@ -33,44 +34,32 @@ static void describe_layouts(struct trial *t)
     dnnl_data_type_t dtype = xt_dtype_dnnl(in->dtype);
     dnnl_dims_t dims;
     int ndims = xt_conv_weight_dims(conv, dims);
-    t->in = xt_program_layout_as(p, dtype, 4, (int64_t[]){in->n, in->c, in->h, in->w},
-                                 dnnl_format_tag_any);
-    t->out = xt_program_layout_as(p, xt_dtype_dnnl(out->dtype), 4,
-                                  (int64_t[]){out->n, out->c, out->h, out->w}, dnnl_format_tag_any);
-    t->weights = xt_program_layout_as(p, dtype, ndims, dims, dnnl_format_tag_any);
+    t->of = (struct xt_conv_primitives){.program = p,
+                                        .strides = conv->strides,
+                                        .dilates = conv->dilates,
+                                        .pads = conv->pads,
+                                        .pads_after = conv->pads_after,
+                                        .attr = xt_program_attr(p, NULL)};
+    t->of.in = xt_program_layout_as(p, dtype, 4, (int64_t[]){in->n, in->c, in->h, in->w},
+                                    dnnl_format_tag_any);
+    t->of.out =
+        xt_program_layout_as(p, xt_dtype_dnnl(out->dtype), 4,
+                             (int64_t[]){out->n, out->c, out->h, out->w}, dnnl_format_tag_any);
+    t->of.weights = xt_program_layout_as(p, dtype, ndims, dims, dnnl_format_tag_any);
     t->weights_grad = xt_program_layout_as(p, dnnl_f32, ndims, dims, dnnl_format_tag_any);
     if (conv->bias >= 0)
-        t->bias = xt_program_layout_as(p, dnnl_f32, 1, (int64_t[]){out->c}, dnnl_a);
+        t->of.bias = xt_program_layout_as(p, dnnl_f32, 1, (int64_t[]){out->c}, dnnl_a);
 }
 
 static dnnl_primitive_desc_t describe_part(struct trial *t, enum part part)
 {
-    const struct xt_conv_op *c = t->conv;
-    struct xt_program *p = &t->program;
-    dnnl_engine_t engine = p->device->engine;
-    dnnl_primitive_desc_t pd = NULL;
-    dnnl_primitive_attr_t attr = xt_program_attr(p, NULL);
-    if (!xt_program_fails(p))
-        xt_program_check(p,
-                         xt_dnnl.convolution_forward_primitive_desc_create(
-                             &t->forward, engine, dnnl_forward_training, dnnl_convolution_direct,
-                             t->in, t->weights, t->bias, t->out, c->strides, c->dilates, c->pads,
-                             c->pads_after, attr),
-                         "the convolution");
-    if (xt_program_fails(p) || part == FORWARD)
-        return t->forward;
-    xt_program_keep(p, t->forward);
-    xt_program_check(p,
-                     part == WEIGHTS
-                         ? xt_dnnl.convolution_backward_weights_primitive_desc_create(
-                               &pd, engine, dnnl_convolution_direct, t->in, t->weights_grad,
-                               t->bias, t->out, c->strides, c->dilates, c->pads, c->pads_after,
-                               t->forward, attr)
-                         : xt_dnnl.convolution_backward_data_primitive_desc_create(
-                               &pd, engine, dnnl_convolution_direct, t->in, t->weights, t->out,
-                               c->strides, c->dilates, c->pads, c->pads_after, t->forward, attr),
-                     "the convolution's gradient");
-    return pd;
+    static const char what[] = "the convolution's gradient";
+    xt_conv_forward(&t->of, dnnl_forward_training, t->of.attr, "the convolution");
+    if (xt_program_fails(&t->program) || part == FORWARD)
+        return t->of.forward;
+    xt_program_keep(&t->program, t->of.forward);
+    return part == WEIGHTS ? xt_conv_backward_weights(&t->of, t->weights_grad, t->of.bias, what)
+                           : xt_conv_backward_data(&t->of, what);
 }
 
 /* Random numbers between -1 and 1, a block of them repeated. */
@@ -125,7 +114,7 @@ static void add_step(struct trial *t, enum part part)
     struct xt_step *step = xt_program_add(&t->program, XT_FORWARD, pd, "a convolution alone");
     for (int i = 0; i < 3 && step; i++)
         add_argument(t, step, pd, queries[part][i], args[part][i], tensors[i]);
-    if (step && t->bias && part != DATA)
+    if (step && t->of.bias && part != DATA)
         add_argument(t, step, pd, queries[part][1],
                      part == FORWARD ? DNNL_ARG_BIAS : DNNL_ARG_DIFF_BIAS, in);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/ops/conv_primitives.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/reference.h"
 
@@ -33,10 +34,9 @@ struct description {
     struct xt_graph *graph;
     struct xt_program *program;
     struct xt_operand x, y;
-    dnnl_memory_desc_t large, small; /* what the convolution reads, which is y, and gives */
-    dnnl_memory_desc_t weights, weights_grad, master;
-    dnnl_primitive_attr_t attr;
-    dnnl_primitive_desc_t leading_back, data, of_weights; /* the convolution and its gradients */
+    struct xt_conv_primitives of; /* the convolution that leads back: it reads y and gives x */
+    dnnl_memory_desc_t weights_grad, master;
+    dnnl_primitive_desc_t data, of_weights; /* its gradients */
 };
 
 static void make_layouts(struct description *m)
@@ -45,40 +45,25 @@ static void make_layouts(struct description *m)
     dnnl_dims_t dims;
     int ndims = weight_dims(m->conv, dims);
     struct xt_operand master = xt_operand_dense((struct xt_location){0}, dnnl_f32, ndims, dims);
-    m->large = xt_program_layout(p, &m->y);
-    m->small = xt_program_layout(p, &m->x);
-    m->weights = xt_program_layout_as(p, m->x.dtype, ndims, dims, dnnl_format_tag_any);
+    m->of = (struct xt_conv_primitives){.program = p,
+                                        .strides = m->conv->strides,
+                                        .dilates = m->conv->dilates,
+                                        .pads = m->conv->pads,
+                                        .pads_after = m->conv->pads_after,
+                                        .attr = xt_program_attr(p, NULL)};
+    m->of.in = xt_program_layout(p, &m->y);
+    m->of.out = xt_program_layout(p, &m->x);
+    m->of.weights = xt_program_layout_as(p, m->x.dtype, ndims, dims, dnnl_format_tag_any);
     m->weights_grad = xt_program_layout_as(p, dnnl_f32, ndims, dims, dnnl_format_tag_any);
     m->master = xt_program_layout(p, &master);
-    m->attr = xt_program_attr(p, NULL);
 }
 
 static void make_primitives(struct description *m, bool learns)
 {
-    const struct xt_conv_transpose_op *c = m->conv;
-    struct xt_program *p = m->program;
-    dnnl_engine_t engine = p->device->engine;
-    if (!xt_program_fails(p))
-        xt_program_check(p,
-                         xt_dnnl.convolution_forward_primitive_desc_create(
-                             &m->leading_back, engine, dnnl_forward_training,
-                             dnnl_convolution_direct, m->large, m->weights, NULL, m->small,
-                             c->strides, c->dilates, c->pads, c->pads_after, m->attr),
-                         what_data);
-    if (!xt_program_fails(p))
-        xt_program_check(p,
-                         xt_dnnl.convolution_backward_data_primitive_desc_create(
-                             &m->data, engine, dnnl_convolution_direct, m->large, m->weights,
-                             m->small, c->strides, c->dilates, c->pads, c->pads_after,
-                             m->leading_back, m->attr),
-                         what_forward);
-    if (!xt_program_fails(p) && learns)
-        xt_program_check(p,
-                         xt_dnnl.convolution_backward_weights_primitive_desc_create(
-                             &m->of_weights, engine, dnnl_convolution_direct, m->large,
-                             m->weights_grad, NULL, m->small, c->strides, c->dilates, c->pads,
-                             c->pads_after, m->leading_back, m->attr),
-                         what_weights);
+    xt_conv_forward(&m->of, dnnl_forward_training, m->of.attr, what_data);
+    m->data = xt_conv_backward_data(&m->of, what_forward);
+    if (learns)
+        m->of_weights = xt_conv_backward_weights(&m->of, m->weights_grad, NULL, what_weights);
 }
 
 /* The weights in the primitive's format. */
@@ -120,8 +105,8 @@ static void add_forward(struct description *m)
 
 static void add_data_gradient(struct description *m)
 {
-    struct xt_location weights = working(m, m->leading_back);
-    struct xt_step *step = xt_program_add(m->program, XT_BACKWARD, m->leading_back, what_data);
+    struct xt_location weights = working(m, m->of.forward);
+    struct xt_step *step = xt_program_add(m->program, XT_BACKWARD, m->of.forward, what_data);
     xt_step_arg(step, DNNL_ARG_SRC, xt_in_buffer(xt_op_out(&m->conv->op, 0)->grad[0]));
     xt_step_arg(step, DNNL_ARG_WEIGHTS, weights);
     xt_step_arg(step, DNNL_ARG_DST, xt_in_buffer(xt_op_in_grad(&m->conv->op, 0)));
@@ -176,7 +161,7 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
     if (learns && in->wants_grad)
         add_data_gradient(&m);
     else
-        xt_program_keep(&op->program, m.leading_back);
+        xt_program_keep(&op->program, m.of.forward);
 }
 
 /* ---- in double precision ---- */

@@ -138,6 +138,17 @@ static struct xt_tensor *add_groups(struct xt_graph *graph, struct xt_tensor *in
                                       .relu = true});
 }
 
+/* In groups, dilated, and along rows that are longer than a kernel takes at once. 5x3x24 as 2x45x4.
+ */
+static struct xt_tensor *add_long_rows(struct xt_graph *graph, struct xt_tensor *x)
+{
+    struct xt_conv_spec rows = same("rows", 4, 1, 3);
+    rows.groups = 2;
+    rows.dilation_h = rows.dilation_w = rows.pad_w = 2;
+    x = conv(graph, xt_graph_reshape(graph, x, 2, 45, 4, "rows.long"), rows);
+    return xt_graph_reshape(graph, x, 5, 3, 24, "rows.back");
+}
+
 static int declare(struct xt_graph *graph, const char *name, enum xt_param_role role)
 {
     struct xt_param param = {.role = role, .ndims = 1, .dims = {24}, .file_dims = {24}};
@@ -519,7 +530,6 @@ static struct xt_tensor *add_computed_weights(struct xt_graph *graph, struct xt_
     return xt_graph_conv_by(graph, x, xt_graph_add(graph, weights, mean, "raw.centred"), &spec);
 }
 
-/* As in ResNet, with a residual read by two; then groups, and LPRNet's end. */
 static struct xt_tensor *add_recurrence(struct xt_graph *graph, struct xt_tensor *x,
                                         const struct xt_recurrence_spec *spec, int hidden)
 {
@@ -568,6 +578,7 @@ static struct xt_tensor *add_recurrences(struct xt_graph *graph, struct xt_tenso
     return x;
 }
 
+/* As in ResNet, with a residual read by two; then groups, and LPRNet's end. */
 static struct xt_tensor *describe(struct xt_graph *graph, const void *over_batch)
 {
     struct half half = add_first_half(graph);
@@ -592,6 +603,7 @@ static struct xt_tensor *describe(struct xt_graph *graph, const void *over_batch
                  .full = true,
                  .average = {.kernel_h = 2, .kernel_w = 2, .stride_h = 2, .stride_w = 1}});
     x = add_groups(graph, xt_graph_dropout(graph, join.full, 0, "dropout"));
+    x = add_long_rows(graph, x);
     x = add_depthwise(graph, add_repeated(graph, x));
     x = add_activations(graph, add_rearrangements(graph, add_fan_out(graph, x)));
     x = add_constants(graph, add_parameters(graph, x));

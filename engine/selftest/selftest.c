@@ -421,11 +421,12 @@ static enum xt_status run(struct walk *walk, bool backward, struct xt_err *err)
     return xt_graph_run_op(walk->graph, walk->op->index, backward, err);
 }
 
-/* The first of the op's inputs that is this tensor: an op may read one twice. */
+/* The first of the op's inputs that is in this tensor's memory: an op may read one twice, also by a
+ * view. */
 static int first_input(const struct xt_op *op, const struct xt_tensor *tensor)
 {
     int i = 0;
-    while (xt_op_in(op, i) != tensor)
+    while (xt_op_in(op, i)->value != tensor->value)
         i++;
     return i;
 }
@@ -478,9 +479,15 @@ static enum xt_status take_outputs(struct walk *walk, struct xt_err *err)
     return XT_OK;
 }
 
-/* ---- a first run, with other numbers and a NaN: the second must show nothing of it ---- */
+/* ---- a first run, with other numbers and NaNs: the second must show nothing of it ---- */
 
-/* Other numbers than these, with a NaN at `nan` if that is below `count`. */
+/* Where the last sample begins, which is NaNs: of a single pixel it may be that nothing reads it. */
+static size_t last_sample(const struct xt_tensor *tensor)
+{
+    return xt_tensor_count(tensor) / (size_t)tensor->n * (size_t)(tensor->n - 1);
+}
+
+/* Other numbers than these, with NaNs from `nan` on if that is below `count`. */
 static enum xt_status write_others(struct walk *walk, const struct xt_tensor *tensor,
                                    const struct xt_buffer *buffer, const double *values, size_t nan,
                                    struct xt_err *err)
@@ -489,7 +496,7 @@ static enum xt_status write_others(struct walk *walk, const struct xt_tensor *te
     double *others = NULL;
     enum xt_status status = xt_mem_aligned(&others, count, sizeof *others, tensor->name, err);
     for (size_t i = 0; i < count && !status; i++)
-        others[i] = i == nan ? (double)NAN : 0.5 * values[i] * fabs(values[i]);
+        others[i] = i >= nan ? (double)NAN : 0.5 * values[i] * fabs(values[i]);
     if (!status)
         status = write_buffer(walk, tensor, buffer, others, err);
     free(others);
@@ -561,11 +568,9 @@ static enum xt_status rehearse_forward(struct walk *walk, struct xt_err *err)
     const struct xt_reference_op_kind *kind = &op->kind->reference;
     bool demanded = kind->passes_nan && kind->passes_nan(op);
     for (int i = 0; i < op->input_count && !status; i++) {
-        /* The first pixel of the last sample, which every convolution reads. */
         const struct xt_tensor *in = xt_op_in(op, i);
-        size_t last = xt_tensor_count(in) / (size_t)in->n * (size_t)(in->n - 1);
         status = write_others(walk, in, in->value, walk->reference.in[i],
-                              demanded && i == 0 ? last : SIZE_MAX, err);
+                              demanded && i == 0 ? last_sample(in) : SIZE_MAX, err);
     }
     graph->pass.pixels = walk->other_pixels;
     if (!status)
@@ -695,14 +700,23 @@ static enum xt_status check_param_grads(struct walk *walk, struct xt_err *err)
     return status;
 }
 
-/* An element of the output whose gradient passes: it is above 0, and rounding does not decide. */
-static size_t passing_element(const struct walk *walk, int o)
+/* Whether the gradient of an element of the last sample passes: it is above 0 and at no end of a
+ * clip, and rounding does not decide. */
+static bool passes_grad(const struct walk *walk, int o)
 {
-    size_t count = xt_tensor_count(walk->op->outputs[o]);
-    size_t i = count / 2;
-    while (i < count && !(walk->reference.came[o][i] > 0 && walk->given[o][0][i] != 0))
-        i++;
-    return i < count ? i : SIZE_MAX;
+    const struct xt_tensor *out = walk->op->outputs[o];
+    size_t count = xt_tensor_count(out);
+    const double *came = walk->reference.came[o];
+    double least = INFINITY;
+    double most = 0;
+    bool passes = false;
+    for (size_t i = 0; i < count; i++) {
+        least = fmin(least, came[i]);
+        most = fmax(most, came[i]);
+    }
+    for (size_t i = last_sample(out); i < count && !passes; i++)
+        passes = came[i] > fmax(least, 0) && came[i] < most && walk->given[o][0][i] != 0;
+    return passes;
 }
 
 /* A convolution's and a norm's gradients take a NaN on, from where it cannot vanish. */
@@ -730,11 +744,11 @@ static enum xt_status rehearse_backward(struct walk *walk, struct xt_err *err)
     enum xt_status status = XT_OK;
     for (int o = 0; o < op->output_count; o++) {
         const struct xt_tensor *out = op->outputs[o];
-        size_t nan = out && demanded && !written ? passing_element(walk, o) : SIZE_MAX;
+        bool passes = out && demanded && !written && passes_grad(walk, o);
         for (int r = 0; out && r < out->readers && !status; r++)
             status = write_others(walk, out, out->grad[r], walk->given[o][r],
-                                  r == 0 ? nan : SIZE_MAX, err);
-        written = written || nan != SIZE_MAX;
+                                  passes && r == 0 ? last_sample(out) : SIZE_MAX, err);
+        written = written || passes;
     }
     if (!status)
         status = clear_grads(walk, err);

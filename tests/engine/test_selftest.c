@@ -1,6 +1,7 @@
 /* The self-test finds nothing on this machine's CPU, and finds each op that is made to go wrong. */
 #include "support.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +97,7 @@ struct subject {
     enum xt_dtype dtype;
     bool int8, thorough, over_batch;
     const struct xt_backend *backend;
+    struct xt_selftest_network network; /* instead of the small one */
 };
 
 static struct xt_selftest run(struct subject subject, struct saboteur *saboteur)
@@ -109,16 +111,18 @@ static struct xt_selftest run(struct subject subject, struct saboteur *saboteur)
         xt_device_close(&device);
         support_skip("this CPU has no bf16");
     }
-    struct xt_selftest_options options = {
-        .device = &device,
-        .network = subject.over_batch ? xt_selftest_small_over_batch : xt_selftest_small,
-        .batch = 3,
-        .dtype = subject.dtype,
-        .int8 = subject.int8,
-        .backend = subject.backend,
-        .thorough = subject.thorough,
-        .before = saboteur ? spoil : NULL,
-        .context = saboteur};
+    struct xt_selftest_options options = {.device = &device,
+                                          .network = subject.network.describe ? subject.network
+                                                     : subject.over_batch
+                                                         ? xt_selftest_small_over_batch
+                                                         : xt_selftest_small,
+                                          .batch = 3,
+                                          .dtype = subject.dtype,
+                                          .int8 = subject.int8,
+                                          .backend = subject.backend,
+                                          .thorough = subject.thorough,
+                                          .before = saboteur ? spoil : NULL,
+                                          .context = saboteur};
     if (xt_selftest_run(&result, &options, &err))
         fail_msg("%s", err.text);
     xt_device_close(&device);
@@ -162,6 +166,41 @@ static void all_ops_are_right_by_their_programs_alone(void **state)
     const struct xt_backend *programs = &xt_backend_programs;
     assert_all_right((struct subject){.dtype = XT_F32, .thorough = true, .backend = programs}, 15);
     assert_all_right((struct subject){.int8 = true, .backend = programs}, 8);
+}
+
+/* Convolutions that do not read the first pixel, and write some from padding alone; a clip whose
+ * lower end is above 0; a product with a view of the same tensor. */
+static struct xt_tensor *describe_odd(struct xt_graph *graph, const void *context)
+{
+    static const struct xt_normalise halves = {{127.5F, 127.5F, 127.5F}, {0.01F, 0.01F, 0.01F}};
+    static const struct xt_activation above = {XT_ACT_CLIP, 0.5F, FLT_MAX};
+    struct xt_conv_spec conv = {
+        .name = "gaps", .channels = 6, .kernel_h = 1, .kernel_w = 1, .pad_h = 1, .pad_w = 1};
+    (void)context;
+    conv.stride_h = conv.stride_w = 2;
+    struct xt_tensor *x = xt_graph_conv(graph, xt_graph_input(graph, 9, 9, 3, &halves), &conv);
+    conv.name = "around";
+    conv.stride_h = conv.stride_w = 1;
+    conv.pad_h = conv.pad_w = 2;
+    x = xt_graph_conv(graph, x, &conv); /* 10x10 */
+    x = xt_graph_norm(graph, x,
+                      &(struct xt_norm_spec){.name = "clipped", .activation = &above, .full = true})
+            .full;
+    struct xt_tensor *view = xt_graph_reshape(graph, x, 10, 10, 6, "view");
+    x = xt_graph_matmul(graph, x, view,
+                        &(struct xt_matmul_spec){.name = "product", .transpose = true});
+    conv = (struct xt_conv_spec){.name = "head",
+                                 .channels = 10,
+                                 .kernel_h = 1,
+                                 .kernel_w = 1,
+                                 .why_f32 = "its logits go into the loss"};
+    return xt_graph_conv(graph, x, &conv);
+}
+
+static void nothing_is_found_where_numbers_are_not_read_or_clipped(void **state)
+{
+    (void)state;
+    assert_all_right((struct subject){.dtype = XT_F32, .network = {.describe = describe_odd}}, 4);
 }
 
 /* Each row with an op that is off names the one that was spoiled. */
@@ -240,6 +279,7 @@ int main(void)
         cmocka_unit_test(all_ops_are_right_in_bf16),
         cmocka_unit_test(all_ops_are_right_in_int8),
         cmocka_unit_test(all_ops_are_right_by_their_programs_alone),
+        cmocka_unit_test(nothing_is_found_where_numbers_are_not_read_or_clipped),
         cmocka_unit_test(each_kind_of_op_that_goes_wrong_is_named),
         cmocka_unit_test(each_kind_of_op_that_goes_wrong_in_int8_is_named),
         cmocka_unit_test(what_is_not_a_number_is_off),

@@ -157,13 +157,33 @@ static double normalise(const struct xt_layer_norm_op *norm, const double *x, in
     return inverse;
 }
 
+/* Rows of few numbers may be nearly equal, so that x - mean cancels: the largest |x| / deviation,
+ * and what goes into the gradient's sums, |dy scale| / deviation. */
+struct reference_work {
+    double cancels, gradient;
+};
+
+static double largest_scale(const struct xt_reference_op *reference)
+{
+    const struct xt_tensor *t = xt_op_out(reference->op, 0);
+    return is_scaled(reference->op) ? xt_reference_op_largest(reference->param[0], (size_t)t->c)
+                                    : 1;
+}
+
 static enum xt_status reference_forward(struct xt_reference_op *reference)
 {
     const struct xt_layer_norm_op *norm = (const struct xt_layer_norm_op *)reference->op;
     const struct xt_tensor *t = xt_op_out(reference->op, 0);
+    struct reference_work *work =
+        (void *)xt_reference_op_take(reference, sizeof *work / sizeof(double));
+    if (!work)
+        return reference->err->status;
+    reference->work = work;
     for (size_t i = 0; i < xt_tensor_count(t); i += (size_t)t->c) {
         double *y = reference->out[0] + i;
-        normalise(norm, reference->in[0] + i, t->c, y);
+        double inverse = normalise(norm, reference->in[0] + i, t->c, y);
+        double largest = xt_reference_op_largest(reference->in[0] + i, (size_t)t->c);
+        work->cancels = fmax(work->cancels, largest * inverse);
         for (int k = 0; k < t->c && is_scaled(reference->op); k++)
             y[k] = y[k] * reference->param[0][k] + reference->param[1][k];
     }
@@ -178,8 +198,10 @@ static void row_gradient(struct xt_reference_op *reference, size_t i, int count,
     const double *scale = is_scaled(reference->op) ? reference->param[0] : NULL;
     double inverse = normalise(norm, reference->in[0] + i, count, z);
     double mean = 0, along = 0;
+    struct reference_work *work = reference->work;
     for (int k = 0; k < count; k++) {
         double g = scale ? dy[k] * scale[k] : dy[k];
+        work->gradient = fmax(work->gradient, fabs(g) * inverse);
         mean += g / count;
         along += g * z[k] / count;
         if (!scale)
@@ -206,10 +228,17 @@ static enum xt_status reference_backward(struct xt_reference_op *reference)
 static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_part part, int which)
 {
     const struct xt_tensor *t = xt_op_out(reference->op, 0);
-    enum xt_dtype dtype = part == XT_PART_PARAM_GRAD ? XT_F32 : t->dtype;
-    double terms = part == XT_PART_PARAM_GRAD ? (double)xt_tensor_count(t) / t->c : t->c;
+    const struct reference_work *work = reference->work;
+    bool of_param = part == XT_PART_PARAM_GRAD;
+    enum xt_dtype dtype = of_param ? XT_F32 : t->dtype;
+    double rows = (double)xt_tensor_count(t) / t->c;
+    double term = part == XT_PART_OUTPUT ? largest_scale(reference)
+                  : of_param ? xt_reference_op_largest(reference->out_grad[0], xt_tensor_count(t))
+                             : work->gradient;
     (void)which;
-    return (struct xt_bound){.relative = xt_reference_op_relative(dtype, 2, 4 * terms)};
+    return (struct xt_bound){
+        .relative = xt_reference_op_relative(dtype, 2, 4 * (of_param ? rows : t->c)),
+        .absolute = 4 * xt_reference_op_rounding(XT_F32) * work->cancels * term};
 }
 
 const struct xt_op_kind xt_kind_layer_norm = {

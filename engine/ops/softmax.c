@@ -117,8 +117,12 @@ static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_pa
 {
     const struct xt_tensor *t = xt_op_out(reference->op, 0);
     double roundings = part == XT_PART_OUTPUT ? 2 : 4;
+    double terms = 0; /* y dy, which may cancel */
     (void)which;
-    return (struct xt_bound){.relative = xt_reference_op_relative(t->dtype, roundings, t->c)};
+    for (size_t i = 0; part == XT_PART_INPUT_GRAD && i < xt_tensor_count(t); i++)
+        terms = fmax(terms, fabs(reference->out[0][i] * reference->out_grad[0][i]));
+    return (struct xt_bound){.scale = terms,
+                             .relative = xt_reference_op_relative(t->dtype, roundings, t->c)};
 }
 
 const struct xt_op_kind xt_kind_softmax = {

@@ -259,6 +259,20 @@ static bool is_of(enum xt_dtype dtype, double number)
     return rounded == number;
 }
 
+/* Adds a term to the row that begins at `first`, and of one element several as one; returns the
+ * row's end. */
+static int add_term(struct xt_sparse_rows *rows, int first, int end, int at, double weight)
+{
+    for (int k = first; k < end; k++)
+        if (rows->at[k] == at) {
+            rows->weight[k] = (float)((double)rows->weight[k] + weight);
+            return end;
+        }
+    rows->at[end] = at;
+    rows->weight[end] = (float)weight;
+    return end + (weight != 0);
+}
+
 /* The nonzero coefficients; false after a failure. */
 static bool fill_rows(struct xt_axis_map_op *map, struct xt_graph *graph,
                       const struct xt_axis_map *spec, int in, int out)
@@ -272,12 +286,8 @@ static bool fill_rows(struct xt_axis_map_op *map, struct xt_graph *graph,
     for (int j = 0, at = 0; j < out; j++) {
         struct xt_axis_map_row row = xt_axis_map_row(spec, in, out, j);
         map->fill[j] = (float)row.add;
-        for (int k = 0; k < row.count; k++) {
-            if (row.weight[k] == 0)
-                continue;
-            rows[0].at[at] = row.at[k];
-            rows[0].weight[at++] = (float)row.weight[k];
-        }
+        for (int k = 0; k < row.count; k++)
+            at = add_term(&rows[0], rows[0].first[j], at, row.at[k], row.weight[k]);
         rows[0].first[j + 1] = at;
     }
     transpose(&rows[0], &rows[1]);

@@ -433,8 +433,8 @@ static struct xt_tensor *add_pools(struct xt_graph *graph, struct xt_tensor *x)
     return xt_graph_mul(graph, xt_graph_parameter(graph, &expanded), x, "mul.expanded");
 }
 
-/* Each axis longer and shorter again, by coefficients that bf16 has and others. 6x4x6 becomes
- * 6x4x6. */
+/* Each axis longer and shorter again, by coefficients that bf16 has and others, at the end by some
+ * of which it has not the sums at the border. 6x4x6 becomes 6x4x6. */
 static struct xt_tensor *add_axis_maps(struct xt_graph *graph, struct xt_tensor *x)
 {
     static const int picked[] = {5, 0, 0, 6, 2, 3};
@@ -453,6 +453,8 @@ static struct xt_tensor *add_axis_maps(struct xt_graph *graph, struct xt_tensor 
         {XT_AXIS_C, {.kind = XT_MAP_PICK, .picked = picked, .picked_count = 6}},
         {XT_AXIS_H, {.kind = XT_MAP_LINEAR, .scale = 0.5F}},
         {XT_AXIS_W, {.kind = XT_MAP_EDGE, .behind = 3}},
+        {XT_AXIS_H, {.kind = XT_MAP_CUBIC, .scale = 2, .cubic = -0.75F}},
+        {XT_AXIS_H, {.kind = XT_MAP_NEAREST, .count = 6}},
     };
     static const struct xt_slice_spec odd = {"slice.odd", XT_AXIS_W, 0, 2, 4};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {

@@ -166,6 +166,8 @@ static void all_ops_are_right_by_their_programs_alone(void **state)
     const struct xt_backend *programs = &xt_backend_programs;
     assert_all_right((struct subject){.dtype = XT_F32, .thorough = true, .backend = programs}, 15);
     assert_all_right((struct subject){.int8 = true, .backend = programs}, 8);
+    if (xt_device_cpu_has_bf16())
+        assert_all_right((struct subject){.dtype = XT_BF16, .backend = programs}, 15);
 }
 
 /* Convolutions that do not read the first pixel, and write some from padding alone; a clip whose

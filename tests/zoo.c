@@ -39,6 +39,8 @@ struct tolerances {
 };
 static const struct tolerances f32 = {1e-4, 1e-4, 1e-4, 1e-4, 1e-4, 1e-3};
 static const struct tolerances bf16 = {5e-2, 5e-2, 3e-1, 7e-1, 5e-2, 1e-2};
+/* Of smaller losses, those of sure predictions, float32 has few digits or none. */
+static const double least_loss = 1e-2;
 
 /* What computes. */
 struct target {
@@ -423,8 +425,8 @@ static enum xt_status train(struct run *run, struct xt_err *err)
         if (status)
             break;
         double loss = loss_of(run);
-        double error =
-            beyond(loss - (double)wanted[step], explained(run->reach, loss)) / (double)wanted[step];
+        double error = beyond(loss - (double)wanted[step], explained(run->reach, loss)) /
+                       fmax((double)wanted[step], least_loss);
         worst = error <= worst ? worst : error;
         status = xt_graph_backward(run->graph, err);
         if (!status)

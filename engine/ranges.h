@@ -20,7 +20,8 @@
 
 struct xt_ranges {
     int count;                   /* of the graph that was recorded; 0: none yet */
-    float limit[XT_TENSORS_MAX]; /* by range - 1; magnitude; 0: not recorded, or never anything but 0 */
+    float limit[XT_TENSORS_MAX]; /* by range - 1; magnitude; 0: not recorded, or never anything but
+                                    0 */
 };
 
 struct xt_recording;

@@ -481,7 +481,8 @@ static enum xt_status take_outputs(struct walk *walk, struct xt_err *err)
 
 /* ---- a first run, with other numbers and NaNs: the second must show nothing of it ---- */
 
-/* Where the last sample begins, which is NaNs: of a single pixel it may be that nothing reads it. */
+/* Where the last sample begins, which is NaNs: of a single pixel it may be that nothing reads it.
+ */
 static size_t last_sample(const struct xt_tensor *tensor)
 {
     return xt_tensor_count(tensor) / (size_t)tensor->n * (size_t)(tensor->n - 1);

@@ -437,7 +437,8 @@ static void test_a_parameter_that_an_exporter_reshaped_gets_its_name_back(void *
     }
 }
 
-/* Of an activation's one slope it makes a tensor of that many axes; a number of the code has none. */
+/* Of an activation's one slope it makes a tensor of that many axes; a number of the code has none.
+ */
 static void test_a_parameter_of_one_number_that_an_exporter_reshaped_is_trained(void **state)
 {
     static const char signature[] =

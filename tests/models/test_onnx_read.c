@@ -300,8 +300,10 @@ static void add_metadata(ProtobufCMessage *base, unsigned tag, const char *key, 
     entry.value = (char *)value;
     size_t size = onnx__string_string_entry_proto__get_packed_size(&entry);
     size_t prefix = size < 128 ? 1 : 2; /* its length */
-    ProtobufCMessageUnknownField *field = calloc(1, sizeof *field);
-    assert_non_null(field);
+    base->unknown_fields =
+        realloc(base->unknown_fields, (base->n_unknown_fields + 1) * sizeof *base->unknown_fields);
+    assert_non_null(base->unknown_fields);
+    ProtobufCMessageUnknownField *field = &base->unknown_fields[base->n_unknown_fields++];
     assert_true(size < 16384);
     *field = (ProtobufCMessageUnknownField){.tag = tag,
                                             .wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED,
@@ -312,8 +314,6 @@ static void add_metadata(ProtobufCMessage *base, unsigned tag, const char *key, 
     if (prefix == 2)
         field->data[1] = (uint8_t)(size >> 7);
     onnx__string_string_entry_proto__pack(&entry, field->data + prefix);
-    base->unknown_fields = field;
-    base->n_unknown_fields = 1;
 }
 
 static void sign(Onnx__GraphProto *graph, const char *signature)
@@ -346,6 +346,41 @@ static void test_weights_that_an_exporter_computed_from_lost_parameters_are_refu
     assert_int_equal(read.renamed, 1);
     xt_onnx_net_clear(&read);
     onnx__model_proto__free_unpacked(model, NULL);
+}
+
+/* A class of the network's own may normalise the weight before it multiplies by it. */
+static void test_a_turned_weight_is_a_layers_own(void **state)
+{
+    static const char signature[] = "\n# inputs\np_conv_weight: PARAMETER target='conv.weight'\n"
+                                    "p_fc_weight: PARAMETER target='fc.weight'\nx: USER_INPUT\n";
+    static const char *const classes[] = {"torch.nn.modules.linear.Linear", "timm.layers.Linear",
+                                          "__main__.NormLinear"};
+    for (int i = 0; i < 3; i++) {
+        Onnx__ModelProto *model = load(write_model(*state, "Relu"));
+        Onnx__GraphProto *graph = model->graph;
+        Onnx__NodeProto *head = graph->node[graph->n_node - 1];
+        struct xt_onnx_net read;
+        struct xt_err err = {0};
+        char hierarchy[128];
+        snprintf(hierarchy, sizeof hierarchy, "['__main__.Net', '%s', 'aten.linear.default']",
+                 classes[i]);
+        assert_string_equal(head->op_type, "Gemm");
+        sign(graph, signature);
+        rename_head(model, "val_3");
+        add_metadata(&head->base, 9, "pkg.torch.onnx.class_hierarchy", hierarchy);
+        add_metadata(&head->base, 9, "pkg.torch.onnx.name_scopes", "['', 'fc', 'linear']");
+        if (i == 2) {
+            assert_refused(model, "(Gemm) reads val_3, which the exporter may have computed from "
+                                  "a parameter that is not in the file any more, such as "
+                                  "fc.weight");
+        } else if (read_model(&read, model, &err)) {
+            fail_msg("%s", err.text);
+        } else {
+            assert_true(xt_net_find_param(read.net, "fc.weight") >= 0);
+            xt_onnx_net_clear(&read);
+        }
+        onnx__model_proto__free_unpacked(model, NULL);
+    }
 }
 
 /* Adds a tensor to the file's, of so many rows and no numbers yet; the model owns it. */
@@ -986,6 +1021,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             test_equal_numbers_of_layers_that_may_be_different_are_refused, support_make_folder,
             support_remove_folder),
+        cmocka_unit_test_setup_teardown(test_a_turned_weight_is_a_layers_own, support_make_folder,
+                                        support_remove_folder),
         cmocka_unit_test_setup_teardown(
             test_a_parameter_of_one_number_that_an_exporter_reshaped_is_trained,
             support_make_folder, support_remove_folder),

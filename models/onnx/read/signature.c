@@ -111,9 +111,9 @@ static bool take_module(const char *scopes, char *out, size_t size)
     return true;
 }
 
-/* The module that a node is of, by the metadata of PyTorch's newer exporter: field 9, which not
- * every schema has. */
-static bool module_of(const struct xt_read_node *node, char *out, size_t size)
+/* What the metadata of PyTorch's newer exporter say of the module that a node is of: field 9, which
+ * not every schema has. */
+static bool told_of_module(const struct xt_read_node *node, const char *key, char *out, size_t size)
 {
     enum { METADATA = 9 };
     bool found = false;
@@ -130,13 +130,26 @@ static bool module_of(const struct xt_read_node *node, char *out, size_t size)
             prefix < field->len ? onnx__string_string_entry_proto__unpack(NULL, field->len - prefix,
                                                                           field->data + prefix)
                                 : NULL;
-        found = entry && entry->key && entry->value &&
-                strcmp(entry->key, "pkg.torch.onnx.name_scopes") == 0 &&
+        found = entry && entry->key && entry->value && strcmp(entry->key, key) == 0 &&
                 take_module(entry->value, out, size);
         if (entry)
             onnx__string_string_entry_proto__free_unpacked(entry, NULL);
     }
     return found;
+}
+
+static bool module_of(const struct xt_read_node *node, char *out, size_t size)
+{
+    return told_of_module(node, "pkg.torch.onnx.name_scopes", out, size);
+}
+
+/* Whether the module is a layer that reads its weight as it is, by its class if that is told: what
+ * the network's own classes do with theirs is not known. */
+static bool is_of_layer(const struct xt_read_node *node)
+{
+    char class[XT_PARAM_NAME_MAX];
+    return !told_of_module(node, "pkg.torch.onnx.class_hierarchy", class, sizeof class) ||
+           xt_str_starts(class, "torch.nn.") || xt_str_ends(class, ".Linear");
 }
 
 int xt_read_place_in_module(const struct xt_reader *reader, const struct xt_read_node *node)
@@ -235,13 +248,14 @@ static bool is_vector_for_images(const struct xt_read_node *node,
     return false;
 }
 
-/* Whether a matrix that the node reads may be a lost weight: its module has lost one, or a module
- * in that does which is not run itself, since this one reads its weight. */
+/* Whether a matrix that the node reads may be a lost weight: its module has lost one and is a
+ * layer, or a module in that does which is not run itself, since this one reads its weight. */
 static bool may_read_weight(const struct xt_reader *reader, const struct xt_read_node *node)
 {
     const struct xt_read_signature *signature = &reader->signature;
     const char *module = signature->modules ? signature->modules[node - reader->nodes] : unknown;
     size_t length = strlen(module);
+    bool is_layer = is_of_layer(node);
     if (module[0] == unknown[0])
         return true;
     for (size_t i = 0; i < signature->count; i++) {
@@ -249,8 +263,8 @@ static bool may_read_weight(const struct xt_reader *reader, const struct xt_read
         bool inside =
             !length || (xt_str_starts(target->name, module) && target->name[length] == '.');
         const char *own = target->name + (inside && length ? length + 1 : 0);
-        if (inside && xt_str_ends(own, "weight") && (!strchr(own, '.') || !target->runs) &&
-            is_lost(reader, target))
+        bool is_read = strchr(own, '.') ? !target->runs : is_layer;
+        if (inside && xt_str_ends(own, "weight") && is_read && is_lost(reader, target))
             return true;
     }
     return false;

@@ -133,6 +133,44 @@ static const char *write_model(const char *folder, const char *op)
     return write_with(folder, (struct xt_onnx_node){.type = op});
 }
 
+/* TensorFlow's GELU of images as tf2onnx writes it: half of x, and Erfc of -x / sqrt(2), each
+ * turned to channels-last, by the same order or (`otherwise`) by two. */
+static const char *write_turned_gelu(const char *folder, bool otherwise)
+{
+    static const int64_t last[] = {0, 2, 3, 1};
+    static const int64_t turned[] = {0, 3, 2, 1};
+    static const int64_t axes[] = {1, 2};
+    struct xt_onnx *onnx = NULL;
+    struct xt_err err;
+    size_t bytes = 0;
+    const char *path = support_path(folder, "gelu.onnx");
+    assert_int_equal(xt_onnx_create(&onnx, "net", &err), XT_OK);
+    xt_onnx_input(onnx, "x", &(struct xt_onnx_shape){XT_F32, 4, {0, 3, 8, 8}});
+    struct xt_onnx_node node = {"Mul", {"x", xt_onnx_number(onnx, "onnx::Mul_1", 0.5F)}, {{0}}};
+    const char *half = xt_onnx_add(onnx, "halved", &node);
+    node = (struct xt_onnx_node){"Neg", {"x"}, {{0}}};
+    const char *y = xt_onnx_add(onnx, "minus", &node);
+    node = (struct xt_onnx_node){
+        "Mul", {y, xt_onnx_number(onnx, "onnx::Mul_2", (float)M_SQRT1_2)}, {{0}}};
+    y = xt_onnx_add(onnx, "scaled", &node);
+    node = (struct xt_onnx_node){"Transpose", {half}, {{.name = "perm", .list = last, .count = 4}}};
+    half = xt_onnx_add(onnx, "turned half", &node);
+    node.inputs[0] = y;
+    node.attributes[0].list = otherwise ? turned : last;
+    y = xt_onnx_add(onnx, "turned", &node);
+    y = xt_onnx_add(onnx, "erfc", &(struct xt_onnx_node){"Erfc", {y}, {{0}}});
+    y = xt_onnx_add(onnx, "gelu", &(struct xt_onnx_node){"Mul", {half, y}, {{0}}});
+    node = (struct xt_onnx_node){
+        "ReduceMean", {y}, {{.name = "axes", .list = axes, .count = 2}, {.name = "keepdims"}}};
+    xt_onnx_add_last(onnx, "y", &node);
+    xt_onnx_output(onnx, "y", &(struct xt_onnx_shape){XT_F32, 2, {0, 3}});
+    xt_onnx_meta(onnx, "mean", "127.5");
+    if (xt_onnx_save(onnx, path, &bytes, &err))
+        fail_msg("%s", err.text);
+    xt_onnx_destroy(onnx);
+    return path;
+}
+
 /* The same image and what a ReLU makes of it, or (`chained`) what the layer itself does, by one
  * layer's weights. */
 static const char *write_shared(const char *folder, bool chained, bool alike)
@@ -238,6 +276,20 @@ static void test_weights_and_metadata_come_along(void **state)
     assert_string_equal(xt_weight_file_meta(&read.weights, "mean"), "127.5");
     assert_int_equal(read.net->output->c, 2);
     xt_onnx_net_clear(&read);
+}
+
+static void test_a_gelu_of_turned_images_is_one_activation(void **state)
+{
+    struct xt_onnx_net read;
+    struct xt_err err;
+    if (xt_onnx_read(&read, write_turned_gelu(*state, false), 0, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(count_nodes(read.net, XT_NODE_ACTIVATION), 1);
+    assert_int_equal(count_nodes(read.net, XT_NODE_MUL), 0);
+    xt_onnx_net_clear(&read);
+    Onnx__ModelProto *model = load(write_turned_gelu(*state, true));
+    assert_refused(model, "(Erfc) is an operator that is not there");
+    onnx__model_proto__free_unpacked(model, NULL);
 }
 
 static void replace(char **text, const char *by)
@@ -1016,6 +1068,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             test_weights_that_an_exporter_computed_from_lost_parameters_are_refused,
             support_make_folder, support_remove_folder),
+        cmocka_unit_test_setup_teardown(test_a_gelu_of_turned_images_is_one_activation,
+                                        support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(test_layers_of_the_same_weights_share_a_parameter,
                                         support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(

@@ -154,12 +154,12 @@ static bool is_over_root_2(struct xt_reader *reader, struct xt_read_value *value
     return product.count == 1 && product.factors[0] == x && is_near(product.number, M_SQRT1_2);
 }
 
-/* Erfc(-x / sqrt(2)), which is 1 + Erf(x / sqrt(2)); no operator of ONNX's, but what tf2onnx leaves
- * of TensorFlow's GELU. */
-static bool is_erfc_of(struct xt_reader *reader, struct xt_read_node *erfc,
-                       const struct xt_read_value *x)
+/* -x / sqrt(2): of that Erfc is 1 + Erf(x / sqrt(2)); no operator of ONNX's, but what tf2onnx
+ * leaves of TensorFlow's GELU. */
+static bool is_under_root_2(struct xt_reader *reader, struct xt_read_value *value,
+                            const struct xt_read_value *x)
 {
-    struct xt_read_node *times = erfc && erfc->input_count ? made_by(erfc->inputs[0], "Mul") : NULL;
+    struct xt_read_node *times = made_by(value, "Mul");
     struct product product = times ? product_of(reader, times) : (struct product){.large = true};
     struct xt_read_node *minus = product.count == 1 ? made_by(product.factors[0], "Neg") : NULL;
     return minus && !product.large && minus->input_count && origin(minus->inputs[0]) == x &&
@@ -207,6 +207,12 @@ static bool is_hard_swish(struct xt_read_node *hard, double number, const struct
            xt_read_float(hard, "beta", 0.5) == 0.5;
 }
 
+static bool is_erfc_of(struct xt_reader *reader, struct xt_read_node *erfc,
+                       const struct xt_read_value *x)
+{
+    return erfc && erfc->input_count && is_under_root_2(reader, erfc->inputs[0], x);
+}
+
 /* What x is multiplied by, and by which number: the activation that this is. */
 static bool gate_of(struct xt_reader *reader, struct xt_read_value *x, struct xt_read_value *gate,
                     double number, struct xt_activation *out)
@@ -252,6 +258,37 @@ static bool match_activation(struct xt_reader *reader, struct xt_read_node *node
                                   : NULL;
     activation = (struct xt_activation){XT_ACT_HARD_SIGMOID, 1.0f / 6, 0.5f};
     return x && become(reader, node, activation, x);
+}
+
+static bool is_same_order(const struct xt_read_node *a, const struct xt_read_node *b)
+{
+    const Onnx__AttributeProto *first = xt_read_attribute(a, "perm");
+    const Onnx__AttributeProto *second = xt_read_attribute(b, "perm");
+    return first && second && first->n_ints && first->n_ints == second->n_ints &&
+           memcmp(first->ints, second->ints, first->n_ints * sizeof *first->ints) == 0;
+}
+
+/* Of images tf2onnx turns both factors of TensorFlow's GELU: half of x, and what Erfc is of. Here x
+ * is turned. */
+static bool match_turned_gelu(struct xt_reader *reader, struct xt_read_node *node)
+{
+    for (int i = 0; i < 2 && xt_read_is(node, "Mul") && node->input_count == 2; i++) {
+        struct xt_read_node *half = made_by(node->inputs[i], "Transpose");
+        struct xt_read_node *erfc = half ? made_by(node->inputs[1 - i], "Erfc") : NULL;
+        struct xt_read_node *turn =
+            erfc && erfc->input_count ? made_by(erfc->inputs[0], "Transpose") : NULL;
+        double number = 0;
+        struct xt_read_value *x =
+            turn && half->input_count && turn->input_count && is_same_order(half, turn)
+                ? beside_number(reader, made_by(half->inputs[0], "Mul"), &number)
+                : NULL;
+        if (!x || number != 0.5 || origin(node->inputs[i])->readers != 1 ||
+            !is_under_root_2(reader, turn->inputs[0], x))
+            continue;
+        half->inputs[0] = x;
+        return become(reader, node, (struct xt_activation){.kind = XT_ACT_GELU}, node->inputs[i]);
+    }
+    return false;
 }
 
 /* ---- stochastic depth ---- */
@@ -678,8 +715,8 @@ static void find_images(struct xt_reader *reader)
 bool xt_reader_match(struct xt_reader *reader)
 {
     static bool (*const patterns[])(struct xt_reader * reader, struct xt_read_node * node) = {
-        match_activation,  match_dropout, match_layer_norm, match_batch_norm,
-        match_weight_norm, match_linear,  match_strides};
+        match_activation, match_turned_gelu, match_dropout, match_layer_norm,
+        match_batch_norm, match_weight_norm, match_linear,  match_strides};
     find_images(reader);
     for (size_t i = 0; i < reader->node_count; i++)
         for (size_t k = 0; k < sizeof patterns / sizeof *patterns; k++)

@@ -361,7 +361,8 @@ struct xt_tensor *xt_graph_transpose(struct xt_graph *graph, struct xt_tensor *i
 /* The elements of each sample in the same order, h, w, c: usually a view. */
 struct xt_tensor *xt_graph_reshape(struct xt_graph *graph, struct xt_tensor *in, int h, int w,
                                    int c, const char *name);
-/* The same in another floating-point type; the tensor itself if it already has it. */
+/* The same in another floating-point type; the tensor itself if it already has it. `name` NULL: the
+ * tensor's, and the type. */
 struct xt_tensor *xt_graph_cast(struct xt_graph *graph, struct xt_tensor *in, enum xt_dtype dtype,
                                 const char *name);
 /* An int8 tensor in the type that an op of it computes in, another one itself; NULL: none. */

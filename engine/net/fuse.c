@@ -484,13 +484,11 @@ static struct xt_tensor *take(const struct lowering *l, const struct xt_value *v
 static struct xt_tensor *take_f32(struct lowering *l, const struct xt_value *value)
 {
     const struct held *held = &l->held[value->index];
-    char name[80];
     if (held->f32)
         return held->f32;
-    if (!held->tensor || held->tensor->dtype == XT_F32 || xt_dtype_is_int8(held->tensor->dtype))
+    if (!held->tensor || xt_dtype_is_int8(held->tensor->dtype))
         return held->tensor;
-    snprintf(name, sizeof name, "%s in float32", held->tensor->name);
-    return xt_graph_cast(l->graph, held->tensor, XT_F32, name);
+    return xt_graph_cast(l->graph, held->tensor, XT_F32, NULL);
 }
 
 /* As a node reads it: what leads to points is computed in float32, what is computed of parameters
@@ -501,13 +499,9 @@ static struct xt_tensor *take_for(struct lowering *l, const struct xt_node *node
     if (l->held[node->output->index].to_points)
         return take_f32(l, value);
     struct xt_tensor *tensor = take(l, value);
-    char name[80];
-    if (!tensor || !value->of_parameter || node->output->of_parameter ||
-        tensor->dtype == l->graph->options.dtype)
+    if (!value->of_parameter || node->output->of_parameter)
         return tensor;
-    snprintf(name, sizeof name, "%.60s in %s", tensor->name,
-             xt_dtype_name(l->graph->options.dtype));
-    return xt_graph_cast(l->graph, tensor, l->graph->options.dtype, name);
+    return xt_graph_cast(l->graph, tensor, l->graph->options.dtype, NULL);
 }
 
 /* What is computed of `from`, where that is int8 and the graph's layout is `least` or more. */
@@ -632,14 +626,9 @@ static struct xt_norm_spec norm_spec(const struct lowering *l, const struct grou
 static void hold_average(struct lowering *l, const struct xt_value *value,
                          struct xt_tensor *average)
 {
-    char name[80];
-    struct xt_tensor *x = average;
-    if (average && !wants_f32(l, value)) {
-        snprintf(name, sizeof name, "%.60s in %s", average->name,
-                 xt_dtype_name(l->graph->options.dtype));
-        x = xt_graph_cast(l->graph, average, l->graph->options.dtype, name);
-    }
-    hold(l, value, x);
+    if (!wants_f32(l, value))
+        average = xt_graph_cast(l->graph, average, l->graph->options.dtype, NULL);
+    hold(l, value, average);
 }
 
 static void lower_norm(struct lowering *l, const struct group *group)

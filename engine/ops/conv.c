@@ -172,11 +172,7 @@ static void creation_init(struct description *m, const struct xt_post_ops *post_
     struct xt_operand reference = xt_operand_dense((struct xt_location){0}, dnnl_f32, ndims, dims);
     struct xt_operand bias =
         xt_operand_dense((struct xt_location){0}, dnnl_f32, 1, (int64_t[]){out->c});
-    m->of = (struct xt_conv_primitives){.program = p,
-                                        .strides = conv->strides,
-                                        .dilates = conv->dilates,
-                                        .pads = conv->pads,
-                                        .pads_after = conv->pads_after};
+    m->of = xt_conv_primitives_of(p, conv);
     m->of.in = xt_program_layout(p, &from);
     m->of.out = xt_program_layout(p, &to);
     m->reference = xt_program_layout(p, &reference);
@@ -189,7 +185,6 @@ static void creation_init(struct description *m, const struct xt_post_ops *post_
             xt_program_layout_as(p, dnnl_f32, ndims, dims, conv->weight_grad_format);
     m->of.bias = has_bias(conv) ? xt_program_layout(p, &bias) : NULL;
     m->bias_grad = has_relu_kernel(conv, m->graph) ? NULL : m->of.bias;
-    m->of.attr = xt_program_attr(p, NULL);
     m->post_attr = xt_program_attr(p, post_ops);
     if (reads_int8(conv))
         set_scales(m);

@@ -40,12 +40,7 @@ static struct description begin(struct xt_op *op, struct xt_graph *graph)
     m.y = xt_operand_tensor(out, out->value);
     m.tensor =
         xt_operand_dense(xt_in_buffer(weights->value), xt_dtype_dnnl(weights->dtype), ndims, dims);
-    m.of = (struct xt_conv_primitives){.program = p,
-                                       .strides = m.conv->strides,
-                                       .dilates = m.conv->dilates,
-                                       .pads = m.conv->pads,
-                                       .pads_after = m.conv->pads_after,
-                                       .attr = xt_program_attr(p, NULL)};
+    m.of = xt_conv_primitives_of(p, m.conv);
     m.of.in = xt_program_layout(p, &m.x);
     m.of.out = xt_program_layout(p, &m.y);
     m.of.weights = xt_program_layout_as(p, m.x.dtype, ndims, dims, dnnl_format_tag_any);

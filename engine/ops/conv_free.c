@@ -34,12 +34,7 @@ static void describe_layouts(struct trial *t)
     dnnl_data_type_t dtype = xt_dtype_dnnl(in->dtype);
     dnnl_dims_t dims;
     int ndims = xt_conv_weight_dims(conv, dims);
-    t->of = (struct xt_conv_primitives){.program = p,
-                                        .strides = conv->strides,
-                                        .dilates = conv->dilates,
-                                        .pads = conv->pads,
-                                        .pads_after = conv->pads_after,
-                                        .attr = xt_program_attr(p, NULL)};
+    t->of = xt_conv_primitives_of(p, conv);
     t->of.in = xt_program_layout_as(p, dtype, 4, (int64_t[]){in->n, in->c, in->h, in->w},
                                     dnnl_format_tag_any);
     t->of.out =

@@ -2,6 +2,17 @@
 
 #include "base/str.h"
 
+struct xt_conv_primitives xt_conv_primitives_of(struct xt_program *program,
+                                                const struct xt_conv_op *conv)
+{
+    return (struct xt_conv_primitives){.program = program,
+                                       .strides = conv->strides,
+                                       .dilates = conv->dilates,
+                                       .pads = conv->pads,
+                                       .pads_after = conv->pads_after,
+                                       .attr = xt_program_attr(program, NULL)};
+}
+
 dnnl_primitive_desc_t xt_conv_forward(struct xt_conv_primitives *of, dnnl_prop_kind_t kind,
                                       const_dnnl_primitive_attr_t attr, const char *what)
 {

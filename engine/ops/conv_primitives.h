@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "engine/program.h"
+#include "engine/ops/ops.h"
 
 struct xt_conv_primitives {
     struct xt_program *program;
@@ -13,6 +13,9 @@ struct xt_conv_primitives {
     dnnl_primitive_desc_t forward;                        /* which the gradients follow */
 };
 
+/* Without layouts; the attribute has no post-ops. */
+struct xt_conv_primitives xt_conv_primitives_of(struct xt_program *program,
+                                                const struct xt_conv_op *conv);
 /* Sets `forward` too. */
 dnnl_primitive_desc_t xt_conv_forward(struct xt_conv_primitives *of, dnnl_prop_kind_t kind,
                                       const_dnnl_primitive_attr_t attr, const char *what);

@@ -305,8 +305,14 @@ struct xt_tensor *xt_graph_reshape(struct xt_graph *graph, struct xt_tensor *in,
 struct xt_tensor *xt_graph_cast(struct xt_graph *graph, struct xt_tensor *in, enum xt_dtype dtype,
                                 const char *name)
 {
+    char own[80];
     if (!in || in->dtype == dtype)
         return in;
+    if (!name) {
+        snprintf(own, sizeof own, "%.60s in %s", in->name,
+                 dtype == XT_F32 ? "float32" : xt_dtype_name(dtype));
+        name = own;
+    }
     struct xt_rearrange_op *cast = add(graph, &xt_kind_cast, in, name);
     if (!cast)
         return NULL;
@@ -322,10 +328,5 @@ struct xt_tensor *xt_graph_cast(struct xt_graph *graph, struct xt_tensor *in, en
 
 struct xt_tensor *xt_graph_dequantise(struct xt_graph *graph, struct xt_tensor *in)
 {
-    if (!in || !xt_dtype_is_int8(in->dtype))
-        return in;
-    enum xt_dtype dtype = xt_op_numbers_type(graph, in);
-    char name[80];
-    snprintf(name, sizeof name, "%.60s in %s", in->name, xt_dtype_name(dtype));
-    return xt_graph_cast(graph, in, dtype, name);
+    return in ? xt_graph_cast(graph, in, xt_op_numbers_type(graph, in), NULL) : NULL;
 }

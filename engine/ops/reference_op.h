@@ -72,10 +72,9 @@ struct xt_reference_op_kind {
     /* Sets keep[i] to 0 if rounding may decide where the gradient of output element i goes: the
      * self-test then uses a zero gradient there. NULL: never. */
     void (*certain)(struct xt_reference_op *reference, int output, double *keep);
-    /* Whether a NaN in the first pixel of the first input has to arrive in the output. NULL: not.
-     */
+    /* Whether NaNs in a sample of the first input have to arrive in the output. NULL: not. */
     bool (*passes_nan)(const struct xt_op *op);
-    bool grads_pass_nan; /* as one where the output's gradient passes does */
+    bool grads_pass_nan; /* as those of the output's gradient do where it passes */
     /* The least number that its inputs may be. NULL: any. */
     double (*least)(const struct xt_op *op);
     const char *outputs[XT_OP_OUTPUTS_MAX]; /* their names; NULL: "output" */

@@ -92,18 +92,36 @@ static void test_attention_becomes_two_products_of_heads(void **state)
 
 /* ---- small models ---- */
 
+/* Of 8x8 images "x". */
+static struct xt_onnx *begin_model(void)
+{
+    struct xt_onnx *onnx = NULL;
+    struct xt_err err;
+    assert_int_equal(xt_onnx_create(&onnx, "net", &err), XT_OK);
+    xt_onnx_input(onnx, "x", &(struct xt_onnx_shape){XT_F32, 4, {0, 3, 8, 8}});
+    return onnx;
+}
+
+/* With so many classes "y"; returns the path. */
+static const char *end_model(struct xt_onnx *onnx, const char *path, int classes)
+{
+    struct xt_err err;
+    size_t bytes = 0;
+    xt_onnx_output(onnx, "y", &(struct xt_onnx_shape){XT_F32, 2, {0, classes}});
+    xt_onnx_meta(onnx, "mean", "127.5");
+    if (xt_onnx_save(onnx, path, &bytes, &err))
+        fail_msg("%s", err.text);
+    xt_onnx_destroy(onnx);
+    return path;
+}
+
 /* Two classes of 8x8 images: a convolution, the node (without its input), the mean, a linear layer.
  */
 static const char *write_with(const char *folder, struct xt_onnx_node node)
 {
     static const int64_t pads[] = {1, 1, 1, 1};
-    struct xt_onnx *onnx = NULL;
-    struct xt_err err;
+    struct xt_onnx *onnx = begin_model();
     float *data = NULL;
-    size_t bytes = 0;
-    const char *path = support_path(folder, "net.onnx");
-    assert_int_equal(xt_onnx_create(&onnx, "net", &err), XT_OK);
-    xt_onnx_input(onnx, "x", &(struct xt_onnx_shape){XT_F32, 4, {0, 3, 8, 8}});
     const char *weight = xt_onnx_constant(onnx, "conv.weight",
                                           &(struct xt_onnx_shape){XT_F32, 4, {4, 3, 3, 3}}, &data);
     const char *y =
@@ -120,12 +138,7 @@ static const char *write_with(const char *folder, struct xt_onnx_node node)
         data[i] = (float)i;
     xt_onnx_add_last(onnx, "y",
                      &(struct xt_onnx_node){"Gemm", {y, head}, {{.name = "transB", .number = 1}}});
-    xt_onnx_output(onnx, "y", &(struct xt_onnx_shape){XT_F32, 2, {0, 2}});
-    xt_onnx_meta(onnx, "mean", "127.5");
-    if (xt_onnx_save(onnx, path, &bytes, &err))
-        fail_msg("%s", err.text);
-    xt_onnx_destroy(onnx);
-    return path;
+    return end_model(onnx, support_path(folder, "net.onnx"), 2);
 }
 
 static const char *write_model(const char *folder, const char *op)
@@ -140,12 +153,7 @@ static const char *write_turned_gelu(const char *folder, bool otherwise)
     static const int64_t last[] = {0, 2, 3, 1};
     static const int64_t turned[] = {0, 3, 2, 1};
     static const int64_t axes[] = {1, 2};
-    struct xt_onnx *onnx = NULL;
-    struct xt_err err;
-    size_t bytes = 0;
-    const char *path = support_path(folder, "gelu.onnx");
-    assert_int_equal(xt_onnx_create(&onnx, "net", &err), XT_OK);
-    xt_onnx_input(onnx, "x", &(struct xt_onnx_shape){XT_F32, 4, {0, 3, 8, 8}});
+    struct xt_onnx *onnx = begin_model();
     struct xt_onnx_node node = {"Mul", {"x", xt_onnx_number(onnx, "onnx::Mul_1", 0.5F)}, {{0}}};
     const char *half = xt_onnx_add(onnx, "halved", &node);
     node = (struct xt_onnx_node){"Neg", {"x"}, {{0}}};
@@ -163,25 +171,15 @@ static const char *write_turned_gelu(const char *folder, bool otherwise)
     node = (struct xt_onnx_node){
         "ReduceMean", {y}, {{.name = "axes", .list = axes, .count = 2}, {.name = "keepdims"}}};
     xt_onnx_add_last(onnx, "y", &node);
-    xt_onnx_output(onnx, "y", &(struct xt_onnx_shape){XT_F32, 2, {0, 3}});
-    xt_onnx_meta(onnx, "mean", "127.5");
-    if (xt_onnx_save(onnx, path, &bytes, &err))
-        fail_msg("%s", err.text);
-    xt_onnx_destroy(onnx);
-    return path;
+    return end_model(onnx, support_path(folder, "gelu.onnx"), 3);
 }
 
 /* The same image and what a ReLU makes of it, or (`chained`) what the layer itself does, by one
  * layer's weights. */
 static const char *write_shared(const char *folder, bool chained, bool alike)
 {
-    struct xt_onnx *onnx = NULL;
-    struct xt_err err;
+    struct xt_onnx *onnx = begin_model();
     float *data = NULL;
-    size_t bytes = 0;
-    const char *path = support_path(folder, "shared.onnx");
-    assert_int_equal(xt_onnx_create(&onnx, "net", &err), XT_OK);
-    xt_onnx_input(onnx, "x", &(struct xt_onnx_shape){XT_F32, 4, {0, 3, 8, 8}});
     const char *weight = xt_onnx_constant(onnx, "conv.weight",
                                           &(struct xt_onnx_shape){XT_F32, 4, {3, 3, 1, 1}}, &data);
     for (int i = 0; i < 9; i++)
@@ -195,25 +193,15 @@ static const char *write_shared(const char *folder, bool chained, bool alike)
     const char *y = xt_onnx_add(onnx, "sum", &(struct xt_onnx_node){"Add", {first, second}, {{0}}});
     y = xt_onnx_add(onnx, "mean", &(struct xt_onnx_node){"GlobalAveragePool", {y}, {{0}}});
     xt_onnx_add_last(onnx, "y", &(struct xt_onnx_node){"Flatten", {y}, {{0}}});
-    xt_onnx_output(onnx, "y", &(struct xt_onnx_shape){XT_F32, 2, {0, 3}});
-    xt_onnx_meta(onnx, "mean", "127.5");
-    if (xt_onnx_save(onnx, path, &bytes, &err))
-        fail_msg("%s", err.text);
-    xt_onnx_destroy(onnx);
-    return path;
+    return end_model(onnx, support_path(folder, "shared.onnx"), 3);
 }
 
 /* A convolution by what `op` makes of "conv.weight" or (`of_images`) of the images; `again`: and by
  * that parameter itself. */
 static const char *write_computed(const char *folder, const char *op, bool of_images, bool again)
 {
-    struct xt_onnx *onnx = NULL;
-    struct xt_err err;
+    struct xt_onnx *onnx = begin_model();
     float *data = NULL;
-    size_t bytes = 0;
-    const char *path = support_path(folder, "computed.onnx");
-    assert_int_equal(xt_onnx_create(&onnx, "net", &err), XT_OK);
-    xt_onnx_input(onnx, "x", &(struct xt_onnx_shape){XT_F32, 4, {0, 3, 8, 8}});
     const char *raw = xt_onnx_constant(onnx, "conv.weight",
                                        &(struct xt_onnx_shape){XT_F32, 4, {6, 3, 1, 1}}, &data);
     for (int i = 0; i < 18; i++)
@@ -226,12 +214,7 @@ static const char *write_computed(const char *folder, const char *op, bool of_im
     y = xt_onnx_add(onnx, "sum", &(struct xt_onnx_node){"Add", {y, own}, {{0}}});
     y = xt_onnx_add(onnx, "mean", &(struct xt_onnx_node){"GlobalAveragePool", {y}, {{0}}});
     xt_onnx_add_last(onnx, "y", &(struct xt_onnx_node){"Flatten", {y}, {{0}}});
-    xt_onnx_output(onnx, "y", &(struct xt_onnx_shape){XT_F32, 2, {0, 6}});
-    xt_onnx_meta(onnx, "mean", "127.5");
-    if (xt_onnx_save(onnx, path, &bytes, &err))
-        fail_msg("%s", err.text);
-    xt_onnx_destroy(onnx);
-    return path;
+    return end_model(onnx, support_path(folder, "computed.onnx"), 6);
 }
 
 static Onnx__ModelProto *load(const char *path)

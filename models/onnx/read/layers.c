@@ -135,20 +135,16 @@ static bool begin_as(struct xt_reader *reader, const struct xt_value *made, int 
     return true;
 }
 
-static bool lies_in(const char *parameter, const char *module)
-{
-    return xt_str_starts(parameter, module) && parameter[strlen(module)] == '.';
-}
-
 /* The node of a module that is called again has "_1", "_2" behind the module's name: those are
  * cut off, but where the file has parameters of that very name. */
 static void cut_count(const struct xt_reader *reader, char *module)
 {
     char *digits = strrchr(module, '_');
     char start[XT_PARAM_NAME_MAX + 1];
+    if (!digits || !digits[1] || digits[1 + strspn(digits + 1, "0123456789")])
+        return;
     snprintf(start, sizeof start, "%s.", module);
-    if (digits && digits[1] && !digits[1 + strspn(digits + 1, "0123456789")] &&
-        !xt_read_begins_with(reader, start))
+    if (!xt_read_begins_with(reader, start))
         *digits = 0;
 }
 
@@ -157,10 +153,10 @@ static bool is_of_module(const struct xt_reader *reader, const struct xt_read_no
                          const char *parameter)
 {
     char module[XT_PARAM_NAME_MAX];
-    if (!xt_read_module_of(node, module, sizeof module) || lies_in(parameter, module))
+    if (!xt_read_module_of(node, module, sizeof module) || xt_read_lies_in(parameter, module))
         return true;
     cut_count(reader, module);
-    return lies_in(parameter, module);
+    return xt_read_lies_in(parameter, module);
 }
 
 /* Refuses a tensor that several layers may have by chance: PyTorch's newer exporter, and programs

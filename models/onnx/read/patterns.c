@@ -260,12 +260,13 @@ static bool match_activation(struct xt_reader *reader, struct xt_read_node *node
     return x && become(reader, node, activation, x);
 }
 
-static bool is_same_order(const struct xt_read_node *a, const struct xt_read_node *b)
+static bool is_same_order(struct xt_reader *reader, const struct xt_read_node *a,
+                          const struct xt_read_node *b)
 {
-    const Onnx__AttributeProto *first = xt_read_attribute(a, "perm");
-    const Onnx__AttributeProto *second = xt_read_attribute(b, "perm");
-    return first && second && first->n_ints && first->n_ints == second->n_ints &&
-           memcmp(first->ints, second->ints, first->n_ints * sizeof *first->ints) == 0;
+    int64_t order[2][XT_READ_DIMS_MAX];
+    int count = xt_read_ints(reader, a, "perm", -1, order[0]);
+    return count > 0 && xt_read_ints(reader, b, "perm", -1, order[1]) == count &&
+           memcmp(order[0], order[1], (size_t)count * sizeof *order[0]) == 0;
 }
 
 /* Of images tf2onnx turns both factors of TensorFlow's GELU: half of x, and what Erfc is of. Here x
@@ -279,7 +280,7 @@ static bool match_turned_gelu(struct xt_reader *reader, struct xt_read_node *nod
             erfc && erfc->input_count ? made_by(erfc->inputs[0], "Transpose") : NULL;
         double number = 0;
         struct xt_read_value *x =
-            turn && half->input_count && turn->input_count && is_same_order(half, turn)
+            turn && half->input_count && turn->input_count && is_same_order(reader, half, turn)
                 ? beside_number(reader, made_by(half->inputs[0], "Mul"), &number)
                 : NULL;
         if (!x || number != 0.5 || origin(node->inputs[i])->readers != 1 ||

@@ -225,6 +225,8 @@ bool xt_read_is_initializer(const struct xt_reader *reader, const char *name);
 bool xt_read_is_made_up(const struct xt_reader *reader, const char *name);
 /* Whether it is made up, or another exporter's: no name that PyTorch would find. */
 bool xt_read_is_lost(const struct xt_reader *reader, const char *name);
+/* Whether the parameter is the module's, or of one in that. */
+bool xt_read_lies_in(const char *parameter, const char *module);
 /* Whether it is a parameter, of which nothing may be taken as it happens to be now. */
 bool xt_read_is_learned(const struct xt_reader *reader, const struct xt_read_constant *constant);
 /* Whether it is known to be none, but numbers that do not change. */

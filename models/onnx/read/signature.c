@@ -91,6 +91,11 @@ bool xt_read_is_lost(const struct xt_reader *reader, const char *name)
 
 /* ---- names that are lost ---- */
 
+bool xt_read_lies_in(const char *parameter, const char *module)
+{
+    return xt_str_starts(parameter, module) && parameter[strlen(module)] == '.';
+}
+
 /* The last but one of "['', 'stem', 'stem.1', 'group_norm']", in which no name has quotes; "": the
  * network itself. */
 static bool take_module(const char *scopes, char *out, size_t size)
@@ -177,7 +182,7 @@ static bool lacks_others(const struct xt_reader *reader, const char *module)
     size_t length = strlen(module);
     for (size_t i = 0; i < reader->signature.count; i++) {
         const struct xt_read_target *target = &reader->signature.targets[i];
-        if (!xt_str_starts(target->name, module) || target->name[length] != '.')
+        if (!xt_read_lies_in(target->name, module))
             continue;
         const char *own = target->name + length + 1;
         if (!strchr(own, '.') && strcmp(own, "weight") != 0 && strcmp(own, "bias") != 0 &&
@@ -255,13 +260,12 @@ static bool may_read_weight(const struct xt_reader *reader, const struct xt_read
     const struct xt_read_signature *signature = &reader->signature;
     const char *module = signature->modules ? signature->modules[node - reader->nodes] : unknown;
     size_t length = strlen(module);
-    bool is_layer = is_of_layer(node);
     if (module[0] == unknown[0])
         return true;
+    bool is_layer = is_of_layer(node);
     for (size_t i = 0; i < signature->count; i++) {
         const struct xt_read_target *target = &signature->targets[i];
-        bool inside =
-            !length || (xt_str_starts(target->name, module) && target->name[length] == '.');
+        bool inside = !length || xt_read_lies_in(target->name, module);
         const char *own = target->name + (inside && length ? length + 1 : 0);
         bool is_read = strchr(own, '.') ? !target->runs : is_layer;
         if (inside && xt_str_ends(own, "weight") && is_read && is_lost(reader, target))
@@ -278,8 +282,9 @@ static bool is_transposed(const struct xt_reader *reader, const struct xt_read_n
     const char *name = constant->name;
     bool is_linear =
         xt_read_is(node, "Gemm") || xt_read_is(node, "MatMul") || xt_read_is(node, "(linear)");
-    return is_linear && constant->ndims == 2 && may_read_weight(reader, node) &&
-           (xt_str_starts(name, "val_") || xt_str_starts(name, "t_") || strcmp(name, "t") == 0);
+    bool is_turned =
+        xt_str_starts(name, "val_") || xt_str_starts(name, "t_") || strcmp(name, "t") == 0;
+    return is_linear && is_turned && constant->ndims == 2 && may_read_weight(reader, node);
 }
 
 /* What the exporter calls what it did with a parameter's axes. */

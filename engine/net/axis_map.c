@@ -4,9 +4,10 @@
 #include <stddef.h>
 
 const char *const xt_axis_map_kinds[XT_MAP_KINDS] = {
-    [XT_MAP_PICK] = "pick",       [XT_MAP_REVERSE] = "reverse", [XT_MAP_CONSTANT] = "constant",
-    [XT_MAP_EDGE] = "edge",       [XT_MAP_REFLECT] = "reflect", [XT_MAP_WRAP] = "wrap",
-    [XT_MAP_NEAREST] = "nearest", [XT_MAP_LINEAR] = "linear",   [XT_MAP_CUBIC] = "cubic",
+    [XT_MAP_PICK] = "pick",   [XT_MAP_REVERSE] = "reverse", [XT_MAP_CONSTANT] = "constant",
+    [XT_MAP_EDGE] = "edge",   [XT_MAP_REFLECT] = "reflect", [XT_MAP_WRAP] = "wrap",
+    [XT_MAP_MEAN] = "mean",   [XT_MAP_NEAREST] = "nearest", [XT_MAP_LINEAR] = "linear",
+    [XT_MAP_CUBIC] = "cubic",
 };
 
 const char *const xt_resize_places[XT_PLACES] = {
@@ -37,6 +38,8 @@ int64_t xt_axis_map_length(const struct xt_axis_map *map, int in)
 {
     if (map->kind == XT_MAP_PICK)
         return map->picked_count;
+    if (map->kind == XT_MAP_MEAN)
+        return map->count;
     if (!resizes(map))
         return (int64_t)map->before + in + map->behind;
     float length = floorf((float)in * map->scale);
@@ -65,11 +68,21 @@ static const char *pick_refusal(const struct xt_axis_map *map, int in)
     return NULL;
 }
 
+/* Windows are at most one element longer than this, rounded up. */
+static const char *mean_refusal(const struct xt_axis_map *map, int in)
+{
+    return map->count < 1 ? "is pooled to no size"
+           : in / map->count + 2 > XT_AXIS_MAP_TERMS
+               ? "is pooled by windows of more than 62 elements"
+               : NULL;
+}
+
 const char *xt_axis_map_refusal(const struct xt_axis_map *map, int in)
 {
-    const char *why = map->kind == XT_MAP_PICK ? pick_refusal(map, in)
-                      : !resizes(map)          ? pads_refusal(map, in)
-                                               : NULL;
+    const char *why = map->kind == XT_MAP_PICK   ? pick_refusal(map, in)
+                      : map->kind == XT_MAP_MEAN ? mean_refusal(map, in)
+                      : !resizes(map)            ? pads_refusal(map, in)
+                                                 : NULL;
     if (why)
         return why;
     if (resizes(map) && (map->count < 0 || !(map->scale >= 0) || !isfinite(map->scale) ||
@@ -151,6 +164,18 @@ static struct xt_axis_map_row between(const struct xt_axis_map *map, int in, dou
     return row;
 }
 
+static struct xt_axis_map_row mean(int in, int out, int j)
+{
+    int first = (int)((int64_t)j * in / out);
+    int end = (int)(((int64_t)(j + 1) * in + out - 1) / out);
+    struct xt_axis_map_row row = {.count = end - first};
+    for (int k = 0; k < row.count; k++) {
+        row.at[k] = first + k;
+        row.weight[k] = 1.0 / row.count;
+    }
+    return row;
+}
+
 static struct xt_axis_map_row one(int at)
 {
     return (struct xt_axis_map_row){.count = 1, .at = {at}, .weight = {1}};
@@ -168,6 +193,8 @@ struct xt_axis_map_row xt_axis_map_row(const struct xt_axis_map *map, int in, in
     switch (map->kind) {
     case XT_MAP_PICK:
         return one(map->picked[j]);
+    case XT_MAP_MEAN:
+        return mean(in, out, j);
     case XT_MAP_REVERSE:
         return one(in - 1 - j);
     case XT_MAP_REFLECT:

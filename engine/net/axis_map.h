@@ -1,6 +1,6 @@
 /* A linear map of one axis with constant coefficients, y[j] = sum over i of M[j][i] x[i], plus a
- * number where padding has one: how an image is resized, padded, flipped, and elements are picked.
- * Its words are those of ONNX.
+ * number where padding has one: how an image is resized, padded, flipped, pooled to a size, and
+ * elements are picked. Its words are those of ONNX.
  */
 #pragma once
 
@@ -14,6 +14,7 @@ enum xt_axis_map_kind {
     XT_MAP_EDGE,     /* by the outermost element, */
     XT_MAP_REFLECT,  /* by the elements inside of that, mirrored, */
     XT_MAP_WRAP,     /* by those of the other end */
+    XT_MAP_MEAN,     /* pooled to `count`: means from floor(j in / out) to ceil((j + 1) in / out) */
     XT_MAP_NEAREST,  /* resized: the nearest element, */
     XT_MAP_LINEAR,   /* between two, */
     XT_MAP_CUBIC,    /* of four (Keys 1981) */
@@ -42,7 +43,7 @@ struct xt_axis_map {
     enum xt_axis_map_kind kind;
     int before, behind; /* padding */
     float fill;
-    int count;   /* of a resized axis; 0: floor(in * scale) */
+    int count;   /* of a resized or pooled axis; 0: floor(in * scale) */
     float scale; /* 0: count / in */
     enum xt_resize_place place;
     enum xt_resize_rounding rounding; /* of the nearest */
@@ -62,7 +63,7 @@ int64_t xt_axis_map_length(const struct xt_axis_map *map, int in);
 const char *xt_axis_map_refusal(const struct xt_axis_map *map, int in);
 
 /* The terms of one output element: there may be none, and the same input twice. */
-enum { XT_AXIS_MAP_TERMS = 4 };
+enum { XT_AXIS_MAP_TERMS = 64 };
 struct xt_axis_map_row {
     int count;
     int at[XT_AXIS_MAP_TERMS];

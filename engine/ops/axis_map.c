@@ -1,4 +1,5 @@
-/* Linear maps of one axis with constant coefficients: resizing, padding, flips, picked elements.
+/* Linear maps of one axis with constant coefficients: resizing, padding, flips, picked elements,
+ * pools to a size.
  * The program multiplies by the matrix, whose gradient is a product with its transpose; where the
  * tensor's type would round the coefficients, all of it is in float32 between two conversions.
  */
@@ -278,7 +279,9 @@ static bool fill_rows(struct xt_axis_map_op *map, struct xt_graph *graph,
                       const struct xt_axis_map *spec, int in, int out)
 {
     struct xt_sparse_rows *rows = map->rows;
-    size_t terms = (size_t)out * XT_AXIS_MAP_TERMS;
+    size_t terms = 0;
+    for (int j = 0; j < out; j++)
+        terms += (size_t)xt_axis_map_row(spec, in, out, j).count;
     if (!take_rows(graph, map->op.name, &rows[0], out, terms) ||
         !take_rows(graph, map->op.name, &rows[1], in, terms) ||
         xt_mem_calloc(&map->fill, (size_t)out, sizeof *map->fill, map->op.name, &graph->err))

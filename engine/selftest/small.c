@@ -454,6 +454,8 @@ static struct xt_tensor *add_axis_maps(struct xt_graph *graph, struct xt_tensor 
         {XT_AXIS_H, {.kind = XT_MAP_LINEAR, .scale = 0.5F}},
         {XT_AXIS_W, {.kind = XT_MAP_EDGE, .behind = 3}},
         {XT_AXIS_H, {.kind = XT_MAP_CUBIC, .scale = 2, .cubic = -0.75F}},
+        {XT_AXIS_H, {.kind = XT_MAP_MEAN, .count = 5}},
+        {XT_AXIS_W, {.kind = XT_MAP_MEAN, .count = 9}},
         {XT_AXIS_H, {.kind = XT_MAP_NEAREST, .count = 6}},
     };
     static const struct xt_slice_spec odd = {"slice.odd", XT_AXIS_W, 0, 2, 4};

@@ -1,6 +1,7 @@
 /* The coefficients of an axis's map are PyTorch's, and what cannot be is refused. (The self-test
  * holds the arithmetic.) */
 #include <math.h>
+#include <string.h>
 
 #include "support.h"
 
@@ -55,6 +56,17 @@ static void resizing_is_pytorchs(void **state)
     by.count = 0;
     by.scale = 2.2F; /* 5 in float32 is 11 / 2.2, and less in float64 */
     check(by, 11, (double[OUT_MOST]){1, 1, 1, 4, 4, 2, 2, 8, 8, 5, 5});
+}
+
+/* torch.nn.functional.adaptive_avg_pool1d of x */
+static void pooling_to_a_size_is_pytorchs(void **state)
+{
+    (void)state;
+    check((struct xt_axis_map){.kind = XT_MAP_MEAN, .count = 1}, 1, (double[OUT_MOST]){4});
+    check((struct xt_axis_map){.kind = XT_MAP_MEAN, .count = 3}, 3,
+          (double[OUT_MOST]){2.5, 4.66666667, 6.5});
+    check((struct xt_axis_map){.kind = XT_MAP_MEAN, .count = 7}, 7,
+          (double[OUT_MOST]){1, 2.5, 3, 2, 5, 6.5, 5});
 }
 
 /* onnx.reference's interpolation by Keys's cubic, a = -0.5 */
@@ -138,6 +150,10 @@ static void what_cannot_be_is_refused(void **state)
     refuse((struct xt_axis_map){.kind = XT_MAP_REVERSE, .before = 1}, "reversed and padded");
     refuse((struct xt_axis_map){.kind = XT_MAP_PICK, .picked = picked, .picked_count = 1},
            "has elements picked that it does not have");
+    const struct xt_axis_map three = {.kind = XT_MAP_MEAN, .count = 3};
+    refuse((struct xt_axis_map){.kind = XT_MAP_MEAN}, "is pooled to no size");
+    assert_non_null(strstr(xt_axis_map_refusal(&three, 200), "windows of more than 62"));
+    assert_null(xt_axis_map_refusal(&three, 186));
     refuse((struct xt_axis_map){.kind = XT_MAP_LINEAR}, "is resized to no size");
     refuse((struct xt_axis_map){.kind = XT_MAP_LINEAR, .count = 3, .scale = 2}, "to no size");
     refuse((struct xt_axis_map){.kind = XT_MAP_NEAREST, .scale = 0.1F}, "no elements");
@@ -148,6 +164,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resizing_is_pytorchs),
+        cmocka_unit_test(pooling_to_a_size_is_pytorchs),
         cmocka_unit_test(elements_outside_may_not_count),
         cmocka_unit_test(halves_go_as_the_rounding_says),
         cmocka_unit_test(padding_is_pytorchs),

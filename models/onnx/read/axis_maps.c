@@ -1,5 +1,5 @@
-/* What becomes maps of one axis at a time (engine/net/axis_map.h): images that are resized or
- * padded, axes that are reversed, elements picked by their indices. */
+/* What becomes maps of one axis at a time (engine/net/axis_map.h): images that are resized, padded
+ * or pooled to a size, axes that are reversed, elements picked by their indices. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -404,6 +404,24 @@ bool xt_read_resize(struct xt_reader *reader, struct xt_read_node *node)
         manner.count = maps[i].count;
         if (times[i] != 1)
             view = xt_read_map(reader, node, view, i, &manner);
+    }
+    return xt_read_give(node, view);
+}
+
+/* ---- pools to a size ---- */
+
+/* An image and [out h, out w, in h, in w]. */
+bool xt_read_adaptive_pool(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_view *view = xt_read_data(reader, node, 0);
+    const double *sizes = xt_read_numbers(reader, xt_read_constant_of(reader, node->inputs[1]));
+    if (!view || !sizes)
+        return false;
+    for (int axis = 3; axis >= 2 && view; axis--) {
+        const struct xt_axis_map pool = {.kind = XT_MAP_MEAN, .count = (int)sizes[axis - 2]};
+        if (view->ndims != 4 || (double)xt_read_dim(view, axis) != sizes[axis])
+            return xt_reader_refuse(reader, node, "pools an image of another size");
+        view = xt_read_map(reader, node, view, axis, &pool);
     }
     return xt_read_give(node, view);
 }

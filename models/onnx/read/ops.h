@@ -157,6 +157,7 @@ struct xt_read_view *xt_read_pick(struct xt_reader *reader, const struct xt_read
 struct xt_read_view *xt_read_padded(struct xt_reader *reader, struct xt_read_node *node,
                                     struct xt_read_view *view);
 
+bool xt_read_adaptive_pool(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_read_running_sum(struct xt_reader *reader, struct xt_read_node *node); /* CumSum */
 
 /* ---- stacks.c: several images of a sample as one ---- */

@@ -3,12 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "models/onnx/read/fold.h"
+#include "models/onnx/read/patterns.h"
 
 /* ---- looking back ---- */
 
-/* The value itself, where it is only handed on or given another type. */
-static struct xt_read_value *origin(struct xt_read_value *value)
+struct xt_read_value *xt_match_origin(struct xt_read_value *value)
 {
     while (value && value->producer && value->producer->input_count &&
            (xt_read_is(value->producer, "Identity") || xt_read_is(value->producer, "Cast") ||
@@ -17,10 +16,9 @@ static struct xt_read_value *origin(struct xt_read_value *value)
     return value;
 }
 
-/* What makes the value, where it is that. */
-static struct xt_read_node *made_by(struct xt_read_value *value, const char *op)
+struct xt_read_node *xt_match_made_by(struct xt_read_value *value, const char *op)
 {
-    struct xt_read_value *own = origin(value);
+    struct xt_read_value *own = xt_match_origin(value);
     return own && xt_read_is(own->producer, op) ? own->producer : NULL;
 }
 
@@ -29,24 +27,23 @@ static bool is_near(double a, double b)
     return fabs(a - b) <= 1e-4 * fabs(b);
 }
 
-static bool number_of(struct xt_reader *reader, struct xt_read_value *value, double *out)
+bool xt_match_number_of(struct xt_reader *reader, struct xt_read_value *value, double *out)
 {
-    struct xt_read_value *own = origin(value);
+    struct xt_read_value *own = xt_match_origin(value);
     return own && xt_read_number(reader, own, out);
 }
 
-/* `value op NUMBER`, in either order: the value. */
-static struct xt_read_value *beside_number(struct xt_reader *reader, struct xt_read_node *node,
-                                           double *number)
+struct xt_read_value *xt_match_beside_number(struct xt_reader *reader, struct xt_read_node *node,
+                                             double *number)
 {
     for (int i = 0; node && node->input_count == 2 && i < 2; i++)
-        if (number_of(reader, node->inputs[1 - i], number))
-            return origin(node->inputs[i]);
+        if (xt_match_number_of(reader, node->inputs[1 - i], number))
+            return xt_match_origin(node->inputs[i]);
     return NULL;
 }
 
-static bool replace(struct xt_reader *reader, struct xt_read_node *node, const char *op,
-                    struct xt_read_value *const inputs[], int count)
+bool xt_match_replace(struct xt_reader *reader, struct xt_read_node *node, const char *op,
+                      struct xt_read_value *const inputs[], int count)
 {
     struct xt_read_value **own = xt_reader_take(reader, (size_t)count, sizeof *own);
     if (!own)
@@ -62,7 +59,7 @@ static bool become(struct xt_reader *reader, struct xt_read_node *node,
                    struct xt_activation activation, struct xt_read_value *in)
 {
     node->activation = activation;
-    return replace(reader, node, "(activation)", &in, 1);
+    return xt_match_replace(reader, node, "(activation)", &in, 1);
 }
 
 /* ---- products ---- */
@@ -79,7 +76,7 @@ static void collect(struct xt_reader *reader, struct xt_read_value *value, int d
                     struct product *out)
 {
     double number = 0;
-    struct xt_read_value *own = origin(value);
+    struct xt_read_value *own = xt_match_origin(value);
     struct xt_read_node *node = own ? own->producer : NULL;
     bool inner = node && depth > 0 && own->readers == 1 && node->input_count == 2;
     if (own && xt_read_number(reader, own, &number)) {
@@ -87,8 +84,8 @@ static void collect(struct xt_reader *reader, struct xt_read_value *value, int d
     } else if (inner && xt_read_is(node, "Mul")) {
         collect(reader, node->inputs[0], depth - 1, out);
         collect(reader, node->inputs[1], depth - 1, out);
-    } else if (inner && xt_read_is(node, "Div") && number_of(reader, node->inputs[1], &number) &&
-               number != 0) {
+    } else if (inner && xt_read_is(node, "Div") &&
+               xt_match_number_of(reader, node->inputs[1], &number) && number != 0) {
         out->number /= number;
         collect(reader, node->inputs[0], depth - 1, out);
     } else if (out->count < 4) {
@@ -108,7 +105,7 @@ static struct product product_of(struct xt_reader *reader, struct xt_read_node *
     collect(reader, node->inputs[0], DEPTH, &out);
     if (xt_read_is(node, "Mul"))
         collect(reader, node->inputs[1], DEPTH, &out);
-    else if (number_of(reader, node->inputs[1], &number) && number != 0)
+    else if (xt_match_number_of(reader, node->inputs[1], &number) && number != 0)
         out.number /= number;
     else
         out.large = true;
@@ -120,15 +117,16 @@ static struct product product_of(struct xt_reader *reader, struct xt_read_node *
 /* clip(x + 3, 0, 6): x. */
 static struct xt_read_value *relu6_of_3(struct xt_reader *reader, struct xt_read_value *value)
 {
-    struct xt_read_node *clip = made_by(value, "Clip");
+    struct xt_read_node *clip = xt_match_made_by(value, "Clip");
     double low = clip ? xt_read_float(clip, "min", 0) : 0;
     double high = clip ? xt_read_float(clip, "max", 6) : 0;
     double three = 0;
-    if (!clip || (clip->input_count > 1 && !number_of(reader, clip->inputs[1], &low)) ||
-        (clip->input_count > 2 && !number_of(reader, clip->inputs[2], &high)) || low != 0 ||
-        high != 6)
+    if (!clip || (clip->input_count > 1 && !xt_match_number_of(reader, clip->inputs[1], &low)) ||
+        (clip->input_count > 2 && !xt_match_number_of(reader, clip->inputs[2], &high)) ||
+        low != 0 || high != 6)
         return NULL;
-    struct xt_read_value *in = beside_number(reader, made_by(clip->inputs[0], "Add"), &three);
+    struct xt_read_value *in =
+        xt_match_beside_number(reader, xt_match_made_by(clip->inputs[0], "Add"), &three);
     return three == 3 ? in : NULL;
 }
 
@@ -137,8 +135,8 @@ static struct xt_read_value *one_and(struct xt_reader *reader, struct xt_read_va
                                      const char *op)
 {
     double one = 0;
-    struct xt_read_value *in = beside_number(reader, made_by(value, "Add"), &one);
-    struct xt_read_node *node = in ? made_by(in, op) : NULL;
+    struct xt_read_value *in = xt_match_beside_number(reader, xt_match_made_by(value, "Add"), &one);
+    struct xt_read_node *node = in ? xt_match_made_by(in, op) : NULL;
     return node && node->input_count && one == 1 ? node->inputs[0] : NULL;
 }
 
@@ -146,7 +144,7 @@ static struct xt_read_value *one_and(struct xt_reader *reader, struct xt_read_va
 static bool is_over_root_2(struct xt_reader *reader, struct xt_read_value *value,
                            struct xt_read_value *x)
 {
-    struct xt_read_value *own = origin(value);
+    struct xt_read_value *own = xt_match_origin(value);
     struct xt_read_node *node = own ? own->producer : NULL;
     if (!xt_read_is(node, "Mul") && !xt_read_is(node, "Div"))
         return false;
@@ -159,21 +157,22 @@ static bool is_over_root_2(struct xt_reader *reader, struct xt_read_value *value
 static bool is_under_root_2(struct xt_reader *reader, struct xt_read_value *value,
                             const struct xt_read_value *x)
 {
-    struct xt_read_node *times = made_by(value, "Mul");
+    struct xt_read_node *times = xt_match_made_by(value, "Mul");
     struct product product = times ? product_of(reader, times) : (struct product){.large = true};
-    struct xt_read_node *minus = product.count == 1 ? made_by(product.factors[0], "Neg") : NULL;
-    return minus && !product.large && minus->input_count && origin(minus->inputs[0]) == x &&
-           is_near(product.number, M_SQRT1_2);
+    struct xt_read_node *minus =
+        product.count == 1 ? xt_match_made_by(product.factors[0], "Neg") : NULL;
+    return minus && !product.large && minus->input_count &&
+           xt_match_origin(minus->inputs[0]) == x && is_near(product.number, M_SQRT1_2);
 }
 
 /* x * x * x, or x to the third. */
 static bool is_cube(struct xt_reader *reader, struct xt_read_value *value, struct xt_read_value *x)
 {
     double three = 0;
-    struct xt_read_node *power = made_by(value, "Pow");
+    struct xt_read_node *power = xt_match_made_by(value, "Pow");
     if (power)
-        return beside_number(reader, power, &three) == x && three == 3;
-    struct xt_read_node *node = made_by(value, "Mul");
+        return xt_match_beside_number(reader, power, &three) == x && three == 3;
+    struct xt_read_node *node = xt_match_made_by(value, "Mul");
     struct product product = node ? product_of(reader, node) : (struct product){0};
     return product.count == 3 && product.number == 1 && product.factors[0] == x &&
            product.factors[1] == x && product.factors[2] == x;
@@ -183,15 +182,17 @@ static bool is_cube(struct xt_reader *reader, struct xt_read_value *value, struc
 static bool is_tanh_argument(struct xt_reader *reader, struct xt_read_value *value,
                              struct xt_read_value *x)
 {
-    struct xt_read_node *outer = made_by(value, "Mul");
+    struct xt_read_node *outer = xt_match_made_by(value, "Mul");
     struct product product = outer ? product_of(reader, outer) : (struct product){0};
-    struct xt_read_node *sum = product.count == 1 ? made_by(product.factors[0], "Add") : NULL;
+    struct xt_read_node *sum =
+        product.count == 1 ? xt_match_made_by(product.factors[0], "Add") : NULL;
     if (!sum || sum->input_count != 2 || !is_near(product.number, 0.7978845608))
         return false;
-    struct xt_read_value *cubic = origin(sum->inputs[origin(sum->inputs[0]) == x]);
-    struct xt_read_node *node = cubic ? made_by(cubic, "Mul") : NULL;
+    struct xt_read_value *cubic =
+        xt_match_origin(sum->inputs[xt_match_origin(sum->inputs[0]) == x]);
+    struct xt_read_node *node = cubic ? xt_match_made_by(cubic, "Mul") : NULL;
     double number = 0;
-    struct xt_read_value *cube = node ? beside_number(reader, node, &number) : NULL;
+    struct xt_read_value *cube = node ? xt_match_beside_number(reader, node, &number) : NULL;
     if (cube)
         return is_near(number, 0.044715) && is_cube(reader, cube, x);
     struct product inner = node ? product_of(reader, node) : (struct product){0};
@@ -202,7 +203,7 @@ static bool is_tanh_argument(struct xt_reader *reader, struct xt_read_value *val
 /* x times a hard sigmoid of x with PyTorch's slope. */
 static bool is_hard_swish(struct xt_read_node *hard, double number, const struct xt_read_value *x)
 {
-    return number == 1 && hard && origin(hard->inputs[0]) == x &&
+    return number == 1 && hard && xt_match_origin(hard->inputs[0]) == x &&
            is_near(xt_read_float(hard, "alpha", 0.2), 1.0 / 6) &&
            xt_read_float(hard, "beta", 0.5) == 0.5;
 }
@@ -217,19 +218,19 @@ static bool is_erfc_of(struct xt_reader *reader, struct xt_read_node *erfc,
 static bool gate_of(struct xt_reader *reader, struct xt_read_value *x, struct xt_read_value *gate,
                     double number, struct xt_activation *out)
 {
-    struct xt_read_node *sigmoid = made_by(gate, "Sigmoid");
-    struct xt_read_node *hard = made_by(gate, "HardSigmoid");
-    struct xt_read_node *tanh = made_by(gate, "Tanh");
-    struct xt_read_node *softplus = tanh ? made_by(tanh->inputs[0], "Softplus") : NULL;
+    struct xt_read_node *sigmoid = xt_match_made_by(gate, "Sigmoid");
+    struct xt_read_node *hard = xt_match_made_by(gate, "HardSigmoid");
+    struct xt_read_node *tanh = xt_match_made_by(gate, "Tanh");
+    struct xt_read_node *softplus = tanh ? xt_match_made_by(tanh->inputs[0], "Softplus") : NULL;
     struct xt_read_value *erf = one_and(reader, gate, "Erf");
-    struct xt_read_node *erfc = made_by(gate, "Erfc");
+    struct xt_read_node *erfc = xt_match_made_by(gate, "Erfc");
     struct xt_read_value *inner = one_and(reader, gate, "Tanh");
-    if (number == 1 && sigmoid && origin(sigmoid->inputs[0]) == x)
+    if (number == 1 && sigmoid && xt_match_origin(sigmoid->inputs[0]) == x)
         *out = (struct xt_activation){.kind = XT_ACT_SILU};
     else if (is_hard_swish(hard, number, x) ||
              (is_near(number, 1.0 / 6) && relu6_of_3(reader, gate) == x))
         *out = (struct xt_activation){.kind = XT_ACT_HARD_SWISH};
-    else if (number == 1 && softplus && origin(softplus->inputs[0]) == x)
+    else if (number == 1 && softplus && xt_match_origin(softplus->inputs[0]) == x)
         *out = (struct xt_activation){.kind = XT_ACT_MISH};
     else if (number == 0.5 &&
              ((erf && is_over_root_2(reader, erf, x)) || is_erfc_of(reader, erfc, x)))
@@ -274,16 +275,16 @@ static bool is_same_order(struct xt_reader *reader, const struct xt_read_node *a
 static bool match_turned_gelu(struct xt_reader *reader, struct xt_read_node *node)
 {
     for (int i = 0; i < 2 && xt_read_is(node, "Mul") && node->input_count == 2; i++) {
-        struct xt_read_node *half = made_by(node->inputs[i], "Transpose");
-        struct xt_read_node *erfc = half ? made_by(node->inputs[1 - i], "Erfc") : NULL;
+        struct xt_read_node *half = xt_match_made_by(node->inputs[i], "Transpose");
+        struct xt_read_node *erfc = half ? xt_match_made_by(node->inputs[1 - i], "Erfc") : NULL;
         struct xt_read_node *turn =
-            erfc && erfc->input_count ? made_by(erfc->inputs[0], "Transpose") : NULL;
+            erfc && erfc->input_count ? xt_match_made_by(erfc->inputs[0], "Transpose") : NULL;
         double number = 0;
         struct xt_read_value *x =
             turn && half->input_count && turn->input_count && is_same_order(reader, half, turn)
-                ? beside_number(reader, made_by(half->inputs[0], "Mul"), &number)
+                ? xt_match_beside_number(reader, xt_match_made_by(half->inputs[0], "Mul"), &number)
                 : NULL;
-        if (!x || number != 0.5 || origin(node->inputs[i])->readers != 1 ||
+        if (!x || number != 0.5 || xt_match_origin(node->inputs[i])->readers != 1 ||
             !is_under_root_2(reader, turn->inputs[0], x))
             continue;
         half->inputs[0] = x;
@@ -298,16 +299,16 @@ static struct xt_read_node *random_node(struct xt_read_value *value)
 {
     static const char *const ops[] = {"RandomUniformLike", "RandomUniform", "Bernoulli"};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        if (made_by(value, ops[i]))
-            return made_by(value, ops[i]);
+        if (xt_match_made_by(value, ops[i]))
+            return xt_match_made_by(value, ops[i]);
     return NULL;
 }
 
 /* The shape of what a constant is repeated to. */
 static struct xt_read_value *filled_shape(struct xt_read_value *value)
 {
-    struct xt_read_node *filled = made_by(value, "ConstantOfShape");
-    struct xt_read_node *expanded = made_by(value, "Expand");
+    struct xt_read_node *filled = xt_match_made_by(value, "ConstantOfShape");
+    struct xt_read_node *expanded = xt_match_made_by(value, "Expand");
     if (filled && filled->input_count)
         return filled->inputs[0];
     return expanded && expanded->input_count == 2 ? expanded->inputs[1] : NULL;
@@ -317,13 +318,13 @@ static struct xt_read_value *filled_shape(struct xt_read_value *value)
 static struct xt_read_value *mask_of(struct xt_reader *reader, struct xt_read_value *value,
                                      double *stays)
 {
-    struct xt_read_node *less = made_by(value, "Less");
-    struct xt_read_node *floors = made_by(value, "Floor");
+    struct xt_read_node *less = xt_match_made_by(value, "Less");
+    struct xt_read_node *floors = xt_match_made_by(value, "Floor");
     struct xt_read_value *random = NULL;
-    if (less && less->input_count == 2 && number_of(reader, less->inputs[1], stays))
+    if (less && less->input_count == 2 && xt_match_number_of(reader, less->inputs[1], stays))
         random = less->inputs[0];
     else if (floors && floors->input_count)
-        random = beside_number(reader, made_by(floors->inputs[0], "Add"), stays);
+        random = xt_match_beside_number(reader, xt_match_made_by(floors->inputs[0], "Add"), stays);
     struct xt_read_node *node = random ? random_node(random) : NULL;
     return node && node->input_count ? filled_shape(node->inputs[0]) : NULL;
 }
@@ -338,7 +339,7 @@ static bool is_scaled_later(struct xt_reader *reader, const struct xt_read_node 
         bool is_product = xt_read_is(reads, "Mul") || xt_read_is(reads, "Div");
         for (int k = 0; is_product && reads->input_count == 2 && k < 2; k++)
             if (reads->inputs[k] == value)
-                return number_of(reader, reads->inputs[1 - k], &number);
+                return xt_match_number_of(reader, reads->inputs[1 - k], &number);
     }
     return false;
 }
@@ -347,7 +348,7 @@ static bool become_dropout(struct xt_reader *reader, struct xt_read_node *node, 
                            struct xt_read_value *in, struct xt_read_value *shape)
 {
     node->number = 1 - stays;
-    return replace(reader, node, "(dropout)", (struct xt_read_value *[]){in, shape}, 2);
+    return xt_match_replace(reader, node, "(dropout)", (struct xt_read_value *[]){in, shape}, 2);
 }
 
 /* x * (mask / stays), where x may be a product of others. */
@@ -378,9 +379,9 @@ static bool match_dropout(struct xt_reader *reader, struct xt_read_node *node)
         double stays = 0;
         double ratio = 0.5;
         struct xt_read_value *shape = mask_of(reader, product.factors[1 - i], &stays);
-        struct xt_read_node *dropout = made_by(product.factors[1 - i], "Dropout");
+        struct xt_read_node *dropout = xt_match_made_by(product.factors[1 - i], "Dropout");
         if (!shape && dropout && product.number == 1 && dropout->input_count > 1 &&
-            number_of(reader, dropout->inputs[1], &ratio)) {
+            xt_match_number_of(reader, dropout->inputs[1], &ratio)) {
             shape = filled_shape(dropout->inputs[0]);
             stays = 1 - ratio;
         } else if (shape && !is_near(product.number * stays, 1)) {
@@ -403,24 +404,25 @@ static bool match_dropout(struct xt_reader *reader, struct xt_read_node *node)
 static struct xt_read_value *centred(struct xt_reader *reader, struct xt_read_value *value)
 {
     int64_t axes[XT_READ_DIMS_MAX];
-    struct xt_read_node *minus = made_by(value, "Sub");
+    struct xt_read_node *minus = xt_match_made_by(value, "Sub");
     struct xt_read_node *mean =
-        minus && minus->input_count == 2 ? made_by(minus->inputs[1], "ReduceMean") : NULL;
+        minus && minus->input_count == 2 ? xt_match_made_by(minus->inputs[1], "ReduceMean") : NULL;
     bool last = mean && xt_read_ints(reader, mean, "axes", 1, axes) == 1 && axes[0] == -1;
-    return last && origin(mean->inputs[0]) == origin(minus->inputs[0]) ? origin(minus->inputs[0])
-                                                                       : NULL;
+    return last && xt_match_origin(mean->inputs[0]) == xt_match_origin(minus->inputs[0])
+               ? xt_match_origin(minus->inputs[0])
+               : NULL;
 }
 
 static bool is_square(struct xt_reader *reader, struct xt_read_value *value,
                       struct xt_read_value *of)
 {
     double two = 0;
-    struct xt_read_node *power = made_by(value, "Pow");
-    struct xt_read_node *product = made_by(value, "Mul");
+    struct xt_read_node *power = xt_match_made_by(value, "Pow");
+    struct xt_read_node *product = xt_match_made_by(value, "Mul");
     if (power)
-        return beside_number(reader, power, &two) == of && two == 2;
-    return product && product->input_count == 2 && origin(product->inputs[0]) == of &&
-           origin(product->inputs[1]) == of;
+        return xt_match_beside_number(reader, power, &two) == of && two == 2;
+    return product && product->input_count == 2 && xt_match_origin(product->inputs[0]) == of &&
+           xt_match_origin(product->inputs[1]) == of;
 }
 
 /* (x - mean) / sqrt(mean((x - mean)^2) + eps): x, and eps. */
@@ -428,14 +430,15 @@ static struct xt_read_value *normed(struct xt_reader *reader, struct xt_read_val
                                     double *eps)
 {
     int64_t axes[XT_READ_DIMS_MAX];
-    struct xt_read_node *divide = made_by(value, "Div");
+    struct xt_read_node *divide = xt_match_made_by(value, "Div");
     struct xt_read_node *root =
-        divide && divide->input_count == 2 ? made_by(divide->inputs[1], "Sqrt") : NULL;
+        divide && divide->input_count == 2 ? xt_match_made_by(divide->inputs[1], "Sqrt") : NULL;
     struct xt_read_value *variance =
-        root && root->input_count ? beside_number(reader, made_by(root->inputs[0], "Add"), eps)
-                                  : NULL;
-    struct xt_read_node *mean = variance ? made_by(variance, "ReduceMean") : NULL;
-    struct xt_read_value *middle = mean ? origin(divide->inputs[0]) : NULL;
+        root && root->input_count
+            ? xt_match_beside_number(reader, xt_match_made_by(root->inputs[0], "Add"), eps)
+            : NULL;
+    struct xt_read_node *mean = variance ? xt_match_made_by(variance, "ReduceMean") : NULL;
+    struct xt_read_value *middle = mean ? xt_match_origin(divide->inputs[0]) : NULL;
     bool fits = middle && xt_read_ints(reader, mean, "axes", 1, axes) == 1 && axes[0] == -1 &&
                 is_square(reader, mean->inputs[0], middle);
     return fits ? centred(reader, middle) : NULL;
@@ -445,9 +448,9 @@ static struct xt_read_value *normed(struct xt_reader *reader, struct xt_read_val
 static struct xt_read_value *beside_weight(struct xt_read_node *node, struct xt_read_value **weight)
 {
     for (int i = 0; node && node->input_count == 2 && i < 2; i++) {
-        *weight = origin(node->inputs[1 - i]);
+        *weight = xt_match_origin(node->inputs[1 - i]);
         if (*weight && (*weight)->initializer)
-            return origin(node->inputs[i]);
+            return xt_match_origin(node->inputs[i]);
     }
     return NULL;
 }
@@ -458,12 +461,14 @@ static bool match_layer_norm(struct xt_reader *reader, struct xt_read_node *node
     struct xt_read_value *bias = NULL;
     double eps = 0;
     struct xt_read_value *sum = xt_read_is(node, "Add") ? beside_weight(node, &bias) : NULL;
-    struct xt_read_value *scaled = sum ? beside_weight(made_by(sum, "Mul"), &weight) : NULL;
+    struct xt_read_value *scaled =
+        sum ? beside_weight(xt_match_made_by(sum, "Mul"), &weight) : NULL;
     struct xt_read_value *x = scaled ? normed(reader, scaled, &eps) : NULL;
     if (!x)
         return false;
     node->number = eps;
-    return replace(reader, node, "(layer norm)", (struct xt_read_value *[]){x, weight, bias}, 3);
+    return xt_match_replace(reader, node, "(layer norm)",
+                            (struct xt_read_value *[]){x, weight, bias}, 3);
 }
 
 /* ---- batch norm ---- */
@@ -471,9 +476,9 @@ static bool match_layer_norm(struct xt_reader *reader, struct xt_read_node *node
 /* A vector of the file, along one axis of any. */
 static bool is_vector(struct xt_read_value *value)
 {
-    struct xt_read_value *own = origin(value);
-    while (own && (made_by(own, "Reshape") || made_by(own, "Unsqueeze")))
-        own = own->producer->input_count ? origin(own->producer->inputs[0]) : NULL;
+    struct xt_read_value *own = xt_match_origin(value);
+    while (own && (xt_match_made_by(own, "Reshape") || xt_match_made_by(own, "Unsqueeze")))
+        own = own->producer->input_count ? xt_match_origin(own->producer->inputs[0]) : NULL;
     return own && own->initializer && own->initializer->n_dims == 1;
 }
 
@@ -482,14 +487,16 @@ static struct xt_read_value *variance_of(struct xt_reader *reader, struct xt_rea
                                          double *eps)
 {
     double one = 1;
-    struct xt_read_node *divide = made_by(value, "Div");
-    struct xt_read_node *inverse = divide ? divide : made_by(value, "Reciprocal");
+    struct xt_read_node *divide = xt_match_made_by(value, "Div");
+    struct xt_read_node *inverse = divide ? divide : xt_match_made_by(value, "Reciprocal");
     bool fits = inverse && inverse->input_count == (divide ? 2 : 1) &&
-                (!divide || (number_of(reader, divide->inputs[0], &one) && one == 1));
-    struct xt_read_node *root = fits ? made_by(inverse->inputs[divide ? 1 : 0], "Sqrt") : NULL;
+                (!divide || (xt_match_number_of(reader, divide->inputs[0], &one) && one == 1));
+    struct xt_read_node *root =
+        fits ? xt_match_made_by(inverse->inputs[divide ? 1 : 0], "Sqrt") : NULL;
     struct xt_read_value *variance =
-        root && root->input_count ? beside_number(reader, made_by(root->inputs[0], "Add"), eps)
-                                  : NULL;
+        root && root->input_count
+            ? xt_match_beside_number(reader, xt_match_made_by(root->inputs[0], "Add"), eps)
+            : NULL;
     return variance && is_vector(variance) ? variance : NULL;
 }
 
@@ -498,7 +505,7 @@ static struct xt_read_node *beside_made(const struct xt_read_node *node, const c
                                         struct xt_read_value **other)
 {
     for (int i = 0; node->input_count == 2 && i < 2; i++) {
-        struct xt_read_node *made = made_by(node->inputs[i], op);
+        struct xt_read_node *made = xt_match_made_by(node->inputs[i], op);
         *other = node->inputs[1 - i];
         if (made && made->input_count == 2)
             return made;
@@ -518,7 +525,7 @@ static bool match_batch_norm(struct xt_reader *reader, struct xt_read_node *node
     struct xt_read_node *product =
         xt_read_is(node, "Add") ? beside_made(node, "Mul", &shift) : NULL;
     struct xt_read_node *minus = product ? beside_made(product, "Sub", &by) : NULL;
-    struct xt_read_node *factor = minus ? made_by(by, "Mul") : NULL;
+    struct xt_read_node *factor = minus ? xt_match_made_by(by, "Mul") : NULL;
     for (int i = 0; factor && factor->input_count == 2 && !variance && i < 2; i++) {
         scale = factor->inputs[1 - i];
         variance = variance_of(reader, factor->inputs[i], &eps);
@@ -526,7 +533,7 @@ static bool match_batch_norm(struct xt_reader *reader, struct xt_read_node *node
     if (!variance || !is_vector(minus->inputs[1]))
         return false;
     node->number = eps;
-    return replace(
+    return xt_match_replace(
         reader, node, "(batch norm)",
         (struct xt_read_value *[]){minus->inputs[0], scale, shift, minus->inputs[1], variance}, 5);
 }
@@ -541,7 +548,7 @@ static bool match_weight_norm(struct xt_reader *reader, struct xt_read_node *nod
                   xt_read_norm_trains(reader, node);
     if (!trains || !node->inputs[0] || node->inputs[0]->of_images)
         return false;
-    return replace(reader, node, "(weight norm)", node->inputs, 3);
+    return xt_match_replace(reader, node, "(weight norm)", node->inputs, 3);
 }
 
 /* ---- linear ---- */
@@ -549,16 +556,16 @@ static bool match_weight_norm(struct xt_reader *reader, struct xt_read_node *nod
 /* A weight, as it is or transposed. */
 static bool is_weight(struct xt_read_value *value)
 {
-    struct xt_read_value *own = origin(value);
-    struct xt_read_node *transpose = own ? made_by(own, "Transpose") : NULL;
-    own = transpose && transpose->input_count ? origin(transpose->inputs[0]) : own;
+    struct xt_read_value *own = xt_match_origin(value);
+    struct xt_read_node *transpose = own ? xt_match_made_by(own, "Transpose") : NULL;
+    own = transpose && transpose->input_count ? xt_match_origin(transpose->inputs[0]) : own;
     return own && own->initializer;
 }
 
 /* Whether the matrix, as it is, gives a number for each of the bias's, and more than one. */
 static bool gives_channels(struct xt_read_value *matrix, const struct xt_read_value *bias)
 {
-    const Onnx__TensorProto *weight = origin(matrix)->initializer;
+    const Onnx__TensorProto *weight = xt_match_origin(matrix)->initializer;
     int64_t channels = bias->initializer->dims[0];
     return weight && weight->n_dims == 2 && weight->dims[1] == channels && channels > 1;
 }
@@ -569,133 +576,22 @@ static bool match_linear(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_value *bias = NULL;
     struct xt_read_value *sum = xt_read_is(node, "Add") ? beside_weight(node, &bias) : NULL;
-    struct xt_read_node *reshape =
-        sum && sum->readers == 1 && bias->initializer->n_dims == 1 ? made_by(sum, "Reshape") : NULL;
+    struct xt_read_node *reshape = sum && sum->readers == 1 && bias->initializer->n_dims == 1
+                                       ? xt_match_made_by(sum, "Reshape")
+                                       : NULL;
     struct xt_read_value *product = !reshape               ? sum
-                                    : reshape->input_count ? origin(reshape->inputs[0])
+                                    : reshape->input_count ? xt_match_origin(reshape->inputs[0])
                                                            : NULL;
-    struct xt_read_node *matmul = product ? made_by(product, "MatMul") : NULL;
+    struct xt_read_node *matmul = product ? xt_match_made_by(product, "MatMul") : NULL;
     if (!matmul || product->readers != 1 || matmul->input_count != 2 ||
         bias->initializer->n_dims != 1 || !is_weight(matmul->inputs[1]))
         return false;
     struct xt_read_value *const layer[] = {matmul->inputs[0], matmul->inputs[1], bias};
     if (!reshape)
-        return replace(reader, node, "(linear)", layer, 3);
+        return xt_match_replace(reader, node, "(linear)", layer, 3);
     return gives_channels(matmul->inputs[1], bias) &&
-           replace(reader, matmul, "(linear)", layer, 3) &&
-           replace(reader, node, "Identity", &sum, 1);
-}
-
-/* ---- strides ---- */
-
-/* Indices into all elements: those of the first axis, whose length is the batch, times `step`, and
- * constants that are added to them. */
-struct strided {
-    double step;
-    int ndims;
-    struct xt_read_constant *parts[XT_READ_DIMS_MAX];
-    int count;
-};
-
-/* Range(0, n, 1) times a number, along the first of several axes. */
-static bool take_rows(struct xt_reader *reader, struct xt_read_node *unsqueeze, struct strided *out)
-{
-    int64_t axes[XT_READ_DIMS_MAX];
-    double from = 1;
-    double by = 0;
-    int count = xt_read_ints(reader, unsqueeze, "axes", 1, axes);
-    struct xt_read_value *rows = unsqueeze->input_count ? unsqueeze->inputs[0] : NULL;
-    struct xt_read_node *product = made_by(rows, "Mul");
-    out->step = 1;
-    if (product)
-        rows = beside_number(reader, product, &out->step);
-    const struct xt_read_node *range = made_by(rows, "Range");
-    if (!range || range->input_count != 3 || out->ndims || count < 1 ||
-        !number_of(reader, range->inputs[0], &from) || from != 0 ||
-        !number_of(reader, range->inputs[2], &by) || by != 1)
-        return false;
-    for (int i = 0; i < count; i++)
-        if (axes[i] != i + 1)
-            return false;
-    out->ndims = count + 1;
-    return true;
-}
-
-static bool take_indices(struct xt_reader *reader, struct xt_read_value *value, int depth,
-                         struct strided *out)
-{
-    struct xt_read_value *own = origin(value);
-    struct xt_read_constant *constant = own ? xt_read_constant_of(reader, own) : NULL;
-    struct xt_read_node *sum = made_by(own, "Add");
-    if (constant && !constant->is_float && out->count < XT_READ_DIMS_MAX) {
-        out->parts[out->count++] = constant;
-        return true;
-    }
-    if (sum && sum->input_count == 2 && depth > 0)
-        return take_indices(reader, sum->inputs[0], depth - 1, out) &&
-               take_indices(reader, sum->inputs[1], depth - 1, out);
-    return made_by(own, "Unsqueeze") && take_rows(reader, made_by(own, "Unsqueeze"), out);
-}
-
-/* Whether the indices are those of all elements in their order; then the axes' lengths. */
-static bool are_in_order(struct xt_reader *reader, const struct strided *strided,
-                         struct xt_read_constant *shape)
-{
-    double none = 0;
-    struct xt_read_constant one = {.ndims = strided->ndims, .numbers = &none};
-    struct xt_read_constant *parts[XT_READ_DIMS_MAX + 1] = {&one};
-    size_t count = 1;
-    for (int i = 0; i < one.ndims; i++)
-        one.dims[i] = 1;
-    for (int p = 0; p < strided->count; p++) {
-        parts[1 + p] = strided->parts[p];
-        if (parts[1 + p]->ndims != one.ndims || parts[1 + p]->dims[0] != 1 ||
-            !xt_read_numbers(reader, parts[1 + p]))
-            return false;
-    }
-    if (!xt_fold_broadcast(parts, 1 + strided->count, shape))
-        return false;
-    for (int i = 1; i < shape->ndims; i++) {
-        if (shape->dims[i] < 1 || shape->dims[i] > (int64_t)(XT_READ_STORED_MAX / count))
-            return false;
-        count *= (size_t)shape->dims[i];
-    }
-    for (size_t element = 0; element < count; element++) {
-        double index = 0;
-        for (int p = 0; p <= strided->count; p++)
-            index += xt_fold_element(parts[p], shape, element);
-        if (index != (double)element)
-            return false;
-    }
-    return strided->step == (double)count;
-}
-
-/* PyTorch's newer exporter writes as_strided, which sides of one element may need, as elements
- * picked from all of them; where these are all in their order, they only get other axes. */
-static bool match_strides(struct xt_reader *reader, struct xt_read_node *node)
-{
-    enum { DEPTH = 6 };
-    struct strided strided = {0};
-    struct xt_read_constant indices;
-    struct xt_read_node *flat =
-        xt_read_is(node, "Gather") && node->input_count == 2 && xt_read_int(node, "axis", 0) == 0
-            ? made_by(node->inputs[0], "Reshape")
-            : NULL;
-    int64_t shape[XT_READ_DIMS_MAX];
-    if (!flat || xt_read_ints(reader, flat, "shape", 1, shape) != 1 || shape[0] != -1 ||
-        !take_indices(reader, node->inputs[1], DEPTH, &strided) || !strided.ndims ||
-        !are_in_order(reader, &strided, &indices))
-        return false;
-    const int64_t count = strided.ndims;
-    struct xt_read_value *wanted = xt_reader_take(reader, 1, sizeof *wanted);
-    struct xt_read_constant *numbers = xt_read_make(reader, 1, &count, false);
-    if (!wanted || !numbers)
-        return false;
-    numbers->numbers[0] = -1;
-    for (int i = 1; i < strided.ndims; i++)
-        numbers->numbers[i] = (double)indices.dims[i];
-    *wanted = (struct xt_read_value){.name = "", .constant = numbers};
-    return replace(reader, node, "Reshape", (struct xt_read_value *[]){flat->inputs[0], wanted}, 2);
+           xt_match_replace(reader, matmul, "(linear)", layer, 3) &&
+           xt_match_replace(reader, node, "Identity", &sum, 1);
 }
 
 /* Nodes stand behind those that they read. */
@@ -716,8 +612,9 @@ static void find_images(struct xt_reader *reader)
 bool xt_reader_match(struct xt_reader *reader)
 {
     static bool (*const patterns[])(struct xt_reader * reader, struct xt_read_node * node) = {
-        match_activation, match_turned_gelu, match_dropout, match_layer_norm,
-        match_batch_norm, match_weight_norm, match_linear,  match_strides};
+        match_activation, match_turned_gelu, match_dropout,
+        match_layer_norm, match_batch_norm,  match_weight_norm,
+        match_linear,     xt_match_strides,  xt_match_adaptive_pool};
     find_images(reader);
     for (size_t i = 0; i < reader->node_count; i++)
         for (size_t k = 0; k < sizeof patterns / sizeof *patterns; k++)

@@ -74,6 +74,7 @@ operators[] = {
     {"AveragePool", xt_read_pool},
     {"GlobalMaxPool", xt_read_pool},
     {"GlobalAveragePool", xt_read_pool},
+    {"(adaptive pool)", xt_read_adaptive_pool},
     {"ReduceMean", xt_read_reduce},
     {"ReduceMax", xt_read_reduce},
     {"ReduceSum", xt_read_reduce},

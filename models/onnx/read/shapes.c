@@ -431,33 +431,47 @@ static bool cut_as(struct xt_reader *reader, struct xt_read_node *node, struct x
     return xt_read_give(node, xt_read_reshape(reader, node, view, view->ndims + more, dims));
 }
 
-/* By one index, by several in a row, or by any. */
-/* GatherND's indices of the first axis alone as Gather's. */
-static struct xt_read_constant *of_first_axis(struct xt_reader *reader,
-                                              const struct xt_read_node *node,
-                                              const struct xt_read_constant *which)
+/* GatherND's indices of the first axes as Gather's of one, which the view gets in their place. */
+static struct xt_read_constant *of_one_axis(struct xt_reader *reader,
+                                            const struct xt_read_node *node,
+                                            struct xt_read_view **view,
+                                            const struct xt_read_constant *which)
 {
-    struct xt_read_constant *out = xt_reader_take(reader, 1, sizeof *out);
-    if (!out)
-        return NULL;
-    *out = *which;
-    out->ndims--;
-    if (which->ndims < 2 || which->dims[which->ndims - 1] != 1 ||
-        xt_read_int(node, "batch_dims", 0))
+    int64_t dims[XT_READ_DIMS_MAX] = {1};
+    int axes = which->ndims ? (int)which->dims[which->ndims - 1] : 0;
+    if (axes < 1 || axes > (*view)->ndims || xt_read_int(node, "batch_dims", 0))
         return xt_reader_refuse(reader, node,
-                                "takes elements by indices of several axes, which is not there");
-    return out;
+                                "takes elements by indices for each sample, which is not there");
+    struct xt_read_constant *out = xt_read_make(reader, which->ndims - 1, which->dims, false);
+    for (size_t i = 0; out && i < out->count; i++)
+        for (int axis = 0; axis < axes; axis++) {
+            double dim = (double)xt_read_dim(*view, axis);
+            double at = which->numbers[i * (size_t)axes + (size_t)axis];
+            at += at < 0 ? dim : 0;
+            if (at < 0 || at >= dim)
+                return xt_reader_refuse(reader, node, "takes elements that are not there");
+            out->numbers[i] = out->numbers[i] * dim + at;
+        }
+    for (int axis = 0; axis < axes; axis++)
+        dims[0] *= xt_read_dim(*view, axis);
+    for (int axis = axes; axis < (*view)->ndims; axis++)
+        dims[1 + axis - axes] = xt_read_dim(*view, axis);
+    if (axes > 1)
+        *view = xt_read_reshape(reader, node, *view, (*view)->ndims - axes + 1, dims);
+    return *view ? out : NULL;
 }
 
-/* GatherND too. */
+/* By one index, by several in a row, or by any; GatherND too. */
 bool xt_read_gather(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_view *view = xt_read_data(reader, node, 0);
     struct xt_read_constant *which =
         view ? xt_read_constant_of(reader, xt_read_input(node, 1)) : NULL;
     const double *at = which && which->count ? xt_read_numbers(reader, which) : NULL;
-    if (at && xt_read_is(node, "GatherND"))
-        which = of_first_axis(reader, node, which);
+    if (at && xt_read_is(node, "GatherND")) {
+        which = of_one_axis(reader, node, &view, which);
+        at = which ? which->numbers : NULL;
+    }
     if (!view || xt_reader_fails(reader))
         return false;
     int axis = xt_read_axis_of(reader, node, xt_read_int(node, "axis", 0), view->ndims);

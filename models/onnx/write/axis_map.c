@@ -1,5 +1,5 @@
-/* Maps of one axis: Gather where each element is one of the input's, Pad by a number, else Resize.
- */
+/* Maps of one axis: Gather where each element is one of the input's, Pad by a number, a product
+ * with the matrix of means, else Resize. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -75,6 +75,41 @@ static const char *resized(struct xt_exporter *exporter, const struct xt_axis_ma
                 {"exclude_outside", .number = map->map.excludes_outside}}});
 }
 
+/* [out][in] before rows, [in][out] behind columns and channels. */
+static const char *coefficients(struct xt_exporter *exporter, const struct xt_axis_map_op *map,
+                                enum xt_dtype dtype)
+{
+    const struct xt_sparse_rows *rows = &map->rows[map->axis == XT_AXIS_H ? 0 : 1];
+    size_t columns = (size_t)map->rows[map->axis == XT_AXIS_H ? 1 : 0].count;
+    const int64_t dims[] = {rows->count, (int64_t)columns};
+    struct xt_err err = {0};
+    float *matrix = NULL;
+    if (xt_mem_calloc(&matrix, (size_t)rows->count * columns, sizeof *matrix, map->op.name, &err)) {
+        xt_onnx_refuse(exporter->onnx, err.status, "%s", err.text);
+        return "";
+    }
+    for (int j = 0; j < rows->count; j++)
+        for (int k = rows->first[j]; k < rows->first[j + 1]; k++)
+            matrix[(size_t)j * columns + (size_t)rows->at[k]] = rows->weight[k];
+    const char *out = xt_export_constant(
+        exporter, xt_export_name(map->op.name, "/coefficients").text, dtype, 2, dims, matrix);
+    free(matrix);
+    return out;
+}
+
+static const char *multiplied(struct xt_exporter *exporter, const struct xt_axis_map_op *map,
+                              const char *x, enum xt_dtype dtype)
+{
+    const struct xt_op *op = &map->op;
+    const char *by = coefficients(exporter, map, dtype);
+    x = map->axis == XT_AXIS_C ? xt_export_channels_last(exporter, op, x) : x;
+    x = xt_export_node(exporter, op,
+                       &(struct xt_onnx_node){.type = "MatMul",
+                                              .inputs = {map->axis == XT_AXIS_H ? by : x,
+                                                         map->axis == XT_AXIS_H ? x : by}});
+    return map->axis == XT_AXIS_C ? xt_export_channels_first(exporter, op, x) : x;
+}
+
 void xt_export_axis_map(struct xt_exporter *exporter, const struct xt_op *op)
 {
     const struct xt_axis_map_op *map = (const struct xt_axis_map_op *)op;
@@ -84,6 +119,7 @@ void xt_export_axis_map(struct xt_exporter *exporter, const struct xt_op *op)
     bool mixes = map->map.kind == XT_MAP_LINEAR || map->map.kind == XT_MAP_CUBIC;
     x = mixes                              ? resized(exporter, map, x)
         : map->map.kind == XT_MAP_CONSTANT ? padded(exporter, map, x, dtype)
+        : map->map.kind == XT_MAP_MEAN     ? multiplied(exporter, map, x, dtype)
                                            : gathered(exporter, map, x);
     xt_export_out(exporter, out, x, dtype);
 }

@@ -180,6 +180,9 @@ enum xt_status xt_model_open(struct xt_loaded_model **out, const char *path, int
         model->folded = read.folded;
         model->may_be_folded = read.may_be_folded;
         model->renamed = read.renamed;
+        model->splits = read.splits;
+        model->missing = read.missing;
+        memcpy(model->first_missing, read.first_missing, sizeof read.first_missing);
         if (read.ends_in_softmax)
             xt_log_note("%s: the softmax at its end is skipped: the loss and predict apply it",
                         path);

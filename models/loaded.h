@@ -21,7 +21,10 @@ struct xt_loaded_model {
     struct xt_weight_file weights;
     bool folded;        /* its batch norms are folded into its convolutions */
     bool may_be_folded; /* it has none, and who wrote it may have folded them */
-    size_t renamed;     /* its parameters that have lost PyTorch's names */
+    size_t renamed;     /* its parameters that have lost PyTorch's names, */
+    size_t missing;     /* that the file has not */
+    char first_missing[XT_PARAM_NAME_MAX];
+    bool splits; /* some begin as others do, with which the file stores them */
 };
 
 /* Whether --model or --init names an ONNX file rather than a network or weights. */

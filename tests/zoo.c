@@ -145,7 +145,7 @@ static enum xt_status compare_logits(struct run *run, const char *name, bool jum
         largest = fmax(largest, fabs((double)wanted[i]));
     }
     free(wanted);
-    report(run, name, error / largest, run->tolerances->logits, "");
+    report(run, name, largest > 0 ? error / largest : error, run->tolerances->logits, "");
     return XT_OK;
 }
 

@@ -258,6 +258,15 @@ static enum xt_status read_model(struct xt_network *network,
                     "load_state_dict would find what is trained here; an export with dynamo=False "
                     "keeps them",
                     path, network->loaded->renamed);
+    else if (network->loaded->missing)
+        xt_log_warn("%s: %zu of the network's parameters, %s first, are not in the file, since its "
+                    "exporter found that they change nothing or are not used: they are not trained "
+                    "and not saved; an export with dynamo=False has those that are used",
+                    path, network->loaded->missing, network->loaded->first_missing);
+    if (network->loaded->splits)
+        xt_log_note("%s: parameters that begin with the same numbers are stored once; each is "
+                    "trained by itself, under its own name",
+                    path);
     if (settings->random_init || (settings->init && !xt_model_is_file(settings->init)))
         return XT_OK;
     network->weights = network->loaded->weights;

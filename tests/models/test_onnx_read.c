@@ -473,6 +473,75 @@ static void test_equal_numbers_of_a_layer_that_is_called_again_are_one_parameter
     onnx__model_proto__free_unpacked(model, NULL);
 }
 
+static const struct xt_file_tensor *weight_of(const struct xt_onnx_net *read, const char *name)
+{
+    const struct xt_file_tensor *weight = xt_weight_file_find(&read->weights, name);
+    if (!weight)
+        fail_msg("there is no %s", name);
+    return weight;
+}
+
+/* Before training PyTorch's newer exporter stores the scales of all norms once and drops biases of
+ * zeros: fresh.onnx has none of blocks.1.norm.weight, blocks.1.gamma, blocks.1.scale, up.bias. */
+static void test_parameters_that_begin_alike_are_each_its_own(void **state)
+{
+    static const char *const names[] = {"blocks.1.norm.weight",
+                                        "blocks.1.norm.bias",
+                                        "blocks.1.wide.bias",
+                                        "blocks.1.gamma",
+                                        "blocks.0.scale",
+                                        "blocks.1.scale",
+                                        "stem.bias",
+                                        "up.bias",
+                                        "hidden.bias",
+                                        "fc.bias"};
+    struct xt_onnx_net read;
+    struct xt_err err;
+    (void)state;
+    if (xt_onnx_read(&read, "tests/models/fixtures/parts/fresh.onnx", 0, &err))
+        fail_msg("%s", err.text);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_int_equal(weight_of(&read, names[i])->ndims, 1);
+    assert_float_equal(((const float *)weight_of(&read, "blocks.1.scale")->data)[7], 0.2F, 0);
+    assert_true(read.splits);
+    assert_int_equal(read.net->param_count, 30);
+    assert_int_equal(read.renamed + read.missing, 0);
+    xt_onnx_net_clear(&read);
+}
+
+/* Drawn numbers that two modules read are one parameter, so that equal ones may be too. */
+static void test_beside_tied_weights_parameters_that_begin_alike_are_refused(void **state)
+{
+    Onnx__ModelProto *model = load("tests/models/fixtures/parts/fresh.onnx");
+    (void)state;
+    for (size_t i = 0; i < model->graph->n_initializer; i++) {
+        Onnx__TensorProto *tensor = model->graph->initializer[i];
+        if (strcmp(tensor->name, "blocks.0.gamma") == 0)
+            ((float *)(void *)tensor->raw_data.data)[0] = 0.5F;
+    }
+    assert_refused(model, "reads blocks.0.norm.weight, as other nodes do, and its numbers are all "
+                          "equal");
+    onnx__model_proto__free_unpacked(model, NULL);
+}
+
+static void test_parameters_that_an_exporter_found_of_no_use_are_counted(void **state)
+{
+    static const char signature[] = "p_conv_weight: PARAMETER target='conv.weight'\n"
+                                    "p_fc_weight: PARAMETER target='fc.weight'\n"
+                                    "p_gain: PARAMETER target='gain'\n"
+                                    "p_unused_weight: PARAMETER target='unused.weight'\n";
+    Onnx__ModelProto *model = load(write_model(*state, "Relu"));
+    struct xt_onnx_net read;
+    struct xt_err err = {0};
+    sign(model->graph, signature);
+    if (read_model(&read, model, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(read.missing, 2);
+    assert_string_equal(read.first_missing, "gain");
+    xt_onnx_net_clear(&read);
+    onnx__model_proto__free_unpacked(model, NULL);
+}
+
 /* It shapes a norm's scale for images and gives it a name of its own; the node says of which module
  * it is. */
 static void test_a_parameter_that_an_exporter_reshaped_gets_its_name_back(void **state)
@@ -1066,6 +1135,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             test_equal_numbers_of_a_layer_that_is_called_again_are_one_parameter,
             support_make_folder, support_remove_folder),
+        cmocka_unit_test(test_parameters_that_begin_alike_are_each_its_own),
+        cmocka_unit_test(test_beside_tied_weights_parameters_that_begin_alike_are_refused),
+        cmocka_unit_test_setup_teardown(
+            test_parameters_that_an_exporter_found_of_no_use_are_counted, support_make_folder,
+            support_remove_folder),
         cmocka_unit_test_setup_teardown(test_what_a_weight_is_computed_of_is_the_parameter,
                                         support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(test_a_parameter_of_a_sequential_is_no_constant,

@@ -165,16 +165,15 @@ bool xt_read_begins_with(const struct xt_reader *reader, const char *start)
                    compare_start) != NULL;
 }
 
-static bool add_value(struct xt_reader *reader, const char *name)
+static struct xt_read_value *add_value(struct xt_reader *reader, const char *name)
 {
     if (!name || strlen(name) > NAME_MAX_BYTES)
         return xt_reader_refuse(reader, NULL,
                                 "a value of it has no name, or one of more than %d bytes",
                                 NAME_MAX_BYTES);
-    struct xt_read_value *value = &reader->values[reader->value_count];
+    struct xt_read_value *value = reader->by_name[reader->value_count++];
     value->name = name;
-    reader->by_name[reader->value_count++] = value;
-    return true;
+    return value;
 }
 
 /* Room for all values: of initializers, inputs, and what nodes give. */
@@ -187,9 +186,11 @@ static bool take_values(struct xt_reader *reader)
     if (count > XT_READ_VALUES_MAX)
         return xt_reader_refuse(reader, NULL, "it has %zu values; the limit is %d", count,
                                 XT_READ_VALUES_MAX);
-    reader->values = xt_reader_take(reader, count + 1, sizeof *reader->values);
+    struct xt_read_value *values = xt_reader_take(reader, count + 1, sizeof *values);
     reader->by_name = xt_reader_take(reader, count + 1, sizeof *reader->by_name);
-    return reader->values && reader->by_name;
+    for (size_t i = 0; i < count && values && reader->by_name; i++)
+        reader->by_name[i] = &values[i];
+    return values && reader->by_name;
 }
 
 static bool sort(struct xt_reader *reader)
@@ -204,6 +205,20 @@ static bool sort(struct xt_reader *reader)
                 reader, NULL, "two values of it are called \"%s\"",
                 xt_str_quote(reader->by_name[i]->name, strlen(reader->by_name[i]->name)).text);
     return true;
+}
+
+bool xt_reader_add(struct xt_reader *reader, struct xt_read_value *const values[], size_t count)
+{
+    size_t all = reader->value_count + count;
+    struct xt_read_value **by_name = xt_reader_take(reader, all + 1, sizeof *by_name);
+    if (!by_name)
+        return false;
+    memcpy(by_name, reader->by_name, reader->value_count * sizeof *by_name);
+    if (count)
+        memcpy(by_name + reader->value_count, values, count * sizeof *by_name);
+    reader->by_name = by_name;
+    reader->value_count = all;
+    return sort(reader);
 }
 
 /* ---- inputs ---- */
@@ -294,9 +309,9 @@ static bool add_inputs(struct xt_reader *reader)
         if (input)
             return xt_reader_refuse(reader, NULL, "it has several inputs; one is supported");
         input = graph->input[i];
-        if (!add_value(reader, input->name))
+        reader->input = add_value(reader, input->name);
+        if (!reader->input)
             return false;
-        reader->input = &reader->values[reader->value_count - 1];
         reader->input->is_input = true;
     }
     return input ? read_input_shape(reader, input)
@@ -472,9 +487,10 @@ static bool add_initializers(struct xt_reader *reader)
     if (graph->n_sparse_initializer)
         return xt_reader_refuse(reader, NULL, "it has sparse weights, which are not read");
     for (size_t i = 0; i < graph->n_initializer; i++) {
-        if (!add_value(reader, graph->initializer[i]->name))
+        struct xt_read_value *value = add_value(reader, graph->initializer[i]->name);
+        if (!value)
             return false;
-        reader->values[reader->value_count - 1].initializer = graph->initializer[i];
+        value->initializer = graph->initializer[i];
     }
     return true;
 }

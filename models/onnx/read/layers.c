@@ -84,9 +84,15 @@ static bool name_layer(struct xt_reader *reader, const struct xt_read_node *node
         return xt_reader_refuse(reader, node, "has a parameter whose name is longer than %d bytes",
                                 XT_PARAM_NAME_MAX - 1);
     const char *weight_name = lost ? xt_read_lost_name(reader, node, "weight") : NULL;
+    const char *only = lost && !weight_name && weight ? xt_read_only_lost(reader, node) : NULL;
+    if (only && fits(only)) {
+        own = only;
+        lost = false;
+    }
     bool named =
         (weight_name && strip(weight_name, ".weight", out->layer)) ||
         (!lost && (strip(own, ".weight", out->layer) || strip(own, ".running_mean", out->layer))) ||
+        (only && strip(only, "_weight", out->layer)) ||
         (keeps_second && strip(second, ".bias", out->layer)) ||
         xt_read_foreign_layer(reader, node, own, out->layer) ||
         xt_read_module_of(node, out->layer, sizeof out->layer);
@@ -170,7 +176,9 @@ static bool is_one_parameter(struct xt_reader *reader, const struct xt_read_node
     bool knows = (node->proto->name && *node->proto->name == '/' &&
                   is_of_module(reader, node, constant->name)) ||
                  xt_read_is_own_export(reader);
-    if (value->readers < 2 || !xt_read_is_learned(reader, constant) || knows ||
+    bool learns = xt_read_is_learned(reader, constant) ||
+                  (reader->signature.lost && constant->tensor && constant->count > 1);
+    if (value->readers < 2 || !learns || knows || xt_read_is_of_one_module(reader, value) ||
         !xt_read_all_equal(reader, constant, &number) ||
         (constant->count == 1 && number != 0 && number != 1))
         return true;
@@ -744,6 +752,8 @@ static struct xt_value *parameter_of(struct xt_reader *reader, const struct xt_r
                                (constant->count > 1 || xt_read_is(node, "PRelu"))
                            ? xt_read_lost_name(reader, node, adds ? "bias" : "weight")
                            : NULL;
+    if (!lost && xt_read_is_made_up(reader, constant->name) && constant->count > 1)
+        lost = xt_read_only_lost(reader, node);
     char named[XT_PARAM_NAME_MAX];
     if (!lost && xt_read_foreign_name(reader, node, constant->name, named))
         lost = named;

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -244,7 +245,7 @@ struct xt_read_view *xt_read_data(struct xt_reader *reader, struct xt_read_node 
 static void mark_live(struct xt_reader *reader)
 {
     for (size_t i = 0; i < reader->value_count; i++)
-        reader->values[i].readers = 0;
+        reader->by_name[i]->readers = 0;
     reader->output->readers = 1;
     for (size_t i = reader->node_count; i-- > 0;) {
         struct xt_read_node *node = &reader->nodes[i];
@@ -468,6 +469,19 @@ static size_t count_renamed(const struct xt_reader *reader)
     return count;
 }
 
+/* Parameters that the net has under no name. */
+static void find_missing(const struct xt_reader *reader, struct xt_onnx_net *out)
+{
+    const struct xt_read_signature *signature = &reader->signature;
+    for (size_t i = 0; i < signature->count && signature->lost; i++) {
+        const struct xt_read_target *target = &signature->targets[i];
+        if (!xt_read_is_missing(reader, target))
+            continue;
+        if (!out->missing++)
+            snprintf(out->first_missing, sizeof out->first_missing, "%s", target->name);
+    }
+}
+
 static enum xt_status read_net(struct xt_reader *reader, struct xt_onnx_net *out,
                                struct xt_err *err)
 {
@@ -489,6 +503,8 @@ static enum xt_status read_net(struct xt_reader *reader, struct xt_onnx_net *out
     out->normalises = reader->pixels != reader->input->view->value || reader->pixel_scale != 1;
     out->reads_bytes = reader->pixel_scale < reads_bytes_below;
     out->renamed = count_renamed(reader);
+    out->splits = reader->signature.splits;
+    find_missing(reader, out);
     enum xt_status status = xt_net_finish(reader->net, logits, err);
     return status ? status : take_weights(reader, &out->weights, err);
 }

@@ -12,11 +12,14 @@
 struct xt_onnx_net {
     struct xt_net *net; /* finished; one sample's logits are [1][1][classes] or [1][T][symbols] */
     struct xt_weight_file weights; /* float32, under the net's names; metadata as in the file */
-    bool folded;          /* its batch norms seem to have become part of its convolutions */
-    bool may_be_folded;   /* they may have: the exporter is not known, and there are none */
-    bool normalises;      /* it normalises pixels itself */
-    bool reads_bytes;     /* as only numbers from 0 to 255 need it */
-    size_t renamed;       /* parameters that the file has under other names than PyTorch's */
+    bool folded;        /* its batch norms seem to have become part of its convolutions */
+    bool may_be_folded; /* they may have: the exporter is not known, and there are none */
+    bool normalises;    /* it normalises pixels itself */
+    bool reads_bytes;   /* as only numbers from 0 to 255 need it */
+    size_t renamed;     /* parameters that the file has under other names than PyTorch's */
+    size_t missing;     /* that PyTorch's network has and the file has not */
+    char first_missing[XT_PARAM_NAME_MAX];
+    bool splits;          /* some begin as others do, with which the file stores them */
     bool ends_in_softmax; /* which was left off, as the loss and predict do it */
 };
 

@@ -106,14 +106,16 @@ struct xt_read_signature {
     struct xt_read_target {
         const char *name;
         bool is_buffer;
-        bool runs; /* nodes are of its module */
+        bool runs;                      /* nodes are of its module */
+        struct xt_read_value *restored; /* restore.c; NULL: it is in the file, or still lost */
     } * targets;
     size_t count;
     const char *lost; /* a parameter that is not in the file, and no folded norm's; NULL: none */
-    char (
-        *modules)[XT_PARAM_NAME_MAX]; /* of each node, "" of the network itself; NULL: not known */
+    char (*modules)[XT_PARAM_NAME_MAX]; /* of each node, "" of the network itself, "?" not known;
+                                           NULL: nothing is lost */
     const char *unexplained; /* one of which no tensor of its module seems to be what is left */
     bool folded;             /* a batch norm's is not in the file */
+    bool splits;             /* parameters were stored with others that begin alike */
 };
 
 struct xt_reader {
@@ -125,8 +127,7 @@ struct xt_reader {
     int64_t fixed_batch; /* that the file was written for; 0: any */
     struct xt_read_node *nodes;
     size_t node_count;
-    struct xt_read_value *values;
-    struct xt_read_value **by_name; /* the same, sorted */
+    struct xt_read_value **by_name; /* all values, sorted */
     size_t value_count;
     struct xt_read_value *input, *output;
     int side; /* of images whose size is open; 0: not known */
@@ -160,6 +161,8 @@ void *xt_reader_take(struct xt_reader *reader, size_t count, size_t size);
 bool xt_reader_load(struct xt_reader *reader); /* graph.c */
 /* The value of that name; NULL: there is none. */
 struct xt_read_value *xt_read_named(const struct xt_reader *reader, const char *name);
+/* Adds values of new names, which stay the caller's; false after a failure. */
+bool xt_reader_add(struct xt_reader *reader, struct xt_read_value *const values[], size_t count);
 /* Whether the name of any value begins so. */
 bool xt_read_begins_with(const struct xt_reader *reader, const char *start);
 bool xt_reader_match(struct xt_reader *reader); /* patterns.c */
@@ -238,8 +241,22 @@ const char *xt_read_lost_name(const struct xt_reader *reader, const struct xt_re
 /* The same of any parameter of the module, "weight_ih_l0". */
 const char *xt_read_lost_of(const struct xt_reader *reader, const struct xt_read_node *node,
                             const char *own);
+/* The same of the only one that the module has lost, whatever it is called. */
+const char *xt_read_only_lost(const struct xt_reader *reader, const struct xt_read_node *node);
+/* Whether all nodes that read a tensor are of the same module: false also where that is not known.
+ */
+bool xt_read_is_of_one_module(const struct xt_reader *reader, const struct xt_read_value *value);
+/* Whether the module is known to be one of PyTorch's own. */
+bool xt_read_is_of_torch(const struct xt_read_node *node);
 /* How many nodes of the same operator and module are before it; -1: the module is not known. */
 int xt_read_place_in_module(const struct xt_reader *reader, const struct xt_read_node *node);
+/* The parameter or buffer of that name in the module; NULL: it has none. */
+struct xt_read_target *xt_read_target_of(const struct xt_reader *reader, const char *module,
+                                         const char *own);
+/* Whether it is a parameter that is neither in the file nor in the net. */
+bool xt_read_is_missing(const struct xt_reader *reader, const struct xt_read_target *target);
+/* Puts back the parameters that PyTorch's newer exporter leaves out: restore.c. */
+bool xt_read_restore(struct xt_reader *reader);
 /* Notes that the node reads a constant, where all lost parameters are found elsewhere. */
 void xt_read_note_fixed(const struct xt_reader *reader, const struct xt_read_node *node,
                         struct xt_read_constant *constant);

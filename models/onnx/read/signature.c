@@ -17,8 +17,8 @@ static int compare(const void *a, const void *b)
                   ((const struct xt_read_target *)b)->name);
 }
 
-static const struct xt_read_target *find(const struct xt_read_signature *signature,
-                                         const struct xt_read_target *wanted)
+static struct xt_read_target *find(const struct xt_read_signature *signature,
+                                   const struct xt_read_target *wanted)
 {
     return bsearch(wanted, signature->targets, signature->count, sizeof *signature->targets,
                    compare);
@@ -91,6 +91,24 @@ bool xt_read_is_lost(const struct xt_reader *reader, const char *name)
 
 /* ---- names that are lost ---- */
 
+bool xt_read_is_of_one_module(const struct xt_reader *reader, const struct xt_read_value *value)
+{
+    const struct xt_read_signature *signature = &reader->signature;
+    const char *first = NULL;
+    if (!signature->modules) /* nothing is lost, so nothing was stored as another's */
+        return signature->count && !signature->lost && !signature->folded;
+    for (size_t n = 0; n < reader->node_count; n++)
+        for (int i = 0; i < reader->nodes[n].input_count; i++) {
+            const char *module = signature->modules[n];
+            if (reader->nodes[n].inputs[i] != value)
+                continue;
+            if (module[0] == unknown[0] || (first && strcmp(first, module) != 0))
+                return false;
+            first = module;
+        }
+    return true;
+}
+
 bool xt_read_lies_in(const char *parameter, const char *module)
 {
     return xt_str_starts(parameter, module) && parameter[strlen(module)] == '.';
@@ -148,13 +166,25 @@ static bool module_of(const struct xt_read_node *node, char *out, size_t size)
     return told_of_module(node, "pkg.torch.onnx.name_scopes", out, size);
 }
 
+/* The class of the module that a node is of, such as "torch.nn.modules.linear.Linear". */
+static bool class_of(const struct xt_read_node *node, char out[XT_PARAM_NAME_MAX])
+{
+    return told_of_module(node, "pkg.torch.onnx.class_hierarchy", out, XT_PARAM_NAME_MAX);
+}
+
+bool xt_read_is_of_torch(const struct xt_read_node *node)
+{
+    char class[XT_PARAM_NAME_MAX];
+    return class_of(node, class) && xt_str_starts(class, "torch.nn.");
+}
+
 /* Whether the module is a layer that reads its weight as it is, by its class if that is told: what
  * the network's own classes do with theirs is not known. */
 static bool is_of_layer(const struct xt_read_node *node)
 {
     char class[XT_PARAM_NAME_MAX];
-    return !told_of_module(node, "pkg.torch.onnx.class_hierarchy", class, sizeof class) ||
-           xt_str_starts(class, "torch.nn.") || xt_str_ends(class, ".Linear");
+    return !class_of(node, class) || xt_str_starts(class, "torch.nn.") ||
+           xt_str_ends(class, ".Linear");
 }
 
 int xt_read_place_in_module(const struct xt_reader *reader, const struct xt_read_node *node)
@@ -176,6 +206,14 @@ static bool is_lost(const struct xt_reader *reader, const struct xt_read_target 
            !is_of_norm(&reader->signature, target->name);
 }
 
+bool xt_read_is_missing(const struct xt_reader *reader, const struct xt_read_target *target)
+{
+    bool missing = is_lost(reader, target);
+    for (size_t i = 0; i < reader->net->param_count && missing; i++)
+        missing = strcmp(reader->net->params[i].name, target->name) != 0;
+    return missing;
+}
+
 /* Whether the module has lost another parameter than its weight and bias. */
 static bool lacks_others(const struct xt_reader *reader, const char *module)
 {
@@ -192,13 +230,19 @@ static bool lacks_others(const struct xt_reader *reader, const char *module)
     return false;
 }
 
-static const char *lost_in(const struct xt_reader *reader, const char *module, const char *own)
+struct xt_read_target *xt_read_target_of(const struct xt_reader *reader, const char *module,
+                                         const char *own)
 {
     char name[XT_PARAM_NAME_MAX];
-    if (snprintf(name, sizeof name, "%s.%s", module, own) >= (int)sizeof name)
+    const char *dot = *module ? "." : "";
+    if (snprintf(name, sizeof name, "%s%s%s", module, dot, own) >= (int)sizeof name)
         return NULL;
-    const struct xt_read_target *target =
-        find(&reader->signature, &(struct xt_read_target){.name = name});
+    return find(&reader->signature, &(struct xt_read_target){.name = name});
+}
+
+static const char *lost_in(const struct xt_reader *reader, const char *module, const char *own)
+{
+    const struct xt_read_target *target = xt_read_target_of(reader, module, own);
     return target && is_lost(reader, target) ? target->name : NULL;
 }
 
@@ -210,6 +254,24 @@ const char *xt_read_lost_name(const struct xt_reader *reader, const struct xt_re
                    !lacks_others(reader, module)
                ? lost_in(reader, module, own)
                : NULL;
+}
+
+const char *xt_read_only_lost(const struct xt_reader *reader, const struct xt_read_node *node)
+{
+    const struct xt_read_signature *signature = &reader->signature;
+    const char *module = signature->modules ? signature->modules[node - reader->nodes] : unknown;
+    const char *found = NULL;
+    size_t length = strlen(module);
+    for (size_t i = 0; i < signature->count && module[0] != unknown[0] && length; i++) {
+        const struct xt_read_target *target = &signature->targets[i];
+        if (!xt_read_lies_in(target->name, module) || strchr(target->name + length + 1, '.') ||
+            !is_lost(reader, target))
+            continue;
+        if (found)
+            return NULL;
+        found = target->name;
+    }
+    return found && !xt_str_ends(found, ".weight") && !xt_str_ends(found, ".bias") ? found : NULL;
 }
 
 const char *xt_read_lost_of(const struct xt_reader *reader, const struct xt_read_node *node,
@@ -359,36 +421,45 @@ static bool runs(const struct xt_reader *reader, const char *parameter)
 }
 
 /* Looks for the lost parameters among the tensors of their modules. */
-static bool explain_lost(struct xt_reader *reader)
+static void explain_lost(struct xt_reader *reader)
 {
-    enum { LOOKS_MAX = 100 * 1000 * 1000 };
     struct xt_read_signature *signature = &reader->signature;
-    signature->unexplained = signature->lost;
-    if (!signature->lost || signature->count > LOOKS_MAX / (reader->node_count + signature->count))
-        return true;
-    signature->modules = xt_reader_take(reader, reader->node_count + 1, sizeof *signature->modules);
-    if (!signature->modules)
-        return false;
-    for (size_t i = 0; i < reader->node_count; i++)
-        if (!module_of(&reader->nodes[i], signature->modules[i], sizeof signature->modules[i]))
-            snprintf(signature->modules[i], sizeof signature->modules[i], "%s", unknown);
     for (size_t i = 0; i < signature->count; i++)
         signature->targets[i].runs = runs(reader, signature->targets[i].name);
-    signature->unexplained = NULL;
     for (size_t i = 0; i < signature->count && !signature->unexplained; i++)
         if (is_lost(reader, &signature->targets[i]) &&
             !is_explained(reader, signature->targets[i].name))
             signature->unexplained = signature->targets[i].name;
-    return !xt_reader_fails(reader);
 }
 
-bool xt_read_take_signature(struct xt_reader *reader)
+/* The first that is lost. */
+static void find_lost(struct xt_reader *reader)
+{
+    struct xt_read_signature *signature = &reader->signature;
+    signature->lost = NULL;
+    for (size_t i = 0; i < signature->count && !signature->lost; i++)
+        if (is_lost(reader, &signature->targets[i]))
+            signature->lost = signature->targets[i].name;
+}
+
+/* Whether a batch norm's parameter is not in the file. */
+static bool lacks_norms(const struct xt_reader *reader)
+{
+    const struct xt_read_signature *signature = &reader->signature;
+    for (size_t i = 0; i < signature->count; i++) {
+        const char *name = signature->targets[i].name;
+        if (!signature->targets[i].is_buffer && is_of_norm(signature, name) &&
+            !xt_read_is_initializer(reader, name))
+            return true;
+    }
+    return false;
+}
+
+static bool read_targets(struct xt_reader *reader)
 {
     struct xt_read_signature *signature = &reader->signature;
     char *text = reader->file.signature;
     size_t lines = 1;
-    if (!text)
-        return true;
     for (const char *at = text; *at; at++)
         lines += *at == '\n';
     signature->targets = xt_reader_take(reader, lines, sizeof *signature->targets);
@@ -398,16 +469,43 @@ bool xt_read_take_signature(struct xt_reader *reader)
         signature->count += take_target(line, &signature->targets[signature->count]);
     if (signature->count)
         qsort(signature->targets, signature->count, sizeof *signature->targets, compare);
-    for (size_t i = 0; i < signature->count; i++) {
-        const struct xt_read_target *target = &signature->targets[i];
-        if (target->is_buffer || xt_read_is_initializer(reader, target->name))
-            continue;
-        if (is_of_norm(signature, target->name))
-            signature->folded = true;
-        else if (!signature->lost)
-            signature->lost = target->name;
+    return true;
+}
+
+static bool find_modules(struct xt_reader *reader)
+{
+    struct xt_read_signature *signature = &reader->signature;
+    signature->modules = xt_reader_take(reader, reader->node_count + 1, sizeof *signature->modules);
+    if (!signature->modules)
+        return false;
+    for (size_t i = 0; i < reader->node_count; i++)
+        if (!module_of(&reader->nodes[i], signature->modules[i], sizeof signature->modules[i]))
+            snprintf(signature->modules[i], sizeof signature->modules[i], "%s", unknown);
+    return true;
+}
+
+bool xt_read_take_signature(struct xt_reader *reader)
+{
+    enum { ALL_MAX = 20000 }; /* each is looked for among all */
+    struct xt_read_signature *signature = &reader->signature;
+    if (!reader->file.signature)
+        return true;
+    if (!read_targets(reader))
+        return false;
+    find_lost(reader);
+    signature->folded = lacks_norms(reader);
+    if (!signature->lost && !signature->folded)
+        return true;
+    if (signature->count + reader->node_count > ALL_MAX) {
+        signature->unexplained = signature->lost;
+        return true;
     }
-    return explain_lost(reader);
+    if (!find_modules(reader) || !xt_read_restore(reader))
+        return false;
+    find_lost(reader);
+    signature->folded = lacks_norms(reader);
+    explain_lost(reader);
+    return !xt_reader_fails(reader);
 }
 
 /* ---- what is trained ---- */
@@ -491,7 +589,7 @@ static const char *computed_of(struct xt_reader *reader, struct xt_read_constant
 {
     const double *numbers = xt_read_numbers(reader, constant);
     for (size_t i = 0; i < reader->value_count && numbers; i++) {
-        struct xt_read_value *value = &reader->values[i];
+        struct xt_read_value *value = reader->by_name[i];
         double first = 0;
         if (!value->initializer || xt_read_origin_of(reader, value->name) != XT_READ_PARAMETER)
             continue;

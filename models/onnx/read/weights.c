@@ -18,7 +18,7 @@ static bool is_spectral(const struct xt_reader *reader, const char *name)
 bool xt_read_check_weights(struct xt_reader *reader)
 {
     for (size_t i = 0; i < reader->value_count; i++) {
-        const struct xt_read_value *value = &reader->values[i];
+        const struct xt_read_value *value = reader->by_name[i];
         if (value->initializer && value->readers && is_spectral(reader, value->name))
             return xt_reader_refuse(
                 reader, NULL,

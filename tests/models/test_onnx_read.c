@@ -524,6 +524,54 @@ static void test_beside_tied_weights_parameters_that_begin_alike_are_refused(voi
     onnx__model_proto__free_unpacked(model, NULL);
 }
 
+/* One that was equal may have been stored as it, in whose stead a node reads it now. */
+static void test_equal_numbers_of_a_module_that_has_lost_a_parameter_are_refused(void **state)
+{
+    for (int lost = 0; lost < 2; lost++) {
+        Onnx__ModelProto *model = load(write_shared(*state, true, true));
+        struct xt_onnx_net read;
+        struct xt_err err = {0};
+        replace(&model->producer_name, "pytorch");
+        for (size_t i = 0; i < model->graph->n_node; i++)
+            add_metadata(&model->graph->node[i]->base, 9, "pkg.torch.onnx.name_scopes",
+                         "['', 'conv', 'conv2d']");
+        sign(model->graph, lost ? "p_1: PARAMETER target='conv.weight'\n"
+                                  "p_2: PARAMETER target='conv.second'\n"
+                                : "p_1: PARAMETER target='conv.weight'\n"
+                                  "p_2: PARAMETER target='other.weight'\n");
+        if (lost) {
+            assert_refused(model, "conv.weight, as other nodes do, and its numbers are all equal");
+        } else {
+            if (read_model(&read, model, &err))
+                fail_msg("%s", err.text);
+            assert_int_equal(read.net->param_count, 1);
+            xt_onnx_net_clear(&read);
+        }
+        onnx__model_proto__free_unpacked(model, NULL);
+    }
+}
+
+/* PyTorch gives 0 for such a row, and a softmax without its check no number at all. */
+static void test_masks_of_whole_rows_are_refused(void **state)
+{
+    enum { TOKENS = 15 };
+    Onnx__ModelProto *model = load("tests/models/fixtures/parts/masked.onnx");
+    int found = 0;
+    (void)state;
+    for (size_t i = 0; i < model->graph->n_initializer; i++) {
+        Onnx__TensorProto *tensor = model->graph->initializer[i];
+        float *numbers = (float *)(void *)tensor->raw_data.data;
+        if (tensor->n_dims != 2 || tensor->dims[0] != TOKENS || tensor->dims[1] != TOKENS)
+            continue;
+        for (int k = 0; k < TOKENS; k++)
+            numbers[2 * TOKENS + k] = -INFINITY;
+        found++;
+    }
+    assert_int_equal(found, 1);
+    assert_refused(model, "(Add) masks rows as a whole, of which a softmax is not a number");
+    onnx__model_proto__free_unpacked(model, NULL);
+}
+
 static void test_parameters_that_an_exporter_found_of_no_use_are_counted(void **state)
 {
     static const char signature[] = "p_conv_weight: PARAMETER target='conv.weight'\n"
@@ -1135,8 +1183,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             test_equal_numbers_of_a_layer_that_is_called_again_are_one_parameter,
             support_make_folder, support_remove_folder),
+        cmocka_unit_test(test_masks_of_whole_rows_are_refused),
         cmocka_unit_test(test_parameters_that_begin_alike_are_each_its_own),
         cmocka_unit_test(test_beside_tied_weights_parameters_that_begin_alike_are_refused),
+        cmocka_unit_test_setup_teardown(
+            test_equal_numbers_of_a_module_that_has_lost_a_parameter_are_refused,
+            support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(
             test_parameters_that_an_exporter_found_of_no_use_are_counted, support_make_folder,
             support_remove_folder),

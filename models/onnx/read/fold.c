@@ -608,6 +608,19 @@ static struct xt_read_constant *fold_reshape(const struct xt_fold *f)
     return xt_fold_copy_as(f->reader, f->in[0], (int)f->in[1]->count, dims);
 }
 
+static struct xt_read_constant *fold_flatten(const struct xt_fold *f)
+{
+    const struct xt_read_constant *in = f->in[0];
+    int64_t axis = xt_read_int(f->node, "axis", 1);
+    int64_t dims[] = {1, 1};
+    axis += axis < 0 ? in->ndims : 0;
+    if (axis < 0 || axis > in->ndims)
+        return NULL;
+    for (int i = 0; i < in->ndims; i++)
+        dims[i >= axis] *= in->dims[i]; /* their product is the count */
+    return xt_fold_copy_as(f->reader, in, 2, dims);
+}
+
 /* Whether a constant of these dimensions is made for each sample, which is computed where sines are
  * made of it: for one then. */
 static bool is_for_each_sample(const struct xt_reader *reader, int64_t dims[], int ndims)
@@ -762,23 +775,57 @@ static struct xt_read_constant *fold_range(const struct xt_fold *f)
     return out;
 }
 
+/* The axes that a reduction removes; false: not known. */
+static bool reduced_axes(const struct xt_fold *f, bool goes[XT_READ_DIMS_MAX])
+{
+    int ndims = f->in[0]->ndims;
+    int64_t axes[XT_READ_DIMS_MAX];
+    int count = xt_read_ints(f->reader, f->node, "axes", 1, axes);
+    if (count < -1 || (count <= 0 && xt_read_int(f->node, "noop_with_empty_axes", 0)))
+        return false;
+    for (int i = 0; i < ndims; i++)
+        goes[i] = count <= 0;
+    for (int i = 0; i < count; i++) {
+        int64_t axis = axes[i] + (axes[i] < 0 ? ndims : 0);
+        if (axis < 0 || axis >= ndims)
+            return false;
+        goes[axis] = true;
+    }
+    return true;
+}
+
 static struct xt_read_constant *fold_reduce(const struct xt_fold *f)
 {
     const struct xt_read_constant *in = f->in[0];
-    static const int64_t one[] = {1};
-    int64_t axes[XT_READ_DIMS_MAX];
-    int keep = xt_read_int(f->node, "keepdims", 1) != 0;
-    if (in->ndims > 1 || xt_read_ints(f->reader, f->node, "axes", 1, axes) > 1)
-        return NULL;
-    struct xt_read_constant *out = xt_read_make(f->reader, in->ndims && keep, one, in->is_float);
-    if (!out)
-        return NULL;
     bool is_product = xt_read_is(f->node, "ReduceProd");
-    out->numbers[0] = is_product;
-    for (size_t i = 0; i < in->count; i++)
-        out->numbers[0] =
-            is_product ? out->numbers[0] * in->numbers[i] : out->numbers[0] + in->numbers[i];
-    return out;
+    bool goes[XT_READ_DIMS_MAX];
+    int64_t dims[XT_READ_DIMS_MAX], kept[XT_READ_DIMS_MAX];
+    int ndims = 0;
+    if (!reduced_axes(f, goes))
+        return NULL;
+    bool keeps = xt_read_int(f->node, "keepdims", 1) != 0;
+    for (int i = 0; i < in->ndims; i++) {
+        dims[i] = goes[i] ? 1 : in->dims[i];
+        if (!goes[i] || keeps)
+            kept[ndims++] = dims[i];
+    }
+    struct xt_read_constant *out = xt_read_make(f->reader, in->ndims, dims, in->is_float);
+    for (size_t i = 0; out && i < out->count; i++)
+        out->numbers[i] = is_product;
+    for (size_t i = 0; out && i < in->count; i++) {
+        size_t place = 0;
+        size_t stride = 1;
+        size_t rest = i;
+        for (int axis = in->ndims - 1; axis >= 0; axis--) {
+            size_t at = rest % (size_t)in->dims[axis];
+            rest /= (size_t)in->dims[axis];
+            place += goes[axis] ? 0 : at * stride;
+            stride *= (size_t)dims[axis];
+        }
+        double so_far = out->numbers[place];
+        out->numbers[place] = is_product ? so_far * in->numbers[i] : so_far + in->numbers[i];
+    }
+    return out ? xt_fold_copy_as(f->reader, out, ndims, kept) : NULL;
 }
 
 /* Whether its output is called as a module's parameter: "layer.weight". */
@@ -860,6 +907,7 @@ struct xt_read_constant *xt_fold_compute(const struct xt_fold *f)
         {"Tile", 2, fold_tile},         {"CumSum", 2, fold_running_sum},
         {"Trilu", 0, fold_triangle},    {"ScatterND", 3, fold_scatter},
         {"Einsum", 2, fold_einsum},     {"OneHot", 3, fold_one_hot},
+        {"Flatten", 1, fold_flatten},
     };
     if (f->count == 0 || xt_read_is(f->node, "Identity"))
         return f->count ? f->in[0] : NULL;

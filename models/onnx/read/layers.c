@@ -1,4 +1,5 @@
 /* Operators with parameters, which take PyTorch's names from the initializers. */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -178,7 +179,7 @@ static bool is_one_parameter(struct xt_reader *reader, const struct xt_read_node
                  xt_read_is_own_export(reader);
     bool learns = xt_read_is_learned(reader, constant) ||
                   (reader->signature.lost && constant->tensor && constant->count > 1);
-    if (value->readers < 2 || !learns || knows || xt_read_is_of_one_module(reader, value) ||
+    if (value->readers < 2 || !learns || knows || xt_read_is_one(reader, value) ||
         !xt_read_all_equal(reader, constant, &number) ||
         (constant->count == 1 && number != 0 && number != 1))
         return true;
@@ -707,6 +708,18 @@ static int axes_to_spare(int ndims, const int64_t *dims)
     return spare;
 }
 
+/* Whether some row, along the last axis, is of -infinity alone. */
+static bool masks_rows(const struct xt_read_constant *constant, const double *numbers)
+{
+    size_t length = constant->ndims ? (size_t)constant->dims[constant->ndims - 1] : 1;
+    for (size_t i = 0, masked = 0; i < constant->count; i++) {
+        masked = (i % length ? masked : 0) + (numbers[i] < -DBL_MAX);
+        if (masked == length)
+            return true;
+    }
+    return false;
+}
+
 /* Numbers that are no parameter, as a value of the net. */
 static struct xt_value *numbers_of(struct xt_reader *reader, const struct xt_read_node *node,
                                    const struct xt_read_value *value,
@@ -719,6 +732,9 @@ static struct xt_value *numbers_of(struct xt_reader *reader, const struct xt_rea
             reader, node, "reads %s, %zu numbers that are no parameter: 1 to %d are supported",
             xt_str_quote(value->name, strlen(value->name)).text, constant->count,
             XT_READ_STORED_MAX);
+    if (xt_read_is(node, "Add") && masks_rows(constant, from))
+        return xt_reader_refuse(reader, node,
+                                "masks rows as a whole, of which a softmax is not a number");
     for (size_t i = 0; i < constant->count; i++) {
         numbers[i] = (float)(xt_read_is(node, "Add") ? xt_read_finite(from[i]) : from[i]);
         if (!isfinite(numbers[i]))

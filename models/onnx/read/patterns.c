@@ -551,6 +551,22 @@ static bool match_weight_norm(struct xt_reader *reader, struct xt_read_node *nod
     return xt_match_replace(reader, node, "(weight norm)", node->inputs, 3);
 }
 
+/* ---- softmax ---- */
+
+/* A softmax, and 0 where it is not a number: in rows that are masked as a whole, which are refused.
+ */
+static bool match_safe_softmax(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_node *is_nan = xt_read_is(node, "Where") && node->input_count == 3
+                                      ? xt_match_made_by(node->inputs[0], "IsNaN")
+                                      : NULL;
+    double zero = 1;
+    return is_nan && is_nan->input_count == 1 && xt_match_made_by(node->inputs[2], "Softmax") &&
+           is_nan->inputs[0] == node->inputs[2] &&
+           xt_match_number_of(reader, node->inputs[1], &zero) && zero == 0 &&
+           xt_match_replace(reader, node, "Identity", &node->inputs[2], 1);
+}
+
 /* ---- linear ---- */
 
 /* A weight, as it is or transposed. */
@@ -612,9 +628,9 @@ static void find_images(struct xt_reader *reader)
 bool xt_reader_match(struct xt_reader *reader)
 {
     static bool (*const patterns[])(struct xt_reader * reader, struct xt_read_node * node) = {
-        match_activation, match_turned_gelu, match_dropout,
-        match_layer_norm, match_batch_norm,  match_weight_norm,
-        match_linear,     xt_match_strides,  xt_match_adaptive_pool};
+        match_activation, match_turned_gelu,     match_dropout,      match_layer_norm,
+        match_batch_norm, match_weight_norm,     match_safe_softmax, match_linear,
+        xt_match_strides, xt_match_adaptive_pool};
     find_images(reader);
     for (size_t i = 0; i < reader->node_count; i++)
         for (size_t k = 0; k < sizeof patterns / sizeof *patterns; k++)

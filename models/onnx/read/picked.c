@@ -277,13 +277,14 @@ static bool are_adaptive(const struct windows *windows, const struct xt_read_con
     return true;
 }
 
-/* The element of the last window that lies furthest away is the last of the image. */
+/* The element of the last window that lies furthest away is the last of the image; more than an
+ * image may have: there is one beyond. */
 static int64_t length_along(const struct xt_read_constant *picked, int side)
 {
     double most = 0;
     for (size_t i = (size_t)side; i < picked->count; i += 2)
         most = picked->numbers[i] > most ? picked->numbers[i] : most;
-    return xt_read_whole(most) + 1;
+    return most < (double)XT_READ_BATCH ? (int64_t)most + 1 : XT_READ_BATCH + 1;
 }
 
 /* Whether the shape can be broadcast to that one. */

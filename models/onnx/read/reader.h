@@ -243,9 +243,9 @@ const char *xt_read_lost_of(const struct xt_reader *reader, const struct xt_read
                             const char *own);
 /* The same of the only one that the module has lost, whatever it is called. */
 const char *xt_read_only_lost(const struct xt_reader *reader, const struct xt_read_node *node);
-/* Whether all nodes that read a tensor are of the same module: false also where that is not known.
- */
-bool xt_read_is_of_one_module(const struct xt_reader *reader, const struct xt_read_value *value);
+/* Whether a tensor of equal numbers is known to be one parameter, of one module that has lost no
+ * other. */
+bool xt_read_is_one(const struct xt_reader *reader, const struct xt_read_value *value);
 /* Whether the module is known to be one of PyTorch's own. */
 bool xt_read_is_of_torch(const struct xt_read_node *node);
 /* How many nodes of the same operator and module are before it; -1: the module is not known. */

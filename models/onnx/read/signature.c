@@ -91,24 +91,6 @@ bool xt_read_is_lost(const struct xt_reader *reader, const char *name)
 
 /* ---- names that are lost ---- */
 
-bool xt_read_is_of_one_module(const struct xt_reader *reader, const struct xt_read_value *value)
-{
-    const struct xt_read_signature *signature = &reader->signature;
-    const char *first = NULL;
-    if (!signature->modules) /* nothing is lost, so nothing was stored as another's */
-        return signature->count && !signature->lost && !signature->folded;
-    for (size_t n = 0; n < reader->node_count; n++)
-        for (int i = 0; i < reader->nodes[n].input_count; i++) {
-            const char *module = signature->modules[n];
-            if (reader->nodes[n].inputs[i] != value)
-                continue;
-            if (module[0] == unknown[0] || (first && strcmp(first, module) != 0))
-                return false;
-            first = module;
-        }
-    return true;
-}
-
 bool xt_read_lies_in(const char *parameter, const char *module)
 {
     return xt_str_starts(parameter, module) && parameter[strlen(module)] == '.';
@@ -212,6 +194,46 @@ bool xt_read_is_missing(const struct xt_reader *reader, const struct xt_read_tar
     for (size_t i = 0; i < reader->net->param_count && missing; i++)
         missing = strcmp(reader->net->params[i].name, target->name) != 0;
     return missing;
+}
+
+/* Parameters of the module itself that are lost. */
+static size_t count_lost(const struct xt_reader *reader, const char *module)
+{
+    size_t count = 0;
+    size_t length = strlen(module);
+    for (size_t i = 0; i < reader->signature.count; i++) {
+        const struct xt_read_target *target = &reader->signature.targets[i];
+        bool inside = !length || xt_read_lies_in(target->name, module);
+        const char *own = target->name + (inside && length ? length + 1 : 0);
+        count += inside && !strchr(own, '.') && is_lost(reader, target);
+    }
+    return count;
+}
+
+/* The module of all nodes that read a tensor; NULL: of several, or not known. */
+static const char *only_module(const struct xt_reader *reader, const struct xt_read_value *value)
+{
+    const char *first = NULL;
+    for (size_t n = 0; n < reader->node_count; n++)
+        for (int i = 0; i < reader->nodes[n].input_count; i++) {
+            const char *module = reader->signature.modules[n];
+            if (reader->nodes[n].inputs[i] != value)
+                continue;
+            if (module[0] == unknown[0] || (first && strcmp(first, module) != 0))
+                return NULL;
+            first = module;
+        }
+    return first;
+}
+
+bool xt_read_is_one(const struct xt_reader *reader, const struct xt_read_value *value)
+{
+    const struct xt_read_signature *signature = &reader->signature;
+    if (!signature->modules) /* nothing is lost, so nothing was stored as another's */
+        return signature->count && !signature->lost && !signature->folded;
+    const char *module = only_module(reader, value);
+    bool is_made = xt_read_origin_of(reader, value->name) == XT_READ_MADE;
+    return module && count_lost(reader, module) <= is_made;
 }
 
 /* Whether the module has lost another parameter than its weight and bias. */

@@ -395,7 +395,7 @@ struct xt_value *xt_read_lay_out(struct xt_reader *reader, const struct xt_read_
 static const struct xt_read_view *source(const struct xt_read_view *view,
                                          const struct xt_read_view *other, int axis)
 {
-    return other && xt_read_dim(view, axis) == 1 ? other : view;
+    return other && xt_read_dim(view, axis) < xt_read_dim(other, axis) ? other : view;
 }
 
 /* What lies in one home: elements of a sample, factors, and the first axis. */

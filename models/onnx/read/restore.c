@@ -188,18 +188,23 @@ static const struct xt_read_node *first_reader(const struct xt_reader *reader,
     return first;
 }
 
-/* Whether the node reads a tensor of several numbers that were drawn, which another module's node
- * reads too: weights that are tied. */
-static bool reads_tied(struct xt_reader *reader, const struct xt_read_node *node, int i)
+/* Whether input i is a matrix that a linear layer multiplies by, turned, and so without its name,
+ * which one of another module reads too. */
+static bool is_shared_matrix(struct xt_reader *reader, const struct xt_read_node *node, int i)
 {
     struct xt_read_value *value = node->inputs[i];
+    bool multiplies = i == 1 && (xt_read_is(node, "MatMul") || xt_read_is(node, "Gemm"));
+    return multiplies && is_made(reader, value) && value->readers > 1 &&
+           lacks_any(reader, module_of(reader, node)) &&
+           strcmp(module_of(reader, first_reader(reader, value)), module_of(reader, node)) != 0;
+}
+
+/* Whether the node reads a weight whose numbers were drawn, as another module's node does. */
+static bool reads_tied(struct xt_reader *reader, const struct xt_read_node *node, int i)
+{
     double number = 0;
-    bool is_made_too =
-        is_made(reader, value) && value->readers > 1 &&
-        lacks_any(reader, module_of(reader, node)) &&
-        strcmp(module_of(reader, first_reader(reader, value)), module_of(reader, node)) != 0;
-    return (is_made_too || stored_as_other(reader, node, i)) &&
-           !xt_read_all_equal(reader, xt_read_constant_of(reader, value), &number);
+    return (is_shared_matrix(reader, node, i) || stored_as_other(reader, node, i)) &&
+           !xt_read_all_equal(reader, xt_read_constant_of(reader, node->inputs[i]), &number);
 }
 
 /* What is stored once may be one parameter then. */

@@ -91,33 +91,61 @@ static size_t count_reads(const struct xt_reader *reader, const char *module,
     return count;
 }
 
-/* The parameter of the module that an Add or Mul reads as another module's: of the same name, where
- * that is no layer's, else the usual one, else the only one. NULL: it may be another, or be among
- * the tensors without their names. */
-static struct xt_read_target *left_out_of(struct xt_reader *reader, const struct xt_read_node *node,
-                                          const char *module, const struct xt_read_value *value)
+/* The parameters of the module that are left out: how many, and the last of them. */
+static size_t count_left_out(const struct xt_reader *reader, const char *module,
+                             struct xt_read_target **last)
 {
-    struct xt_read_signature *signature = &reader->signature;
-    const char *dot = strrchr(value->name, '.');
-    const char *usual = xt_read_is(node, "Add") ? "bias" : "weight";
-    struct xt_read_target *last = NULL;
+    struct xt_read_signature *signature = (struct xt_read_signature *)&reader->signature;
     size_t count = 0;
     for (size_t i = 0; i < signature->count; i++) {
         struct xt_read_target *target = &signature->targets[i];
         if (target->is_buffer || !own_name(target, module) || !is_left_out(reader, target))
             continue;
         count++;
-        last = target;
+        *last = target;
     }
-    if (count <= count_made(reader, module) || count_reads(reader, module, value) != 1)
+    return count;
+}
+
+/* Whether not all that is left out of the module may be among its tensors without names. */
+static bool lacks_more_than_names(struct xt_reader *reader, const char *module)
+{
+    struct xt_read_target *last = NULL;
+    return count_left_out(reader, module, &last) > count_made(reader, module);
+}
+
+/* The parameter of the module that an Add or Mul reads as another module's: of the same name, where
+ * that is no layer's, else the usual one, else the only one. NULL: it may be another. */
+static struct xt_read_target *left_out_of(struct xt_reader *reader, const struct xt_read_node *node,
+                                          const char *module, const struct xt_read_value *value)
+{
+    const char *dot = strrchr(value->name, '.');
+    const char *usual = xt_read_is(node, "Add") ? "bias" : "weight";
+    struct xt_read_target *last = NULL;
+    if (!lacks_more_than_names(reader, module) || count_reads(reader, module, value) != 1)
         return NULL;
     struct xt_read_target *same = dot ? xt_read_target_of(reader, module, dot + 1) : NULL;
     struct xt_read_target *own = xt_read_target_of(reader, module, usual);
     bool is_layers = dot && (strcmp(dot, ".weight") == 0 || strcmp(dot, ".bias") == 0);
-    return !is_layers && is_left_out(reader, same) ? same
-           : is_left_out(reader, own)              ? own
-           : count == 1                            ? last
-                                                   : NULL;
+    if (!is_layers && is_left_out(reader, same))
+        return same;
+    if (is_left_out(reader, own))
+        return own;
+    return count_left_out(reader, module, &last) == 1 ? last : NULL;
+}
+
+/* The parameter that a layer's input i is by its place; NULL: none. The scale and shift of an
+ * InstanceNormalization may be a group norm's ones and zeros, before its own ones in a Mul and Add.
+ */
+static struct xt_read_target *by_place(struct xt_reader *reader, const struct xt_read_node *node,
+                                       int i)
+{
+    const struct role *role = role_of(node);
+    const char *module = module_of(reader, node);
+    if (!role || i >= ROLES || !role->own[i] ||
+        (xt_read_is(node, "InstanceNormalization") && !lacks_more_than_names(reader, module)))
+        return NULL;
+    return xt_read_target_of(reader, module, role->own[i]);
 }
 
 /* The parameter that is input i of the node in PyTorch, where the file has stored it as another's;
@@ -126,15 +154,14 @@ static struct xt_read_target *stored_as_other(struct xt_reader *reader,
                                               const struct xt_read_node *node, int i)
 {
     const struct xt_read_value *value = node->inputs[i];
-    const struct role *role = role_of(node);
     const char *module = module_of(reader, node);
     if (!value || !value->initializer || value->readers < 2 || *module == '?')
         return NULL;
     enum xt_read_origin origin = xt_read_origin_of(reader, value->name);
     bool is_parameter = origin == XT_READ_PARAMETER;
     struct xt_read_target *target = NULL;
-    if ((is_parameter || origin == XT_READ_BUFFER) && role && i < ROLES && role->own[i])
-        target = xt_read_target_of(reader, module, role->own[i]);
+    if ((is_parameter || origin == XT_READ_BUFFER) && role_of(node))
+        target = by_place(reader, node, i);
     else if (is_parameter && (xt_read_is(node, "Add") || xt_read_is(node, "Mul")) && *module &&
              !xt_read_lies_in(value->name, module))
         target = left_out_of(reader, node, module, value);
@@ -251,14 +278,14 @@ static struct xt_read_value *copy_for(struct restore *restore, const struct xt_r
 
 /* Whether input i of a layer of torch.nn is a constant, such as the ones of a norm without a scale,
  * that the file has stored as a parameter: the layer has none. */
-static bool is_constant(const struct xt_reader *reader, const struct xt_read_node *node, int i)
+static bool is_constant(struct xt_reader *reader, const struct xt_read_node *node, int i)
 {
     const struct role *role = role_of(node);
     const struct xt_read_value *value = node->inputs[i];
     const char *module = module_of(reader, node);
     return role && i < ROLES && role->own[i] && *module && *module != '?' &&
-           xt_read_is_of_torch(node) && !xt_read_target_of(reader, module, role->own[i]) && value &&
-           value->initializer && value->readers > 1 && !xt_read_lies_in(value->name, module) &&
+           xt_read_is_of_torch(node) && !by_place(reader, node, i) && value && value->initializer &&
+           value->readers > 1 && !xt_read_lies_in(value->name, module) &&
            xt_read_origin_of(reader, value->name) == XT_READ_PARAMETER;
 }
 

@@ -798,8 +798,9 @@ static struct xt_read_constant *fold_reduce(const struct xt_fold *f)
 {
     const struct xt_read_constant *in = f->in[0];
     bool is_product = xt_read_is(f->node, "ReduceProd");
-    bool goes[XT_READ_DIMS_MAX];
-    int64_t dims[XT_READ_DIMS_MAX], kept[XT_READ_DIMS_MAX];
+    bool goes[XT_READ_DIMS_MAX] = {false};
+    int64_t dims[XT_READ_DIMS_MAX] = {0};
+    int64_t kept[XT_READ_DIMS_MAX];
     int ndims = 0;
     if (!reduced_axes(f, goes))
         return NULL;

@@ -259,9 +259,10 @@ static enum xt_status read_model(struct xt_network *network,
                     "keeps them",
                     path, network->loaded->renamed);
     else if (network->loaded->missing)
-        xt_log_warn("%s: %zu of the network's parameters, %s first, are not in the file, since its "
-                    "exporter found that they change nothing or are not used: they are not trained "
-                    "and not saved; an export with dynamo=False has those that are used",
+        xt_log_warn("%s: %zu of the network's parameters, %s first, are not in the file: its "
+                    "exporter leaves out what is not used, changes nothing, or does the same as "
+                    "another layer before training. They are not trained and not saved; an export "
+                    "with dynamo=False has those that are used",
                     path, network->loaded->missing, network->loaded->first_missing);
     if (network->loaded->splits)
         xt_log_note("%s: parameters that begin with the same numbers are stored once; each is "

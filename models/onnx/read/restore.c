@@ -92,10 +92,10 @@ static size_t count_reads(const struct xt_reader *reader, const char *module,
 }
 
 /* The parameters of the module that are left out: how many, and the last of them. */
-static size_t count_left_out(const struct xt_reader *reader, const char *module,
+static size_t count_left_out(struct xt_reader *reader, const char *module,
                              struct xt_read_target **last)
 {
-    struct xt_read_signature *signature = (struct xt_read_signature *)&reader->signature;
+    struct xt_read_signature *signature = &reader->signature;
     size_t count = 0;
     for (size_t i = 0; i < signature->count; i++) {
         struct xt_read_target *target = &signature->targets[i];

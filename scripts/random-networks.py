@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Random networks for build/tests/zoo: scripts/random-networks.py FIRST LAST DIR [--exported]
+"""Random networks for build/tests/zoo: scripts/random-networks.py FIRST LAST DIR [--exported | --whole]
 
-Writes DIR/SEED.onnx as PyTorch's exporter does (--exported: its newer one, networks without batch norms), DIR/SEED.safetensors with
-what PyTorch computes in float64, and DIR/SEED.txt, for each seed from FIRST to before LAST. Each network is a random graph of
-what networks are made of, with any number of readers. Needs torch, onnx, safetensors and, for --exported, onnxscript."""
+Writes DIR/SEED.onnx as PyTorch's exporter does (--exported: its newer one, networks without batch norms; --whole: that with
+optimize=False), DIR/SEED.safetensors with what PyTorch computes in float64, and DIR/SEED.txt, for each seed from FIRST to before
+LAST. Each network is a random graph of what networks are made of, with any number of readers. Needs torch, onnx, safetensors and,
+for the newer exporter, onnxscript."""
 import os, random, sys, warnings
 
 import torch, torch.nn.functional as F
@@ -371,6 +372,7 @@ class Network(nn.Module):
 
 def main():
     exported = "--exported" in sys.argv
+    exporter = EXPORTED if exported else dict(EXPORTED, optimize=False) if "--whole" in sys.argv else TRACED
     names = [a for a in sys.argv[1:] if not a.startswith("--")]
     if len(names) != 3:
         sys.exit(__doc__)
@@ -380,7 +382,7 @@ def main():
         path = os.path.join(names[2], str(seed))
         try:
             network = Network(seed, exported)
-            write_pair(lambda: network, path, EXPORTED if exported else TRACED, size=(SIZE, SIZE))
+            write_pair(lambda: network, path, exporter, size=(SIZE, SIZE))
             with open(path + ".txt", "w") as text:
                 text.write(network.text())
         except Exception as error:  # what PyTorch cannot export

@@ -244,9 +244,8 @@ static enum xt_status read_model(struct xt_network *network,
     network->model = &network->loaded->info;
     if (network->loaded->folded)
         xt_log_warn("%s: its batch norms are part of its convolutions, so it trains without them; "
-                    "export it with torch.onnx.export(model, x, path, "
-                    "training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, "
-                    "dynamo=False) to have them (networks of Keras too, with its backend torch)",
+                    "export it with torch.onnx.export(model.train(), x, path, dynamo=True, "
+                    "optimize=False) to have them (networks of Keras with its backend torch)",
                     path);
     else if (network->loaded->may_be_folded)
         xt_log_note(
@@ -254,15 +253,16 @@ static enum xt_status read_model(struct xt_network *network,
             "part of the convolutions, and it trains without them",
             path);
     else if (network->loaded->renamed)
-        xt_log_warn("%s: %zu of its parameters have lost PyTorch's names, under which "
-                    "load_state_dict would find what is trained here; an export with dynamo=False "
-                    "keeps them",
-                    path, network->loaded->renamed);
+        xt_log_warn(
+            "%s: %zu of its parameters have lost PyTorch's names, under which "
+            "load_state_dict would find what is trained here; an export with optimize=False "
+            "or dynamo=False keeps them",
+            path, network->loaded->renamed);
     else if (network->loaded->missing)
         xt_log_warn("%s: %zu of the network's parameters, %s first, are not in the file: its "
                     "exporter leaves out what is not used, changes nothing, or does the same as "
                     "another layer before training. They are not trained and not saved; an export "
-                    "with dynamo=False has those that are used",
+                    "with optimize=False or dynamo=False has those that are used",
                     path, network->loaded->missing, network->loaded->first_missing);
     if (network->loaded->splits)
         xt_log_note("%s: parameters that begin with the same numbers are stored once; each is "

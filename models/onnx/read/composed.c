@@ -62,6 +62,8 @@ bool xt_read_extreme(struct xt_reader *reader, struct xt_read_node *node)
 {
     bool is_max = xt_read_is(node, "Max");
     double number = 0;
+    if (node->input_count == 1)
+        return xt_read_same(reader, node);
     if (node->input_count != 2)
         return xt_reader_refuse(reader, node, "is of %d values, where 2 are supported",
                                 node->input_count);

@@ -910,7 +910,8 @@ struct xt_read_constant *xt_fold_compute(const struct xt_fold *f)
         {"Einsum", 2, fold_einsum},     {"OneHot", 3, fold_one_hot},
         {"Flatten", 1, fold_flatten},
     };
-    if (f->count == 0 || xt_read_is(f->node, "Identity"))
+    bool is_one = f->count == 1 && (xt_read_is(f->node, "Max") || xt_read_is(f->node, "Min"));
+    if (f->count == 0 || is_one || xt_read_is(f->node, "Identity"))
         return f->count ? f->in[0] : NULL;
     for (size_t i = 0; f->count == 2 && i < sizeof binaries / sizeof *binaries; i++)
         if (xt_read_is(f->node, binaries[i].op))

@@ -189,7 +189,7 @@ static bool is_one_parameter(struct xt_reader *reader, const struct xt_read_node
         "what several layers begin with once; export %strained weights, and give the file as it is "
         "then",
         xt_str_quote(value->name, strlen(value->name)).text,
-        reader->is_foreign ? "" : "with dynamo=False, or with ");
+        reader->is_foreign ? "" : "with optimize=False or dynamo=False, or with ");
 }
 
 /* An input that is one of the file's tensors, of that many dimensions. */

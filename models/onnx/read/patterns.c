@@ -625,13 +625,32 @@ static void find_images(struct xt_reader *reader)
     }
 }
 
+/* Computes what is of constants alone, which files that are not optimised have much of: patterns
+ * have numbers in them. */
+static void fold_constants(struct xt_reader *reader)
+{
+    enum { FOLDED_MAX = 4096 };
+    for (size_t i = 0; i < reader->node_count && !xt_reader_fails(reader); i++) {
+        struct xt_read_node *node = &reader->nodes[i];
+        bool known = node->input_count > 0 && !node->choice;
+        for (int k = 0; k < node->input_count && known; k++) {
+            struct xt_read_constant *in =
+                node->inputs[k] ? xt_read_constant_of(reader, node->inputs[k]) : NULL;
+            known = in && in->count <= FOLDED_MAX && !xt_read_is_learned(reader, in);
+        }
+        if (known)
+            xt_read_fold(reader, node);
+    }
+}
+
 bool xt_reader_match(struct xt_reader *reader)
 {
     static bool (*const patterns[])(struct xt_reader * reader, struct xt_read_node * node) = {
-        match_activation, match_turned_gelu,     match_dropout,      match_layer_norm,
-        match_batch_norm, match_weight_norm,     match_safe_softmax, match_linear,
-        xt_match_strides, xt_match_adaptive_pool};
+        match_activation, match_turned_gelu,      match_dropout,      match_layer_norm,
+        match_batch_norm, match_weight_norm,      match_safe_softmax, match_linear,
+        xt_match_strides, xt_match_adaptive_pool, xt_match_sequence};
     find_images(reader);
+    fold_constants(reader);
     for (size_t i = 0; i < reader->node_count; i++)
         for (size_t k = 0; k < sizeof patterns / sizeof *patterns; k++)
             if (xt_reader_fails(reader) || patterns[k](reader, &reader->nodes[i]))

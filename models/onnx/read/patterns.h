@@ -19,3 +19,4 @@ bool xt_match_replace(struct xt_reader *reader, struct xt_read_node *node, const
 /* ---- picked.c: false where the node is not the last of such a pattern ---- */
 bool xt_match_strides(struct xt_reader *reader, struct xt_read_node *node);
 bool xt_match_adaptive_pool(struct xt_reader *reader, struct xt_read_node *node);
+bool xt_match_sequence(struct xt_reader *reader, struct xt_read_node *node);

@@ -6,6 +6,19 @@
 #include "models/onnx/read/fold.h"
 #include "models/onnx/read/patterns.h"
 
+/* Whole numbers as an input. */
+static struct xt_read_value *list_of(struct xt_reader *reader, const int64_t numbers[], int count)
+{
+    struct xt_read_value *out = xt_reader_take(reader, 1, sizeof *out);
+    struct xt_read_constant *constant = xt_read_make(reader, 1, (const int64_t[]){count}, false);
+    if (!out || !constant)
+        return NULL;
+    for (int i = 0; i < count; i++)
+        constant->numbers[i] = (double)numbers[i];
+    *out = (struct xt_read_value){.name = "", .constant = constant};
+    return out;
+}
+
 /* ---- strides ---- */
 
 /* Indices into all elements: those of the first axis, whose length is the batch, times `step`, and
@@ -70,8 +83,9 @@ static bool are_in_order(struct xt_reader *reader, const struct strided *strided
         one.dims[i] = 1;
     for (int p = 0; p < strided->count; p++) {
         parts[1 + p] = strided->parts[p];
-        if (parts[1 + p]->ndims != one.ndims || parts[1 + p]->dims[0] != 1 ||
-            !xt_read_numbers(reader, parts[1 + p]))
+        bool fits = !parts[1 + p]->ndims ||
+                    (parts[1 + p]->ndims == one.ndims && parts[1 + p]->dims[0] == 1);
+        if (!fits || !xt_read_numbers(reader, parts[1 + p]))
             return false;
     }
     if (!xt_fold_broadcast(parts, 1 + strided->count, shape))
@@ -107,17 +121,10 @@ bool xt_match_strides(struct xt_reader *reader, struct xt_read_node *node)
         !take_indices(reader, node->inputs[1], DEPTH, &strided) || !strided.ndims ||
         !are_in_order(reader, &strided, &indices))
         return false;
-    const int64_t count = strided.ndims;
-    struct xt_read_value *wanted = xt_reader_take(reader, 1, sizeof *wanted);
-    struct xt_read_constant *numbers = xt_read_make(reader, 1, &count, false);
-    if (!wanted || !numbers)
-        return false;
-    numbers->numbers[0] = -1;
-    for (int i = 1; i < strided.ndims; i++)
-        numbers->numbers[i] = (double)indices.dims[i];
-    *wanted = (struct xt_read_value){.name = "", .constant = numbers};
-    return xt_match_replace(reader, node, "Reshape",
-                            (struct xt_read_value *[]){flat->inputs[0], wanted}, 2);
+    indices.dims[0] = -1;
+    struct xt_read_value *wanted = list_of(reader, indices.dims, strided.ndims);
+    return wanted && xt_match_replace(reader, node, "Reshape",
+                                      (struct xt_read_value *[]){flat->inputs[0], wanted}, 2);
 }
 
 /* ---- adaptive pools ---- */
@@ -321,15 +328,55 @@ bool xt_match_adaptive_pool(struct xt_reader *reader, struct xt_read_node *node)
     if ((divisor && !fits(divisor, 2, (const int64_t[]){sides[0].out, sides[1].out})) ||
         !are_adaptive(&windows, divisor, sides))
         return false;
-    struct xt_read_value *sizes = xt_reader_take(reader, 1, sizeof *sizes);
-    struct xt_read_constant *numbers = xt_read_make(reader, 1, (const int64_t[]){4}, false);
-    if (!sizes || !numbers)
+    struct xt_read_value *sizes =
+        list_of(reader, (const int64_t[]){sides[0].out, sides[1].out, sides[0].in, sides[1].in}, 4);
+    return sizes && xt_match_replace(reader, node, "(adaptive pool)",
+                                     (struct xt_read_value *[]){windows.image, sizes}, 2);
+}
+
+/* ---- parts ---- */
+
+/* Where a part of a sequence lies along its axis: each is of `lengths`, or of its one of these. */
+static bool find_part(struct xt_reader *reader, struct xt_read_value *lengths, size_t which,
+                      int64_t *first, int64_t *end)
+{
+    struct xt_read_constant *constant = xt_read_constant_of(reader, lengths);
+    const double *numbers = constant && constant->count ? xt_read_numbers(reader, constant) : NULL;
+    double sum = 0;
+    bool is_list = constant && constant->ndims == 1;
+    if (!numbers || (is_list && which >= constant->count))
         return false;
-    for (int s = 0; s < 2; s++) {
-        numbers->numbers[s] = (double)sides[s].out;
-        numbers->numbers[2 + s] = (double)sides[s].in;
+    for (size_t i = 0; i <= which; i++) {
+        double length = numbers[is_list ? i : 0];
+        *first = (int64_t)sum;
+        sum += length;
+        if (!(length >= 1 && sum <= XT_READ_NUMBERS_MAX))
+            return false;
     }
-    *sizes = (struct xt_read_value){.name = "", .constant = numbers};
-    return xt_match_replace(reader, node, "(adaptive pool)",
-                            (struct xt_read_value *[]){windows.image, sizes}, 2);
+    *end = (int64_t)sum;
+    return true;
+}
+
+/* One of the parts that an axis is cut into, as a slice. */
+bool xt_match_sequence(struct xt_reader *reader, struct xt_read_node *node)
+{
+    struct xt_read_node *parts = xt_read_is(node, "SequenceAt") && node->input_count == 2
+                                     ? made_by(node->inputs[0], "SplitToSequence", 1)
+                                     : NULL;
+    double which = -1;
+    int64_t first = 0;
+    int64_t end = 0;
+    if (!parts || !node->inputs[1] || !xt_match_number_of(reader, node->inputs[1], &which) ||
+        !(which >= 0 && which < XT_READ_NUMBERS_MAX))
+        return false;
+    if (!xt_read_input(parts, 1) ||
+        !find_part(reader, parts->inputs[1], (size_t)which, &first, &end))
+        return false;
+    struct xt_read_value *starts = list_of(reader, &first, 1);
+    struct xt_read_value *ends = list_of(reader, &end, 1);
+    struct xt_read_value *axes =
+        list_of(reader, (const int64_t[]){xt_read_int(parts, "axis", 0)}, 1);
+    return starts && ends && axes &&
+           xt_match_replace(reader, node, "Slice",
+                            (struct xt_read_value *[]){parts->inputs[0], starts, ends, axes}, 4);
 }

@@ -654,7 +654,7 @@ bool xt_read_check_origin(struct xt_reader *reader, const struct xt_read_node *n
         return xt_reader_refuse(reader, node,
                                 "reads %s, whose numbers are what the exporter computed from the "
                                 "parameter %s, which would not be trained through it: export with "
-                                "dynamo=False",
+                                "dynamo=False or optimize=False",
                                 xt_str_quote(constant->name, strlen(constant->name)).text, of);
     if (!is_suspect(reader, node, constant))
         return true;
@@ -662,8 +662,8 @@ bool xt_read_check_origin(struct xt_reader *reader, const struct xt_read_node *n
     return constant->is_fixed ||
            xt_reader_refuse(reader, node,
                             "reads %s, which the exporter may have computed from a parameter that "
-                            "is not in the file any more, such as %s: export with dynamo=False, "
-                            "which keeps it",
+                            "is not in the file any more, such as %s: export with dynamo=False "
+                            "or optimize=False, which keep it",
                             xt_str_quote(constant->name, strlen(constant->name)).text,
                             reader->signature.unexplained);
 }

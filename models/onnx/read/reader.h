@@ -1,7 +1,8 @@
 /* The state of reading an ONNX model: its nodes and values, and what is known of each.
  *
- * The steps: graph.c joins the nodes by the names of their values; patterns.c replaces nodes that
- * exporters write for one operator; read.c walks what the output needs: values that do not depend
+ * The steps: graph.c joins the nodes by the names of their values; signature.c and restore.c find
+ * out which tensors are PyTorch's parameters; patterns.c and picked.c replace nodes that exporters
+ * write for one operator; read.c walks what the output needs: values that do not depend
  * on the images are computed (fold.c), views are recorded (view.c), and everything else becomes
  * nodes of the net (layers.c, math.c, shapes.c and others). The first failure is stored in the
  * reader; functions that return a pointer then return NULL, those that return a bool false.

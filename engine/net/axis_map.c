@@ -164,13 +164,19 @@ static struct xt_axis_map_row between(const struct xt_axis_map *map, int in, dou
     return row;
 }
 
-static struct xt_axis_map_row mean(int in, int out, int j)
+struct xt_axis_window xt_axis_map_window(int in, int out, int j)
 {
     int first = (int)((int64_t)j * in / out);
-    int end = (int)(((int64_t)(j + 1) * in + out - 1) / out);
-    struct xt_axis_map_row row = {.count = end - first};
+    int end = (int)((((int64_t)j + 1) * in + out - 1) / out);
+    return (struct xt_axis_window){first, end - first};
+}
+
+static struct xt_axis_map_row mean(int in, int out, int j)
+{
+    struct xt_axis_window window = xt_axis_map_window(in, out, j);
+    struct xt_axis_map_row row = {.count = window.count};
     for (int k = 0; k < row.count; k++) {
-        row.at[k] = first + k;
+        row.at[k] = window.first + k;
         row.weight[k] = 1.0 / row.count;
     }
     return row;

@@ -70,4 +70,9 @@ struct xt_axis_map_row {
     double weight[XT_AXIS_MAP_TERMS];
     double add;
 };
+/* What a pool to `out` elements takes the mean of for its element j. */
+struct xt_axis_window {
+    int first, count;
+};
+struct xt_axis_window xt_axis_map_window(int in, int out, int j);
 struct xt_axis_map_row xt_axis_map_row(const struct xt_axis_map *map, int in, int out, int j);

@@ -239,6 +239,13 @@ static enum xt_status read_model(struct xt_onnx_net *out, const Onnx__ModelProto
     return status;
 }
 
+static void read_well(struct xt_onnx_net *out, const Onnx__ModelProto *model)
+{
+    struct xt_err err = {0};
+    if (read_model(out, model, &err))
+        fail_msg("%s", err.text);
+}
+
 static void assert_refused(const Onnx__ModelProto *model, const char *part)
 {
     struct xt_onnx_net read;
@@ -297,12 +304,10 @@ static void test_layers_of_the_same_weights_share_a_parameter(void **state)
     for (int chained = 0; chained < 2; chained++)
         for (int made_up = 0; made_up < 2; made_up++) {
             struct xt_onnx_net read;
-            struct xt_err err = {0};
             Onnx__ModelProto *model = load(write_shared(*state, chained, false));
             if (made_up)
                 rename_weight(model, "onnx::Conv_12");
-            if (read_model(&read, model, &err))
-                fail_msg("%s", err.text);
+            read_well(&read, model);
             assert_int_equal(count_nodes(read.net, XT_NODE_CONV), 2);
             assert_int_equal(read.net->param_count, 1);
             assert_int_equal(read.weights.count, 1);
@@ -362,10 +367,8 @@ static void test_weights_that_an_exporter_computed_from_lost_parameters_are_refu
                                     "p_fc_weight: PARAMETER target='fc.weight'\nx: USER_INPUT\n";
     Onnx__ModelProto *model = load(write_model(*state, "Relu"));
     struct xt_onnx_net read;
-    struct xt_err err = {0};
     sign(model->graph, signature);
-    if (read_model(&read, model, &err))
-        fail_msg("%s", err.text);
+    read_well(&read, model);
     xt_onnx_net_clear(&read);
     rename_weight(model, "div");
     assert_refused(model, "(Conv) reads div, which the exporter may have computed from a parameter "
@@ -376,8 +379,7 @@ static void test_weights_that_an_exporter_computed_from_lost_parameters_are_refu
                    "(Gemm) reads div_1, which the exporter may have computed from a parameter "
                    "that is not in the file any more, such as fc.weight");
     rename_head(model, "val_3"); /* as it calls one that it transposed */
-    if (read_model(&read, model, &err))
-        fail_msg("%s", err.text);
+    read_well(&read, model);
     assert_int_equal(read.renamed, 1);
     xt_onnx_net_clear(&read);
     onnx__model_proto__free_unpacked(model, NULL);
@@ -460,12 +462,10 @@ static void test_equal_numbers_of_a_layer_that_is_called_again_are_one_parameter
     static const float zeros[3] = {0};
     Onnx__ModelProto *model = load(write_shared(*state, true, true));
     struct xt_onnx_net read;
-    struct xt_err err = {0};
     replace(&model->producer_name, "pytorch");
     replace(&model->graph->node[0]->name, "/conv/Conv");
     replace(&model->graph->node[2]->name, "/conv_1/Conv");
-    if (read_model(&read, model, &err))
-        fail_msg("%s", err.text);
+    read_well(&read, model);
     assert_int_equal(read.net->param_count, 1);
     xt_onnx_net_clear(&read);
     add_vector(model, "conv_1.bias", zeros, 3);
@@ -530,7 +530,6 @@ static void test_equal_numbers_of_a_module_that_has_lost_a_parameter_are_refused
     for (int lost = 0; lost < 2; lost++) {
         Onnx__ModelProto *model = load(write_shared(*state, true, true));
         struct xt_onnx_net read;
-        struct xt_err err = {0};
         replace(&model->producer_name, "pytorch");
         for (size_t i = 0; i < model->graph->n_node; i++)
             add_metadata(&model->graph->node[i]->base, 9, "pkg.torch.onnx.name_scopes",
@@ -542,8 +541,7 @@ static void test_equal_numbers_of_a_module_that_has_lost_a_parameter_are_refused
         if (lost) {
             assert_refused(model, "conv.weight, as other nodes do, and its numbers are all equal");
         } else {
-            if (read_model(&read, model, &err))
-                fail_msg("%s", err.text);
+            read_well(&read, model);
             assert_int_equal(read.net->param_count, 1);
             xt_onnx_net_clear(&read);
         }
@@ -580,10 +578,8 @@ static void test_parameters_that_an_exporter_found_of_no_use_are_counted(void **
                                     "p_unused_weight: PARAMETER target='unused.weight'\n";
     Onnx__ModelProto *model = load(write_model(*state, "Relu"));
     struct xt_onnx_net read;
-    struct xt_err err = {0};
     sign(model->graph, signature);
-    if (read_model(&read, model, &err))
-        fail_msg("%s", err.text);
+    read_well(&read, model);
     assert_int_equal(read.missing, 2);
     assert_string_equal(read.first_missing, "gain");
     xt_onnx_net_clear(&read);
@@ -610,13 +606,11 @@ static void test_a_parameter_that_an_exporter_reshaped_gets_its_name_back(void *
         Onnx__ModelProto *model = load(
             write_with(*state, (struct xt_onnx_node){.type = "Mul", .inputs = {NULL, "val_21"}}));
         struct xt_onnx_net read;
-        struct xt_err err = {0};
         add_vector(model, "val_21", numbers, 8);
         sign(model->graph, signature);
         add_metadata(&model->graph->node[1]->base, 9, "pkg.torch.onnx.name_scopes",
                      cases[i].scopes);
-        if (read_model(&read, model, &err))
-            fail_msg("%s", err.text);
+        read_well(&read, model);
         assert_true(xt_net_find_param(read.net, cases[i].name) >= 0);
         assert_int_equal(read.renamed, strcmp(cases[i].name, "val_21") == 0);
         xt_onnx_net_clear(&read);
@@ -634,7 +628,6 @@ static void test_a_parameter_of_one_number_that_an_exporter_reshaped_is_trained(
     Onnx__ModelProto *model = load(
         write_with(*state, (struct xt_onnx_node){.type = "PRelu", .inputs = {NULL, "val_21"}}));
     struct xt_onnx_net read;
-    struct xt_err err = {0};
     Onnx__TensorProto *slope =
         add_tensor(model, "val_21", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, 4, 1);
     slope->n_float_data = 1;
@@ -644,8 +637,7 @@ static void test_a_parameter_of_one_number_that_an_exporter_reshaped_is_trained(
     sign(model->graph, signature);
     add_metadata(&model->graph->node[1]->base, 9, "pkg.torch.onnx.name_scopes",
                  "['', 'act', 'prelu']");
-    if (read_model(&read, model, &err))
-        fail_msg("%s", err.text);
+    read_well(&read, model);
     int slope_of = xt_net_find_param(read.net, "act.weight");
     assert_true(slope_of >= 0);
     assert_int_equal(read.net->params[slope_of].ndims, 1);
@@ -702,12 +694,10 @@ static void test_what_a_weight_is_computed_of_is_the_parameter(void **state)
 static void test_a_parameter_of_a_sequential_is_no_constant(void **state)
 {
     struct xt_onnx_net read;
-    struct xt_err err = {0};
     Onnx__ModelProto *model = load(write_computed(*state, "Neg", false, false));
     replace(&model->graph->initializer[0]->name, "0.weight");
     replace(&model->graph->node[0]->input[0], "0.weight");
-    if (read_model(&read, model, &err))
-        fail_msg("%s", err.text);
+    read_well(&read, model);
     assert_string_equal(read.net->params[0].name, "0.weight");
     xt_onnx_net_clear(&read);
     onnx__model_proto__free_unpacked(model, NULL);
@@ -720,9 +710,7 @@ static void test_a_weight_may_be_a_value_too(void **state)
     Onnx__NodeProto **nodes = model->graph->node;
     for (int first = 0; first < 2; first++) {
         struct xt_onnx_net read;
-        struct xt_err err = {0};
-        if (read_model(&read, model, &err))
-            fail_msg("%s", err.text);
+        read_well(&read, model);
         assert_int_equal(count_nodes(read.net, XT_NODE_CONV_BY), 2);
         assert_int_equal(read.net->param_count, 1);
         assert_int_equal(read.weights.count, 1);

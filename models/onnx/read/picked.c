@@ -237,16 +237,6 @@ struct side {
     int64_t in, out, kernel;
 };
 
-static int64_t start_of(const struct side *side, int64_t window)
-{
-    return window * side->in / side->out;
-}
-
-static int64_t length_of(const struct side *side, int64_t window)
-{
-    return ((window + 1) * side->in + side->out - 1) / side->out - start_of(side, window);
-}
-
 /* Whether the windows are those of adaptive pooling, and the numbers that their sums are divided
  * by, if there are such, their sizes. */
 static bool are_adaptive(const struct windows *windows, const struct xt_read_constant *divisor,
@@ -258,27 +248,28 @@ static bool are_adaptive(const struct windows *windows, const struct xt_read_con
     const double *picked = windows->picked->numbers;
     for (size_t element = 0; element < windows->picked->count / 2; element++) {
         size_t rest = element;
-        int64_t window[2], at[2];
+        size_t window[2];
+        double length = 1; /* of all sides: elements */
         bool inside = true;
         bool same = true;
         for (int s = 1; s >= 0; s--) {
-            at[s] = (int64_t)(rest % (size_t)sides[s].kernel);
+            size_t at = rest % (size_t)sides[s].kernel;
             rest /= (size_t)sides[s].kernel;
-            window[s] = (int64_t)(rest % (size_t)sides[s].out);
+            window[s] = rest % (size_t)sides[s].out;
             rest /= (size_t)sides[s].out;
-            inside = inside && at[s] < length_of(&sides[s], window[s]);
-            same = same && picked[2 * element + (size_t)s] ==
-                               (double)(start_of(&sides[s], window[s]) + at[s]);
+            struct xt_axis_window own =
+                xt_axis_map_window((int)sides[s].in, (int)sides[s].out, (int)window[s]);
+            length *= own.count;
+            inside = inside && at < (size_t)own.count;
+            same = same && picked[2 * element + (size_t)s] == own.first + (double)at;
         }
         bool taken = true;
         for (int i = 0; i < windows->outside_count; i++)
             taken = taken && xt_fold_element(windows->outside[i], &each, element) == 0;
         if (taken != inside || (inside && !same))
             return false;
-        size_t place = (size_t)(window[0] * sides[1].out + window[1]);
-        if (divisor &&
-            xt_fold_element(divisor, &size, place) !=
-                (double)(length_of(&sides[0], window[0]) * length_of(&sides[1], window[1])))
+        size_t place = window[0] * (size_t)sides[1].out + window[1];
+        if (divisor && xt_fold_element(divisor, &size, place) != length)
             return false;
     }
     return true;
@@ -367,9 +358,7 @@ bool xt_match_sequence(struct xt_reader *reader, struct xt_read_node *node)
     int64_t first = 0;
     int64_t end = 0;
     if (!parts || !node->inputs[1] || !xt_match_number_of(reader, node->inputs[1], &which) ||
-        !(which >= 0 && which < XT_READ_NUMBERS_MAX))
-        return false;
-    if (!xt_read_input(parts, 1) ||
+        !(which >= 0 && which < XT_READ_NUMBERS_MAX) || !xt_read_input(parts, 1) ||
         !find_part(reader, parts->inputs[1], (size_t)which, &first, &end))
         return false;
     struct xt_read_value *starts = list_of(reader, &first, 1);

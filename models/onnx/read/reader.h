@@ -231,6 +231,9 @@ bool xt_read_is_made_up(const struct xt_reader *reader, const char *name);
 bool xt_read_is_lost(const struct xt_reader *reader, const char *name);
 /* Whether the parameter is the module's, or of one in that. */
 bool xt_read_lies_in(const char *parameter, const char *module);
+/* What it is called in the module; NULL: it is not the module's, or of one in that. "" is the
+ * network. */
+const char *xt_read_own_name(const char *parameter, const char *module);
 /* Whether it is a parameter, of which nothing may be taken as it happens to be now. */
 bool xt_read_is_learned(const struct xt_reader *reader, const struct xt_read_constant *constant);
 /* Whether it is known to be none, but numbers that do not change. */

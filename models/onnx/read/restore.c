@@ -49,15 +49,6 @@ static bool is_left_out(const struct xt_reader *reader, const struct xt_read_tar
 
 /* ---- the modules of the network's own ---- */
 
-/* Whether the target is the module's, not of one in that: its name there. */
-static const char *own_name(const struct xt_read_target *target, const char *module)
-{
-    size_t length = strlen(module);
-    const char *own = length ? target->name + length + 1 : target->name;
-    bool is_own = (!length || xt_read_lies_in(target->name, module)) && !strchr(own, '.');
-    return is_own ? own : NULL;
-}
-
 /* Whether it is a tensor without PyTorch's name, of several numbers: a parameter of another shape,
  * or a constant. */
 static bool is_made(struct xt_reader *reader, struct xt_read_value *value)
@@ -99,7 +90,8 @@ static size_t count_left_out(struct xt_reader *reader, const char *module,
     size_t count = 0;
     for (size_t i = 0; i < signature->count; i++) {
         struct xt_read_target *target = &signature->targets[i];
-        if (target->is_buffer || !own_name(target, module) || !is_left_out(reader, target))
+        if (target->is_buffer || !xt_read_own_name(target->name, module) ||
+            !is_left_out(reader, target))
             continue;
         count++;
         *last = target;
@@ -193,7 +185,7 @@ static bool lacks_any(const struct xt_reader *reader, const char *module)
     const struct xt_read_signature *signature = &reader->signature;
     for (size_t i = 0; i < signature->count; i++) {
         const struct xt_read_target *target = &signature->targets[i];
-        if (!target->is_buffer && own_name(target, module) && !target->restored &&
+        if (!target->is_buffer && xt_read_own_name(target->name, module) && !target->restored &&
             !xt_read_is_initializer(reader, target->name))
             return true;
     }

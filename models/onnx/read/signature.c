@@ -196,16 +196,25 @@ bool xt_read_is_missing(const struct xt_reader *reader, const struct xt_read_tar
     return missing;
 }
 
-/* Parameters of the module itself that are lost. */
-static size_t count_lost(const struct xt_reader *reader, const char *module)
+const char *xt_read_own_name(const char *parameter, const char *module)
+{
+    size_t length = strlen(module);
+    if (length && !xt_read_lies_in(parameter, module))
+        return NULL;
+    const char *own = length ? parameter + length + 1 : parameter;
+    return strchr(own, '.') ? NULL : own;
+}
+
+/* Parameters of the module itself that are lost: how many, and the last of them. */
+static size_t count_lost(const struct xt_reader *reader, const char *module, const char **last)
 {
     size_t count = 0;
-    size_t length = strlen(module);
     for (size_t i = 0; i < reader->signature.count; i++) {
         const struct xt_read_target *target = &reader->signature.targets[i];
-        bool inside = !length || xt_read_lies_in(target->name, module);
-        const char *own = target->name + (inside && length ? length + 1 : 0);
-        count += inside && !strchr(own, '.') && is_lost(reader, target);
+        if (!xt_read_own_name(target->name, module) || !is_lost(reader, target))
+            continue;
+        count++;
+        *last = target->name;
     }
     return count;
 }
@@ -232,8 +241,9 @@ bool xt_read_is_one(const struct xt_reader *reader, const struct xt_read_value *
     if (!signature->modules) /* nothing is lost, so nothing was stored as another's */
         return signature->count && !signature->lost && !signature->folded;
     const char *module = only_module(reader, value);
+    const char *last = NULL;
     bool is_made = xt_read_origin_of(reader, value->name) == XT_READ_MADE;
-    return module && count_lost(reader, module) <= is_made;
+    return module && count_lost(reader, module, &last) <= is_made;
 }
 
 /* Whether the module has lost another parameter than its weight and bias. */
@@ -282,18 +292,9 @@ const char *xt_read_only_lost(const struct xt_reader *reader, const struct xt_re
 {
     const struct xt_read_signature *signature = &reader->signature;
     const char *module = signature->modules ? signature->modules[node - reader->nodes] : unknown;
-    const char *found = NULL;
-    size_t length = strlen(module);
-    for (size_t i = 0; i < signature->count && module[0] != unknown[0] && length; i++) {
-        const struct xt_read_target *target = &signature->targets[i];
-        if (!xt_read_lies_in(target->name, module) || strchr(target->name + length + 1, '.') ||
-            !is_lost(reader, target))
-            continue;
-        if (found)
-            return NULL;
-        found = target->name;
-    }
-    return found && !xt_str_ends(found, ".weight") && !xt_str_ends(found, ".bias") ? found : NULL;
+    const char *last = NULL;
+    bool is_only = *module && module[0] != unknown[0] && count_lost(reader, module, &last) == 1;
+    return is_only && !xt_str_ends(last, ".weight") && !xt_str_ends(last, ".bias") ? last : NULL;
 }
 
 const char *xt_read_lost_of(const struct xt_reader *reader, const struct xt_read_node *node,
@@ -454,27 +455,21 @@ static void explain_lost(struct xt_reader *reader)
             signature->unexplained = signature->targets[i].name;
 }
 
-/* The first that is lost. */
+/* The first that is lost, and whether one of a batch norm's is not in the file. */
 static void find_lost(struct xt_reader *reader)
 {
     struct xt_read_signature *signature = &reader->signature;
     signature->lost = NULL;
-    for (size_t i = 0; i < signature->count && !signature->lost; i++)
-        if (is_lost(reader, &signature->targets[i]))
-            signature->lost = signature->targets[i].name;
-}
-
-/* Whether a batch norm's parameter is not in the file. */
-static bool lacks_norms(const struct xt_reader *reader)
-{
-    const struct xt_read_signature *signature = &reader->signature;
+    signature->folded = false;
     for (size_t i = 0; i < signature->count; i++) {
-        const char *name = signature->targets[i].name;
-        if (!signature->targets[i].is_buffer && is_of_norm(signature, name) &&
-            !xt_read_is_initializer(reader, name))
-            return true;
+        const struct xt_read_target *target = &signature->targets[i];
+        if (target->is_buffer || xt_read_is_initializer(reader, target->name))
+            continue;
+        if (is_of_norm(signature, target->name))
+            signature->folded = true;
+        else if (!signature->lost)
+            signature->lost = target->name;
     }
-    return false;
 }
 
 static bool read_targets(struct xt_reader *reader)
@@ -515,7 +510,6 @@ bool xt_read_take_signature(struct xt_reader *reader)
     if (!read_targets(reader))
         return false;
     find_lost(reader);
-    signature->folded = lacks_norms(reader);
     if (!signature->lost && !signature->folded)
         return true;
     if (signature->count + reader->node_count > ALL_MAX) {
@@ -525,7 +519,6 @@ bool xt_read_take_signature(struct xt_reader *reader)
     if (!find_modules(reader) || !xt_read_restore(reader))
         return false;
     find_lost(reader);
-    signature->folded = lacks_norms(reader);
     explain_lost(reader);
     return !xt_reader_fails(reader);
 }

@@ -153,6 +153,8 @@ static void print_map(struct xt_str *out, const struct xt_axis_map *map)
 {
     xt_str_printf(out, NULL, "\tof=%s\tplace=%s\trounding=%s", xt_axis_map_kinds[map->kind],
                   xt_resize_places[map->place], xt_resize_roundings[map->rounding]);
+    if (map->antialias)
+        xt_str_printf(out, NULL, "\tantialias=1");
     for (int i = 0; map->kind == XT_MAP_PICK && i < map->picked_count; i++)
         xt_str_printf(out, NULL, "%s%d", i ? "," : "\tpicked=", map->picked[i]);
 }
@@ -422,6 +424,7 @@ static struct xt_value *build_map(struct xt_net *net, struct line *line)
     spec->map.kind = (enum xt_axis_map_kind)kind;
     spec->map.place = (enum xt_resize_place)place;
     spec->map.rounding = (enum xt_resize_rounding)rounding;
+    spec->map.antialias = word_of(line, "antialias") != NULL;
     return kind == XT_MAP_PICK ? build_picks(net, line)
                                : xt_net_axis_map(net, line->inputs[0], spec);
 }

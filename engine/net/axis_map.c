@@ -77,6 +77,19 @@ static const char *mean_refusal(const struct xt_axis_map *map, int in)
                : NULL;
 }
 
+/* By how much the weights are stretched. */
+static double stretch(const struct xt_axis_map *map, int in, int out)
+{
+    double by = map->scale > 0 ? 1 / (double)map->scale : (double)in / out;
+    return map->antialias && by > 1 ? by : 1;
+}
+
+/* Elements on each side that have weights. */
+static double reach(const struct xt_axis_map *map, int in, int out)
+{
+    return ceil(stretch(map, in, out) * (map->kind == XT_MAP_CUBIC ? 2 : 1));
+}
+
 const char *xt_axis_map_refusal(const struct xt_axis_map *map, int in)
 {
     const char *why = map->kind == XT_MAP_PICK   ? pick_refusal(map, in)
@@ -91,7 +104,9 @@ const char *xt_axis_map_refusal(const struct xt_axis_map *map, int in)
     int64_t length = xt_axis_map_length(map, in);
     return length < 1             ? "would have no elements"
            : length > LENGTH_MOST ? "would have more elements than an axis can"
-                                  : NULL;
+           : resizes(map) && 2 * reach(map, in, (int)length) > XT_AXIS_MAP_TERMS
+               ? "would become shorter by means of more than 64 elements"
+               : NULL;
 }
 
 /* ---- coefficients ---- */
@@ -142,24 +157,28 @@ static int clamp(int at, int in)
 /* The weight of an element at this distance. */
 static double cubic(double a, double x)
 {
-    return x < 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+    return x < 1   ? ((a + 2) * x - (a + 3)) * x * x + 1
+           : x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+                   : 0;
 }
 
-static struct xt_axis_map_row between(const struct xt_axis_map *map, int in, double x)
+static struct xt_axis_map_row between(const struct xt_axis_map *map, int in, int out, double x)
 {
-    struct xt_axis_map_row row = {.count = map->kind == XT_MAP_CUBIC ? 4 : 2};
-    int first = (int)floor(x) - (row.count / 2 - 1);
+    double by = stretch(map, in, out);
+    int side = (int)reach(map, in, out);
+    struct xt_axis_map_row row = {.count = 2 * side};
+    int first = (int)floor(x) - (side - 1);
     double sum = 0;
     for (int k = 0; k < row.count; k++) {
-        double away = fabs(x - (first + k));
+        double away = fabs(x - (first + k)) / by;
         bool is_outside = first + k < 0 || first + k >= in;
         row.at[k] = clamp(first + k, in);
         row.weight[k] = map->excludes_outside && is_outside ? 0
                         : map->kind == XT_MAP_CUBIC         ? cubic((double)map->cubic, away)
-                                                            : 1 - away;
+                                                            : fmax(0, 1 - away);
         sum += row.weight[k];
     }
-    for (int k = 0; k < row.count && map->excludes_outside && sum != 0; k++)
+    for (int k = 0; k < row.count && (map->excludes_outside || by > 1) && sum != 0; k++)
         row.weight[k] /= sum;
     return row;
 }
@@ -194,7 +213,7 @@ struct xt_axis_map_row xt_axis_map_row(const struct xt_axis_map *map, int in, in
         double x = place_of(map, in, out, j);
         x = x < -1 ? -1 : x > in ? in : x;
         return map->kind == XT_MAP_NEAREST ? one(clamp((int)rounded(map->rounding, x), in))
-                                           : between(map, in, x);
+                                           : between(map, in, out, x);
     }
     switch (map->kind) {
     case XT_MAP_PICK:

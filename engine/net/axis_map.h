@@ -16,8 +16,8 @@ enum xt_axis_map_kind {
     XT_MAP_WRAP,     /* by those of the other end */
     XT_MAP_MEAN,     /* pooled to `count`: means from floor(j in / out) to ceil((j + 1) in / out) */
     XT_MAP_NEAREST,  /* resized: the nearest element, */
-    XT_MAP_LINEAR,   /* between two, */
-    XT_MAP_CUBIC,    /* of four (Keys 1981) */
+    XT_MAP_LINEAR,   /* between two, or more where a shorter axis is to have no aliasing, */
+    XT_MAP_CUBIC,    /* of four, or more (Keys 1981) */
     XT_MAP_KINDS
 };
 
@@ -49,6 +49,7 @@ struct xt_axis_map {
     enum xt_resize_rounding rounding; /* of the nearest */
     float cubic;                      /* the coefficient a; PyTorch's is -0.75 */
     bool excludes_outside;            /* elements beyond the edge do not count, else as the edge */
+    bool antialias;                   /* what makes an axis shorter is as wide in the output */
     const int *picked;                /* [picked_count], not owned */
     int picked_count;
 };

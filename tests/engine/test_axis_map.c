@@ -83,6 +83,25 @@ static void elements_outside_may_not_count(void **state)
                              4.6641791});
 }
 
+/* torch.nn.functional.interpolate of x with antialias=True, whose cubic has a = -0.5 */
+static void a_shorter_axis_has_no_aliasing(void **state)
+{
+    struct xt_axis_map map = {
+        .kind = XT_MAP_LINEAR, .count = 2, .excludes_outside = true, .antialias = true};
+    (void)state;
+    check(map, 2, (double[OUT_MOST]){2.77272727, 5.5});
+    map.count = 3;
+    check(map, 3, (double[OUT_MOST]){2.28571429, 3.77777778, 6.28571429});
+    map.kind = XT_MAP_CUBIC;
+    map.cubic = -0.5F;
+    check(map, 3, (double[OUT_MOST]){2.12307692, 3.89767442, 6.36923077});
+    map.count = 2;
+    check(map, 2, (double[OUT_MOST]){2.56522664, 5.62460098});
+    map.count = 1;
+    assert_null(xt_axis_map_refusal(&map, 16));
+    assert_non_null(strstr(xt_axis_map_refusal(&map, 17), "of more than 64 elements"));
+}
+
 /* 0.5 and 2.5 are between 1 and 4, and between 2 and 8. */
 static void halves_go_as_the_rounding_says(void **state)
 {
@@ -166,6 +185,7 @@ int main(void)
         cmocka_unit_test(resizing_is_pytorchs),
         cmocka_unit_test(pooling_to_a_size_is_pytorchs),
         cmocka_unit_test(elements_outside_may_not_count),
+        cmocka_unit_test(a_shorter_axis_has_no_aliasing),
         cmocka_unit_test(halves_go_as_the_rounding_says),
         cmocka_unit_test(padding_is_pytorchs),
         cmocka_unit_test(elements_are_picked_and_reversed),

@@ -151,6 +151,7 @@ static void test_maps_of_an_axis_are_the_same_after_text(void **state)
         {"cubic",
          XT_AXIS_H,
          {.kind = XT_MAP_CUBIC, .scale = 1.7F, .cubic = -0.75F, .excludes_outside = true}},
+        {"shorter", XT_AXIS_W, {.kind = XT_MAP_LINEAR, .scale = 0.75F, .antialias = true}},
         {"nearest",
          XT_AXIS_W,
          {.kind = XT_MAP_NEAREST,

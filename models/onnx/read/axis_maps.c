@@ -289,8 +289,10 @@ static bool read_lengths(struct xt_reader *reader, struct xt_read_node *node,
             int axis = named < 0 ? (int)i : xt_read_axis_of(reader, node, axes[i], view->ndims);
             if (axis < 0 || !(numbers[i] > 0 && numbers[i] <= (double)XT_READ_BATCH))
                 return false;
+            bool is_batch = input == 3 && xt_read_dim(view, axis) == XT_READ_BATCH &&
+                            numbers[i] == (double)reader->fixed_batch;
             maps[axis].scale = input == 3 ? 0 : (float)numbers[i];
-            maps[axis].count = input == 3 ? (int)numbers[i] : 0;
+            maps[axis].count = input == 3 && !is_batch ? (int)numbers[i] : 0;
         }
         if (numbers)
             return true;
@@ -340,6 +342,7 @@ static bool read_manner(struct xt_reader *reader, struct xt_read_node *node,
     out->rounding = (enum xt_resize_rounding)to;
     out->cubic = (float)xt_read_float(node, "cubic_coeff_a", -0.75);
     out->excludes_outside = xt_read_int(node, "exclude_outside", 0) != 0;
+    out->antialias = kind != XT_MAP_NEAREST && xt_read_int(node, "antialias", 0) != 0;
     return true;
 }
 
@@ -385,18 +388,13 @@ bool xt_read_resize(struct xt_reader *reader, struct xt_read_node *node)
     if (!read_lengths(reader, node, view, maps))
         return xt_reader_refuse(reader, node, "resizes to a size that is not constant");
     bool whole = repeats(&manner) && view->ndims == 4;
-    bool smaller = false;
     for (int i = 0; i < view->ndims; i++) {
         int64_t dim = xt_read_dim(view, i);
         bool given = maps[i].scale > 0 || maps[i].count > 0;
         maps[i].kind = manner.kind;
         times[i] = given ? times_of(&maps[i], dim) : 1;
         whole = whole && times[i] >= 1 && (i >= 2 || times[i] == 1);
-        smaller = smaller || (given && xt_axis_map_length(&maps[i], (int)dim) < dim);
     }
-    if (smaller && xt_read_int(node, "antialias", 0))
-        return xt_reader_refuse(reader, node,
-                                "makes an image smaller with antialias, which is not there");
     if (whole)
         return xt_read_give(node, repeat(reader, node, view, times[2], times[3]));
     for (int i = view->ndims - 1; i >= 0 && view; i--) {

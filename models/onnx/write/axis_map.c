@@ -1,5 +1,5 @@
 /* Maps of one axis: Gather where each element is one of the input's, Pad by a number, a product
- * with the matrix of means, else Resize. */
+ * with the matrix of means of many, else Resize. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -117,9 +117,10 @@ void xt_export_axis_map(struct xt_exporter *exporter, const struct xt_op *op)
     enum xt_dtype dtype = xt_export_dtype(out);
     const char *x = xt_export_in(exporter, xt_op_in(op, 0), dtype);
     bool mixes = map->map.kind == XT_MAP_LINEAR || map->map.kind == XT_MAP_CUBIC;
-    x = mixes                              ? resized(exporter, map, x)
+    bool by_matrix = map->map.kind == XT_MAP_MEAN || map->map.antialias; /* Resize: opset 18 */
+    x = by_matrix                          ? multiplied(exporter, map, x, dtype)
+        : mixes                            ? resized(exporter, map, x)
         : map->map.kind == XT_MAP_CONSTANT ? padded(exporter, map, x, dtype)
-        : map->map.kind == XT_MAP_MEAN     ? multiplied(exporter, map, x, dtype)
                                            : gathered(exporter, map, x);
     xt_export_out(exporter, out, x, dtype);
 }

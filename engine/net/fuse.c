@@ -808,15 +808,29 @@ static struct xt_tensor *lower_constant(const struct lowering *l, const struct x
                                                     l->held[node->output->index].to_points});
 }
 
+/* More than an op has inputs are concatenated in parts first. */
+static struct xt_tensor *concat(struct lowering *l, const struct xt_node *node,
+                                struct xt_tensor **in, int count)
+{
+    int parts = 0;
+    for (int i = 0; i < count && count > XT_OP_INPUTS_MAX; parts++, i += XT_OP_INPUTS_MAX)
+        in[parts] =
+            concat(l, node, in + i, count - i < XT_OP_INPUTS_MAX ? count - i : XT_OP_INPUTS_MAX);
+    return parts ? concat(l, node, in, parts)
+                 : xt_graph_concat(l->graph, in, count, node->as.axis, node->name);
+}
+
 static struct xt_tensor *lower_concat(struct lowering *l, const struct xt_node *node)
 {
-    struct xt_tensor *in[XT_OP_INPUTS_MAX];
-    if (node->input_count > XT_OP_INPUTS_MAX)
-        return xt_graph_refuse(l->graph, XT_ERR_RUN, "%s concatenates %d values: %d at most",
-                               node->name, node->input_count, XT_OP_INPUTS_MAX);
+    struct xt_err err = {0};
+    struct xt_tensor **in = NULL;
+    if (xt_mem_calloc(&in, (size_t)node->input_count, sizeof(*in), node->name, &err))
+        return xt_graph_refuse(l->graph, err.status, "%s", err.text);
     for (int i = 0; i < node->input_count; i++)
         in[i] = take_for(l, node, i);
-    return xt_graph_concat(l->graph, in, node->input_count, node->as.axis, node->name);
+    struct xt_tensor *out = concat(l, node, in, node->input_count);
+    free(in);
+    return out;
 }
 
 static struct xt_tensor *lower_slice(struct lowering *l, const struct xt_node *node,

@@ -211,6 +211,27 @@ static void a_convolution_does_not_add_to_what_it_reads(void **state)
     }
 }
 
+/* A recurrent layer that is written step by step concatenates as many values as it has steps. */
+static void more_values_than_an_op_reads_are_concatenated_in_parts(void **state)
+{
+    enum { VALUES = 150, OPS = 3 + 1 };
+    struct bench b;
+    struct xt_value *values[VALUES];
+    (void)state;
+    open_bench(&b, false);
+    struct xt_value *in = conv(&b, xt_net_input(b.net, 2, 2, 3), "conv");
+    for (int i = 0; i < VALUES; i++)
+        values[i] = in;
+    struct xt_value *all = xt_net_concat(b.net, values, VALUES, XT_AXIS_C, "all");
+    assert_int_equal(all->c, VALUES * 16);
+    lower(&b, head(&b, all));
+    int concats = 0;
+    for (int i = 0; i < b.graph->op_count; i++)
+        concats += strcmp(xt_op_kind_name(b.graph->ops[i]), "concatenation") == 0;
+    assert_int_equal(concats, OPS);
+    close_bench(&b);
+}
+
 static void channels_that_a_stride_selects_are_split(void **state)
 {
     (void)state;
@@ -253,6 +274,7 @@ int main(void)
         cmocka_unit_test(a_sum_behind_a_norm_may_have_a_relu_and_other_readers),
         cmocka_unit_test(many_readers_are_fanned_out_in_training_alone),
         cmocka_unit_test(a_convolution_does_not_add_to_what_it_reads),
+        cmocka_unit_test(more_values_than_an_op_reads_are_concatenated_in_parts),
         cmocka_unit_test(channels_that_a_stride_selects_are_split),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -540,15 +540,42 @@ static bool match_batch_norm(struct xt_reader *reader, struct xt_read_node *node
 
 /* ---- weights ---- */
 
+/* The mean over all axes but that of channels, of weights whose rows stand in one sample: what it
+ * is the mean of. */
+static struct xt_read_value *mean_of_rows(struct xt_reader *reader, struct xt_read_value *value)
+{
+    int64_t axes[XT_READ_DIMS_MAX];
+    struct xt_read_node *mean = value ? xt_match_made_by(value, "ReduceMean") : NULL;
+    bool fits =
+        mean && xt_read_ints(reader, mean, "axes", 1, axes) == 2 && axes[0] == 0 && axes[1] == 2;
+    return fits ? xt_match_origin(mean->inputs[0]) : NULL;
+}
+
+/* Whether they are the mean and the variance of x, as its exporter wrote them with optimize=False.
+ */
+static bool are_own_statistics(struct xt_reader *reader, struct xt_read_value *mean,
+                               struct xt_read_value *variance, struct xt_read_value *x)
+{
+    struct xt_read_value *square = mean_of_rows(reader, variance);
+    struct xt_read_node *product = square ? xt_match_made_by(square, "Mul") : NULL;
+    struct xt_read_value *middle =
+        product && product->input_count ? xt_match_origin(product->inputs[0]) : NULL;
+    struct xt_read_node *minus = middle ? xt_match_made_by(middle, "Sub") : NULL;
+    return minus && minus->input_count == 2 && is_square(reader, square, middle) &&
+           xt_match_origin(minus->inputs[0]) == x && mean_of_rows(reader, minus->inputs[1]) == x &&
+           mean_of_rows(reader, mean) == x;
+}
+
 /* A batch norm of weights, by their own mean and variance: the running ones, which exporters write
  * as computed too, are not used. */
 static bool match_weight_norm(struct xt_reader *reader, struct xt_read_node *node)
 {
-    bool trains = xt_read_is(node, "BatchNormalization") && node->input_count == 5 &&
-                  xt_read_norm_trains(reader, node);
-    if (!trains || !node->inputs[0] || node->inputs[0]->of_images)
-        return false;
-    return xt_match_replace(reader, node, "(weight norm)", node->inputs, 3);
+    bool fits = xt_read_is(node, "BatchNormalization") && node->input_count == 5 &&
+                node->inputs[0] && !node->inputs[0]->of_images;
+    fits = fits && (xt_read_norm_trains(reader, node) ||
+                    are_own_statistics(reader, node->inputs[3], node->inputs[4],
+                                       xt_match_origin(node->inputs[0])));
+    return fits && xt_match_replace(reader, node, "(weight norm)", node->inputs, 3);
 }
 
 /* ---- softmax ---- */

@@ -91,16 +91,67 @@ bool xt_read_transpose(struct xt_reader *reader, struct xt_read_node *node)
     return xt_read_give(node, out);
 }
 
-/* In a file for one size of batch that size stands where others have the batch. */
+/* Elements that the axes and factors outside of the batch's have; 0: there is no batch. */
+static int64_t outside_batch(const struct xt_read_view *view)
+{
+    int64_t count = 1;
+    for (int i = 0; i < view->ndims; i++) {
+        for (int k = 0; k < view->axes[i].count; k++) {
+            const struct xt_read_factor *factor = &view->factors[view->axes[i].factors[k]];
+            if (factor->home == XT_READ_N)
+                return count;
+            count *= factor->size;
+        }
+    }
+    return 0;
+}
+
+/* The open axis of a shape, in a file for one size of batch. */
+static void close_axis(const struct xt_read_view *view, int64_t batch, int ndims, int64_t dims[])
+{
+    int64_t left = batch;
+    int open = -1;
+    for (int i = 0; i < view->factor_count; i++)
+        left *= view->factors[i].home == XT_READ_N ? 1 : view->factors[i].size;
+    for (int i = 0; i < ndims; i++) {
+        if (dims[i] == -1 && open >= 0)
+            return;
+        if (dims[i] == -1)
+            open = i;
+        else if (dims[i] < 1 || left % dims[i])
+            return;
+        else
+            left /= dims[i];
+    }
+    if (open >= 0)
+        dims[open] = left;
+}
+
+/* In a file for one size of batch that size stands where others have the batch: as many elements
+ * are outside of it in the shape as in the input. Where there is no axis of that length, it is part
+ * of the one that lies there, but not of the last, if another is beside that: layers read it. */
 static void free_batch(const struct xt_reader *reader, const struct xt_read_view *view, int ndims,
                        int64_t dims[])
 {
-    bool named = false;
+    int64_t batch = reader->fixed_batch;
+    int64_t outside = outside_batch(view);
+    int64_t passed = 1;
+    int axis = 0;
     for (int i = 0; i < ndims; i++)
-        named = named || dims[i] % XT_READ_BATCH == 0;
-    if (!named && reader->fixed_batch && ndims && dims[0] == reader->fixed_batch && view->ndims &&
-        xt_read_dim(view, 0) == XT_READ_BATCH)
-        dims[0] = XT_READ_BATCH;
+        if (dims[i] % XT_READ_BATCH == 0)
+            return;
+    if (!batch || !outside || !ndims)
+        return;
+    close_axis(view, batch, ndims, dims);
+    while (axis < ndims && passed < outside && dims[axis] >= 1 && passed <= outside / dims[axis])
+        passed *= dims[axis++];
+    while (axis < ndims - 1 && dims[axis] == 1 && batch > 1)
+        axis++;
+    if (axis == ndims ||
+        (axis == ndims - 1 && axis > 0 && dims[axis] != batch && batch == 1 && passed == outside))
+        axis--;
+    if (dims[axis] > 0 && dims[axis] % batch == 0 && dims[axis] < XT_READ_BATCH)
+        dims[axis] = dims[axis] / batch * XT_READ_BATCH;
 }
 
 static bool reshape_to(struct xt_reader *reader, struct xt_read_node *node,

@@ -652,16 +652,19 @@ static void test_what_an_exporter_computed_from_a_parameter_is_no_constant(void 
     static const char signature[] = "\n# inputs\np_conv_weight: PARAMETER target='conv.weight'\n"
                                     "p_fc_weight: PARAMETER target='fc.weight'\nx: USER_INPUT\n";
     float numbers[8];
-    for (int constant = 0; constant < 2; constant++) {
+    enum { EXPONENTIAL, SAME, CONSTANT, CASES };
+    for (int which = 0; which < CASES; which++) {
         Onnx__ModelProto *model = load(
             write_with(*state, (struct xt_onnx_node){.type = "Mul", .inputs = {NULL, "columns"}}));
         struct xt_onnx_net read;
         struct xt_err err = {0};
-        for (int i = 0; i < 8; i++)
-            numbers[i] = constant ? (float)i + 0.5F : expf((float)i); /* fc.weight is 0, 1, ... */
+        for (int i = 0; i < 8; i++) /* fc.weight is 0, 1, ... */
+            numbers[i] = which == EXPONENTIAL ? expf((float)i)
+                         : which == SAME      ? (float)i
+                                              : (float)i + 0.5F;
         add_vector(model, "columns", numbers, 8);
         sign(model->graph, signature);
-        if (!constant) {
+        if (which != CONSTANT) {
             assert_refused(model, "reads columns, whose numbers are what the exporter computed "
                                   "from the parameter fc.weight");
         } else if (read_model(&read, model, &err)) {
@@ -672,6 +675,24 @@ static void test_what_an_exporter_computed_from_a_parameter_is_no_constant(void 
         }
         onnx__model_proto__free_unpacked(model, NULL);
     }
+}
+
+/* As generalised mean pooling has it: x^p, and a power of 1 / p behind it. */
+static void test_a_power_by_what_was_computed_from_a_parameter_is_refused(void **state)
+{
+    static const char signature[] =
+        "\n# inputs\np_conv_weight: PARAMETER target='conv.weight'\np_p: PARAMETER target='p'\n"
+        "p_fc_weight: PARAMETER target='fc.weight'\nx: USER_INPUT\n";
+    Onnx__ModelProto *model =
+        load(write_with(*state, (struct xt_onnx_node){.type = "Pow", .inputs = {NULL, "mul"}}));
+    const float p = 3;
+    const float inverse = 1 / p;
+    add_vector(model, "p", &p, 1);
+    add_vector(model, "mul", &inverse, 1);
+    sign(model->graph, signature);
+    assert_refused(model, "(Pow) reads mul, whose numbers are what the exporter computed from the "
+                          "parameter p");
+    onnx__model_proto__free_unpacked(model, NULL);
 }
 
 static void test_what_a_weight_is_computed_of_is_the_parameter(void **state)
@@ -1179,6 +1200,9 @@ int main(void)
             support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(
             test_parameters_that_an_exporter_found_of_no_use_are_counted, support_make_folder,
+            support_remove_folder),
+        cmocka_unit_test_setup_teardown(
+            test_a_power_by_what_was_computed_from_a_parameter_is_refused, support_make_folder,
             support_remove_folder),
         cmocka_unit_test_setup_teardown(test_what_a_weight_is_computed_of_is_the_parameter,
                                         support_make_folder, support_remove_folder),

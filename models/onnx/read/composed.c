@@ -69,8 +69,11 @@ bool xt_read_extreme(struct xt_reader *reader, struct xt_read_node *node)
                                 node->input_count);
     for (int i = 0; i < 2; i++) {
         struct xt_read_value *other = xt_read_input(node, 1 - i);
-        if (!other || other->view || !xt_read_number(reader, other, &number))
+        if (!xt_read_is_number(reader, node, other, &number)) {
+            if (xt_reader_fails(reader))
+                return false;
             continue;
+        }
         const struct xt_activation clip = {XT_ACT_CLIP, is_max ? (float)number : -FLT_MAX,
                                            is_max ? FLT_MAX : (float)number};
         return xt_read_give(node, xt_read_activate(reader, node, xt_read_data(reader, node, i),

@@ -11,6 +11,12 @@ static bool clip(struct xt_reader *reader, struct xt_read_node *node, struct xt_
 {
     double low;
     double high;
+    for (int i = 1; i <= 2; i++) {
+        struct xt_read_value *limit = xt_read_input(node, i);
+        struct xt_read_constant *constant = limit ? xt_read_constant_of(reader, limit) : NULL;
+        if (constant && !xt_read_check_origin(reader, node, constant))
+            return false;
+    }
     if (!xt_read_limits(reader, node, &low, &high))
         return xt_reader_refuse(reader, node, "has limits that are not known while it is read");
     low = low < -(double)FLT_MAX ? -(double)FLT_MAX : low;
@@ -111,7 +117,7 @@ static bool power_by_value(struct xt_reader *reader, struct xt_read_node *node)
 bool xt_read_power(struct xt_reader *reader, struct xt_read_node *node)
 {
     double exponent;
-    if (!xt_read_input(node, 1) || !xt_read_number(reader, xt_read_input(node, 1), &exponent))
+    if (!xt_read_is_number(reader, node, xt_read_input(node, 1), &exponent))
         return power_by_value(reader, node);
     struct xt_read_view *in = xt_read_data(reader, node, 0);
     if (in && exponent == 1)

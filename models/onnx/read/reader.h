@@ -107,16 +107,17 @@ struct xt_read_signature {
     struct xt_read_target {
         const char *name;
         bool is_buffer;
-        bool runs;                      /* nodes are of its module */
+        bool runs;        /* nodes are of its module */
+        bool unexplained; /* it is lost, and no tensor of its module seems to be what is left */
         struct xt_read_value *restored; /* restore.c; NULL: it is in the file, or still lost */
     } * targets;
     size_t count;
     const char *lost; /* a parameter that is not in the file, and no folded norm's; NULL: none */
     char (*modules)[XT_PARAM_NAME_MAX]; /* of each node, "" of the network itself, "?" not known;
                                            NULL: nothing is lost */
-    const char *unexplained; /* one of which no tensor of its module seems to be what is left */
-    bool folded;             /* a batch norm's is not in the file */
-    bool splits;             /* parameters were stored with others that begin alike */
+    const char *unexplained;            /* the first that is; NULL: none */
+    bool folded;                        /* a batch norm's is not in the file */
+    bool splits;                        /* parameters were stored with others that begin alike */
 };
 
 struct xt_reader {
@@ -261,7 +262,8 @@ struct xt_read_target *xt_read_target_of(const struct xt_reader *reader, const c
 bool xt_read_is_missing(const struct xt_reader *reader, const struct xt_read_target *target);
 /* Puts back the parameters that PyTorch's newer exporter leaves out: restore.c. */
 bool xt_read_restore(struct xt_reader *reader);
-/* Notes that the node reads a constant, where all lost parameters are found elsewhere. */
+/* Notes that the node reads a constant, where no lost parameter can be what it was computed from.
+ */
 void xt_read_note_fixed(const struct xt_reader *reader, const struct xt_read_node *node,
                         struct xt_read_constant *constant);
 /* Refuses numbers that the exporter may have computed from a parameter: one that is lost, or one

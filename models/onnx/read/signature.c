@@ -165,8 +165,8 @@ bool xt_read_is_of_torch(const struct xt_read_node *node)
 static bool is_of_layer(const struct xt_read_node *node)
 {
     char class[XT_PARAM_NAME_MAX];
-    return !class_of(node, class) || xt_str_starts(class, "torch.nn.") ||
-           xt_str_ends(class, ".Linear");
+    return !class_of(node, class) || xt_str_ends(class, ".Linear") ||
+           (xt_str_starts(class, "torch.nn.") && !xt_str_ends(class, ".Bilinear"));
 }
 
 int xt_read_place_in_module(const struct xt_reader *reader, const struct xt_read_node *node)
@@ -449,21 +449,28 @@ static void explain_lost(struct xt_reader *reader)
     struct xt_read_signature *signature = &reader->signature;
     for (size_t i = 0; i < signature->count; i++)
         signature->targets[i].runs = runs(reader, signature->targets[i].name);
-    for (size_t i = 0; i < signature->count && !signature->unexplained; i++)
-        if (is_lost(reader, &signature->targets[i]) &&
-            !is_explained(reader, signature->targets[i].name))
-            signature->unexplained = signature->targets[i].name;
+    for (size_t i = 0; i < signature->count; i++) {
+        struct xt_read_target *target = &signature->targets[i];
+        target->unexplained = is_lost(reader, target) && !is_explained(reader, target->name);
+        if (target->unexplained && !signature->unexplained)
+            signature->unexplained = target->name;
+    }
 }
 
-/* The first that is lost, and whether one of a batch norm's is not in the file. */
+/* The first that is lost, and whether one of a batch norm's is not in the file: its statistics,
+ * where it has no parameters. Instance norms have those too, and do not use them. */
 static void find_lost(struct xt_reader *reader)
 {
     struct xt_read_signature *signature = &reader->signature;
+    bool of_images = false;
     signature->lost = NULL;
     signature->folded = false;
+    for (size_t i = 0; i < reader->node_count; i++)
+        of_images = of_images || xt_read_is(&reader->nodes[i], "InstanceNormalization");
     for (size_t i = 0; i < signature->count; i++) {
         const struct xt_read_target *target = &signature->targets[i];
-        if (target->is_buffer || xt_read_is_initializer(reader, target->name))
+        bool is_statistic = xt_str_ends(target->name, ".running_mean") && !of_images;
+        if ((target->is_buffer && !is_statistic) || xt_read_is_initializer(reader, target->name))
             continue;
         if (is_of_norm(signature, target->name))
             signature->folded = true;
@@ -553,6 +560,10 @@ bool xt_read_is_numbers(const struct xt_reader *reader, const struct xt_read_con
 
 /* ---- what was computed from a parameter that is still there ---- */
 
+static double same(double x)
+{
+    return x;
+}
 static double negative(double x)
 {
     return -x;
@@ -582,9 +593,10 @@ static double square(double x)
     return x * x;
 }
 
-/* What networks usually make of a parameter by itself: temperatures, gates. */
-static double (*const functions[])(double) = {exp,     decay, sigmoid, softplus, tanh, negative,
-                                              inverse, relu,  fabs,    square,   sqrt, log};
+/* What networks usually make of a parameter by itself: temperatures, gates, a state of zeros times
+ * a weight plus a bias. */
+static double (*const functions[])(double) = {
+    exp, decay, sigmoid, softplus, tanh, negative, same, inverse, relu, fabs, square, sqrt, log};
 
 /* Whether each of these numbers is the function's of the parameter's. */
 static bool is_function_of(double (*function)(double), const double *of, const double *numbers,
@@ -616,10 +628,24 @@ static const char *computed_of(struct xt_reader *reader, struct xt_read_constant
         if (!of || (is_equal && (first == 0 || first == 1)))
             continue;
         for (size_t k = 0; k < sizeof functions / sizeof *functions; k++)
-            if (is_function_of(functions[k], of, numbers, constant->count))
+            if ((functions[k] != same || !is_equal) &&
+                is_function_of(functions[k], of, numbers, constant->count))
                 return value->name;
     }
     return NULL;
+}
+
+/* Whether the node's module lacks a parameter that nothing is left of, or one in it does: others
+ * read none of those. */
+static bool may_read_lost(const struct xt_reader *reader, const struct xt_read_node *node)
+{
+    const struct xt_read_signature *signature = &reader->signature;
+    const char *module = signature->modules ? signature->modules[node - reader->nodes] : unknown;
+    bool may = signature->unexplained && (!*module || strcmp(module, unknown) == 0);
+    for (size_t i = 0; i < signature->count && !may; i++)
+        may = signature->targets[i].unexplained &&
+              xt_read_lies_in(signature->targets[i].name, module);
+    return may;
 }
 
 /* Whether it may have been computed from a lost parameter, and is none that has another shape. */
@@ -633,7 +659,7 @@ static bool is_suspect(const struct xt_reader *reader, const struct xt_read_node
 void xt_read_note_fixed(const struct xt_reader *reader, const struct xt_read_node *node,
                         struct xt_read_constant *constant)
 {
-    if (!reader->signature.unexplained && is_suspect(reader, node, constant))
+    if (!may_read_lost(reader, node) && is_suspect(reader, node, constant))
         constant->is_fixed = true;
 }
 

@@ -1,6 +1,6 @@
 /* Puts back the parameters that PyTorch's newer exporter leaves out of a file, as its signature and
  * the modules of its nodes tell: it stores equal tensors once, such as the scales of all norms
- * before training, and drops a bias of zeros. */
+ * before training, drops a bias of zeros, and calls what a batch of one expands "expand". */
 #include <stdio.h>
 #include <string.h>
 
@@ -59,13 +59,15 @@ static bool is_made(struct xt_reader *reader, struct xt_read_value *value)
     return constant && constant->is_float && constant->count > 1;
 }
 
-static size_t count_made(struct xt_reader *reader, const char *module)
+/* What the nodes of a module read of a kind, counted as often as they do. */
+static size_t count_inputs(struct xt_reader *reader, const char *module,
+                           bool (*is)(struct xt_reader *reader, struct xt_read_value *value))
 {
     size_t count = 0;
     for (size_t i = 0; i < reader->node_count; i++) {
         const struct xt_read_node *node = &reader->nodes[i];
         for (int k = 0; strcmp(module_of(reader, node), module) == 0 && k < node->input_count; k++)
-            count += is_made(reader, node->inputs[k]);
+            count += is(reader, node->inputs[k]);
     }
     return count;
 }
@@ -103,7 +105,7 @@ static size_t count_left_out(struct xt_reader *reader, const char *module,
 static bool lacks_more_than_names(struct xt_reader *reader, const char *module)
 {
     struct xt_read_target *last = NULL;
-    return count_left_out(reader, module, &last) > count_made(reader, module);
+    return count_left_out(reader, module, &last) > count_inputs(reader, module, is_made);
 }
 
 /* The parameter of the module that an Add or Mul reads as another module's: of the same name, where
@@ -325,6 +327,54 @@ static bool split_made(struct restore *restore, struct xt_read_node *node)
     return true;
 }
 
+/* ---- what a batch of one does not repeat ---- */
+
+/* Whether all that lies along an axis is the same. */
+static bool repeats(struct xt_reader *reader, struct xt_read_constant *constant)
+{
+    const double *numbers = xt_read_numbers(reader, constant);
+    size_t inner = 1;
+    for (int axis = constant->ndims - 1; axis >= 0 && numbers; axis--) {
+        size_t dim = (size_t)constant->dims[axis];
+        bool same = dim > 1;
+        for (size_t i = inner; i < constant->count && same; i++)
+            same = i / inner % dim == 0 || numbers[i] == numbers[i - inner];
+        if (same)
+            return true;
+        inner *= dim;
+    }
+    return !numbers;
+}
+
+/* Whether it is a parameter that was expanded to the batch, which was one: the same numbers in the
+ * same shape, under the name of that. */
+static bool is_expanded(struct xt_reader *reader, struct xt_read_value *value)
+{
+    return reader->fixed_batch == 1 && is_made(reader, value) &&
+           xt_str_starts(value->name, "expand") &&
+           !repeats(reader, xt_read_constant_of(reader, value));
+}
+
+/* Of a module that lacks one parameter and expands one. */
+static bool name_expanded(struct restore *restore, struct xt_read_node *node)
+{
+    struct xt_reader *reader = restore->reader;
+    const char *module = module_of(reader, node);
+    for (int i = 0; i < node->input_count && *module != '?'; i++) {
+        struct xt_read_target *lost = NULL;
+        if (!is_expanded(reader, node->inputs[i]) || count_left_out(reader, module, &lost) != 1 ||
+            lost->restored || count_inputs(reader, module, is_expanded) != 1)
+            continue;
+        struct xt_read_value *own = add(restore, lost, node->inputs[i]->initializer);
+        if (!own)
+            return false;
+        read_instead(node, i, own);
+    }
+    return true;
+}
+
+/* ---- biases of zeros ---- */
+
 /* The output channels of a layer by the shape of its weight; 0: not known. */
 static int64_t channels_of(const struct xt_read_node *node)
 {
@@ -419,7 +469,7 @@ bool xt_read_restore(struct xt_reader *reader)
             return false;
     reader->signature.splits = restore.count > 0;
     for (size_t i = 0; i < reader->node_count; i++)
-        if (!add_bias(&restore, &reader->nodes[i]))
+        if (!name_expanded(&restore, &reader->nodes[i]) || !add_bias(&restore, &reader->nodes[i]))
             return false;
     return xt_reader_add(reader, restore.added, restore.count);
 }

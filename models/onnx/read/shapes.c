@@ -513,6 +513,59 @@ static struct xt_read_constant *of_one_axis(struct xt_reader *reader,
 }
 
 /* By one index, by several in a row, or by any; GatherND too. */
+/* For each axis of indices how far apart its elements lie in the row that they index, if that is
+ * so throughout. */
+static bool find_strides(const struct xt_read_constant *which, const double *at, int64_t strides[])
+{
+    size_t inner = 1;
+    bool fits = true;
+    for (int i = which->ndims - 1; i >= 0; inner *= (size_t)which->dims[i--])
+        strides[i] = which->dims[i] > 1 ? xt_read_whole(at[inner]) : 0;
+    for (size_t p = 0; p < which->count && fits; p++) {
+        int64_t wanted = 0;
+        size_t left = p;
+        for (int i = which->ndims - 1; i >= 0; left /= (size_t)which->dims[i--])
+            wanted += (int64_t)(left % (size_t)which->dims[i]) * strides[i];
+        fits = at[p] == (double)wanted;
+    }
+    return fits;
+}
+
+/* In a file for one image, a row of all its elements, taken each once in the order of other axes:
+ * PyTorch's exporter writes as_strided so. NULL: it is something else. */
+static struct xt_read_view *as_strided(struct xt_reader *reader, const struct xt_read_node *node,
+                                       struct xt_read_view *view,
+                                       const struct xt_read_constant *which, const double *at)
+{
+    int64_t left = (int64_t)which->count;
+    int64_t strides[XT_READ_DIMS_MAX];
+    int64_t dims[XT_READ_DIMS_MAX] = {XT_READ_BATCH};
+    int lies[XT_READ_DIMS_MAX]; /* the axis of the indices that axis i + 1 of the row's is */
+    int count = 0;
+    if (reader->fixed_batch != 1 || view->ndims != 1 || which->ndims < 2 || which->dims[0] != 1 ||
+        xt_read_dim(view, 0) != XT_READ_BATCH * left || !find_strides(which, at, strides))
+        return NULL;
+    for (int i = 0; i < which->ndims; i++)
+        if (which->dims[i] > 1 && strides[i] * which->dims[i] == left) {
+            left = strides[i];
+            lies[count++] = i;
+            dims[count] = which->dims[i];
+            i = -1; /* the next may lie before it */
+        }
+    if (left != 1)
+        return NULL;
+    struct xt_read_view *row = xt_read_reshape(reader, node, view, count + 1, dims);
+    struct xt_read_view *out = row ? xt_read_copy(reader, row) : NULL;
+    if (!out)
+        return NULL;
+    memset(out->axes, 0, sizeof out->axes);
+    out->ndims = which->ndims;
+    out->axes[0] = row->axes[0];
+    for (int i = 0; i < count; i++)
+        out->axes[lies[i]] = row->axes[i + 1];
+    return out;
+}
+
 bool xt_read_gather(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_view *view = xt_read_data(reader, node, 0);
@@ -530,6 +583,9 @@ bool xt_read_gather(struct xt_reader *reader, struct xt_read_node *node)
         return false;
     if (!at)
         return xt_reader_refuse(reader, node, "takes elements by indices that are not constant");
+    struct xt_read_view *strided = as_strided(reader, node, view, which, at);
+    if (strided || xt_reader_fails(reader))
+        return strided && xt_read_give(node, strided);
     int64_t dim = xt_read_dim(view, axis);
     int64_t start = xt_read_whole(at[0]);
     int64_t step = which->count > 1 ? xt_read_whole(at[1] - at[0]) : 1;
@@ -701,6 +757,12 @@ static bool is_of_images(int count, const int64_t dims[])
     return is;
 }
 
+/* Whether a file for one size of batch calls that length, of the batch or of images of it, so. */
+static bool is_fixed_length(const struct xt_reader *reader, int64_t length, int64_t dim)
+{
+    return length % XT_READ_BATCH == 0 && length / XT_READ_BATCH * reader->fixed_batch == dim;
+}
+
 /* Repeats nothing where all readers broadcast. */
 bool xt_read_expand(struct xt_reader *reader, struct xt_read_node *node)
 {
@@ -720,6 +782,7 @@ bool xt_read_expand(struct xt_reader *reader, struct xt_read_node *node)
     for (int i = 0; view && i < count; i++) {
         int64_t own = xt_read_dim(view, i);
         if (dims[i] == 1 || dims[i] == -1 || dims[i] == own || (own == 1 && later) ||
+            is_fixed_length(reader, own, dims[i]) ||
             (own == 1 && dims[i] == XT_READ_BATCH && xt_read_repeat_for_batch(view, i)))
             continue;
         if (own != 1 || dims[i] >= XT_READ_BATCH)

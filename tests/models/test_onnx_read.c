@@ -509,6 +509,17 @@ static void test_parameters_that_begin_alike_are_each_its_own(void **state)
     xt_onnx_net_clear(&read);
 }
 
+static void test_a_damaged_tensor_that_several_layers_read_is_refused(void **state)
+{
+    Onnx__ModelProto *model = load("tests/models/fixtures/parts/fresh.onnx");
+    (void)state;
+    for (size_t i = 0; i < model->graph->n_initializer; i++)
+        if (strcmp(model->graph->initializer[i]->name, "blocks.0.norm.weight") == 0)
+            model->graph->initializer[i]->dims[0] = -8;
+    assert_refused(model, "blocks.0.norm.weight");
+    onnx__model_proto__free_unpacked(model, NULL);
+}
+
 /* Drawn numbers that two modules read are one parameter, so that equal ones may be too. */
 static void test_beside_tied_weights_parameters_that_begin_alike_are_refused(void **state)
 {
@@ -1194,6 +1205,7 @@ int main(void)
             support_make_folder, support_remove_folder),
         cmocka_unit_test(test_masks_of_whole_rows_are_refused),
         cmocka_unit_test(test_parameters_that_begin_alike_are_each_its_own),
+        cmocka_unit_test(test_a_damaged_tensor_that_several_layers_read_is_refused),
         cmocka_unit_test(test_beside_tied_weights_parameters_that_begin_alike_are_refused),
         cmocka_unit_test_setup_teardown(
             test_equal_numbers_of_a_module_that_has_lost_a_parameter_are_refused,

@@ -201,7 +201,7 @@ const double *xt_read_numbers(struct xt_reader *reader, struct xt_read_constant 
 bool xt_read_is_vector(const int64_t *dims, int ndims);
 /* As a whole number, at most INT64_MAX. */
 int64_t xt_read_whole(double number);
-/* Whether all elements are equal, and their value. */
+/* Whether all elements are equal, and their value; not of NULL. */
 bool xt_read_all_equal(struct xt_reader *reader, struct xt_read_constant *constant, double *out);
 /* The value of a constant whose elements are all equal; false for others, and for parameters. */
 bool xt_read_number(struct xt_reader *reader, struct xt_read_value *value, double *out);

@@ -704,6 +704,53 @@ static void test_a_power_by_what_was_computed_from_a_parameter_is_refused(void *
     assert_refused(model, "(Pow) reads mul, whose numbers are what the exporter computed from the "
                           "parameter p");
     onnx__model_proto__free_unpacked(model, NULL);
+    /* The other exporter says of none what it is. */
+    model = load(
+        write_with(*state, (struct xt_onnx_node){.type = "Pow", .inputs = {NULL, "onnx::Pow_9"}}));
+    add_vector(model, "p", &p, 1);
+    add_vector(model, "onnx::Pow_9", &inverse, 1);
+    replace(&model->producer_name, "pytorch");
+    assert_refused(model, "from the parameter p, which would not be trained through it: export "
+                          "with do_constant_folding=False");
+    onnx__model_proto__free_unpacked(model, NULL);
+}
+
+/* With do_constant_folding, its default, PyTorch's other exporter shapes and turns weights, which
+ * lose their names: a PReLU's slope, and what nn.MultiheadAttention calls in_proj_weight. */
+static void test_folded_weights_get_the_names_of_their_module_and_bias(void **state)
+{
+    static const struct case_ {
+        struct xt_onnx_node node;
+        const char *name;
+    } cases[] = {
+        {{.type = "PRelu", .inputs = {NULL, "onnx::PRelu_9"}}, "op.weight"},
+        {{.type = "Conv",
+          .inputs = {NULL, "onnx::PRelu_9", "op.in_proj_bias"},
+          .attributes = {{"group", .number = 4}}},
+         "op.in_proj_weight"},
+    };
+    static const float numbers[4] = {0.25F, 1, 2, 3};
+    static const float biases[4] = {5, 7, 6, 8};
+    for (int i = 0; i < 2; i++) {
+        size_t rows = i ? 4 : 1;
+        Onnx__ModelProto *model = load(write_with(*state, cases[i].node));
+        Onnx__TensorProto *weight =
+            add_tensor(model, "onnx::PRelu_9", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, 4, rows);
+        struct xt_onnx_net read;
+        weight->float_data = calloc(rows, sizeof *weight->float_data);
+        assert_non_null(weight->float_data);
+        memcpy(weight->float_data, numbers, rows * sizeof *numbers);
+        weight->n_float_data = rows;
+        add_vector(model, "op.in_proj_bias", biases, 4);
+        replace(&model->producer_name, "pytorch");
+        replace(&model->graph->node[1]->name, "/op/Node");
+        read_well(&read, model);
+        int own = xt_net_find_param(read.net, cases[i].name);
+        assert_true(own >= 0);
+        assert_int_equal(read.net->params[own].ndims, i ? 4 : 1);
+        xt_onnx_net_clear(&read);
+        onnx__model_proto__free_unpacked(model, NULL);
+    }
 }
 
 static void test_what_a_weight_is_computed_of_is_the_parameter(void **state)
@@ -1213,6 +1260,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             test_parameters_that_an_exporter_found_of_no_use_are_counted, support_make_folder,
             support_remove_folder),
+        cmocka_unit_test_setup_teardown(test_folded_weights_get_the_names_of_their_module_and_bias,
+                                        support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(
             test_a_power_by_what_was_computed_from_a_parameter_is_refused, support_make_folder,
             support_remove_folder),

@@ -84,8 +84,11 @@ static bool name_layer(struct xt_reader *reader, const struct xt_read_node *node
     if (!reader->is_foreign && (!fits(own) || (second && !fits(second))))
         return xt_reader_refuse(reader, node, "has a parameter whose name is longer than %d bytes",
                                 XT_PARAM_NAME_MAX - 1);
+    char beside[XT_PARAM_NAME_MAX + sizeof "_weight"]; /* "in_proj_bias" */
     const char *weight_name = lost ? xt_read_lost_name(reader, node, "weight") : NULL;
     const char *only = lost && !weight_name && weight ? xt_read_only_lost(reader, node) : NULL;
+    if (lost && !weight_name && !only && weight && keeps_second && strip(second, "_bias", beside))
+        only = strcat(beside, "_weight");
     if (only && fits(only)) {
         own = only;
         lost = false;
@@ -749,6 +752,23 @@ static struct xt_value *numbers_of(struct xt_reader *reader, const struct xt_rea
     return xt_net_constant(reader->net, &spec);
 }
 
+/* Whether it is a PReLU's weight that PyTorch's exporter shaped for images, and computed so. A
+ * slope of the code is a LeakyRelu's. */
+static bool is_slope(const struct xt_reader *reader, const struct xt_read_node *node,
+                     const struct xt_read_constant *constant)
+{
+    return xt_read_is(node, "PRelu") && constant->tensor && constant->is_float &&
+           !reader->is_foreign && !reader->signature.count &&
+           xt_read_is_made_up(reader, constant->name);
+}
+
+static bool name_slope(const struct xt_read_node *node, char out[XT_PARAM_NAME_MAX])
+{
+    char module[XT_PARAM_NAME_MAX];
+    return xt_read_module_of(node, module, sizeof module) &&
+           snprintf(out, XT_PARAM_NAME_MAX, "%s.weight", module) < XT_PARAM_NAME_MAX;
+}
+
 static struct xt_value *parameter_of(struct xt_reader *reader, const struct xt_read_node *node,
                                      struct xt_read_constant *constant, const int sides[XT_AXES])
 {
@@ -771,7 +791,8 @@ static struct xt_value *parameter_of(struct xt_reader *reader, const struct xt_r
     if (!lost && xt_read_is_made_up(reader, constant->name) && constant->count > 1)
         lost = xt_read_only_lost(reader, node);
     char named[XT_PARAM_NAME_MAX];
-    if (!lost && xt_read_foreign_name(reader, node, constant->name, named))
+    if (!lost && (xt_read_foreign_name(reader, node, constant->name, named) ||
+                  (is_slope(reader, node, constant) && name_slope(node, named))))
         lost = named;
     if (lost)
         spec.name = lost;
@@ -842,7 +863,8 @@ struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt
     const struct xt_quoted name = xt_str_quote(value->name, strlen(value->name));
     if (constant && !xt_read_check_origin(reader, node, constant))
         return NULL;
-    bool is_numbers = constant && xt_read_is_numbers(reader, constant);
+    bool is_numbers =
+        constant && xt_read_is_numbers(reader, constant) && !is_slope(reader, node, constant);
     if (!is_numbers &&
         (!constant || !constant->tensor || !constant->is_float ||
          constant->ndims - axes_to_spare(constant->ndims, constant->dims) > PARAMETER_DIMS ||

@@ -610,15 +610,24 @@ static bool is_function_of(double (*function)(double), const double *of, const d
     return is;
 }
 
+/* By the signature, else by its name. */
+static bool may_be_parameter(const struct xt_reader *reader, const char *name)
+{
+    return reader->signature.count ? xt_read_origin_of(reader, name) == XT_READ_PARAMETER
+                                   : !xt_read_is_made_up(reader, name);
+}
+
 /* The parameter whose function an exporter's tensor is; NULL: none that is known. A parameter of
- * zeros or ones says nothing. */
+ * zeros or ones says nothing, and one number only as much as it is likely where nothing tells what
+ * is a parameter. */
 static const char *computed_of(struct xt_reader *reader, struct xt_read_constant *constant)
 {
+    bool is_told = reader->signature.count > 0;
     const double *numbers = xt_read_numbers(reader, constant);
     for (size_t i = 0; i < reader->value_count && numbers; i++) {
         struct xt_read_value *value = reader->by_name[i];
         double first = 0;
-        if (!value->initializer || xt_read_origin_of(reader, value->name) != XT_READ_PARAMETER)
+        if (!value->initializer || !may_be_parameter(reader, value->name))
             continue;
         struct xt_read_constant *parameter = xt_read_constant_of(reader, value);
         if (!parameter || parameter->count != constant->count || !parameter->is_float)
@@ -628,7 +637,9 @@ static const char *computed_of(struct xt_reader *reader, struct xt_read_constant
         if (!of || (is_equal && (first == 0 || first == 1)))
             continue;
         for (size_t k = 0; k < sizeof functions / sizeof *functions; k++)
-            if ((functions[k] != same || !is_equal) &&
+            if ((is_told || constant->count > 1 || functions[k] == negative ||
+                 functions[k] == inverse || functions[k] == exp) &&
+                (functions[k] != same || !is_equal) &&
                 is_function_of(functions[k], of, numbers, constant->count))
                 return value->name;
     }
@@ -666,15 +677,16 @@ void xt_read_note_fixed(const struct xt_reader *reader, const struct xt_read_nod
 bool xt_read_check_origin(struct xt_reader *reader, const struct xt_read_node *node,
                           struct xt_read_constant *constant)
 {
-    bool is_made = constant->tensor && constant->is_float && reader->signature.count &&
-                   xt_read_origin_of(reader, constant->name) == XT_READ_MADE;
+    bool is_made = constant->tensor && constant->is_float && !reader->is_foreign &&
+                   xt_read_is_made_up(reader, constant->name);
     const char *of = is_made && !is_literal(constant) ? computed_of(reader, constant) : NULL;
     if (of)
         return xt_reader_refuse(reader, node,
                                 "reads %s, whose numbers are what the exporter computed from the "
-                                "parameter %s, which would not be trained through it: export with "
-                                "dynamo=False or optimize=False",
-                                xt_str_quote(constant->name, strlen(constant->name)).text, of);
+                                "parameter %s, which would not be trained through it: export with %s",
+                                xt_str_quote(constant->name, strlen(constant->name)).text, of,
+                                reader->signature.count ? "dynamo=False or optimize=False"
+                                                        : "do_constant_folding=False");
     if (!is_suspect(reader, node, constant))
         return true;
     xt_read_note_fixed(reader, node, constant);

@@ -753,6 +753,40 @@ static void test_folded_weights_get_the_names_of_their_module_and_bias(void **st
     }
 }
 
+/* What is picked from a table of biases has most numbers several times, whatever it is called. */
+static void test_numbers_that_were_picked_from_a_parameter_are_refused(void **state)
+{
+    enum { SIDE = 8 };
+    static const char signature[] =
+        "\n# inputs\np_conv_weight: PARAMETER target='conv.weight'\np_op_table: PARAMETER "
+        "target='op.table'\np_fc_weight: PARAMETER target='fc.weight'\nx: USER_INPUT\n";
+    for (int picked = 0; picked < 2; picked++) {
+        Onnx__ModelProto *model = load(write_with(
+            *state, (struct xt_onnx_node){.type = "Add", .inputs = {NULL, "unsqueeze"}}));
+        struct xt_onnx_net read;
+        Onnx__TensorProto *biases =
+            add_tensor(model, "unsqueeze", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, 2, SIDE);
+        biases->dims[1] = SIDE;
+        biases->n_float_data = SIDE * SIDE;
+        biases->float_data = calloc(biases->n_float_data, sizeof *biases->float_data);
+        assert_non_null(biases->float_data);
+        for (int i = 0; i < SIDE * SIDE; i++)
+            biases->float_data[i] = (float)(picked ? i / SIDE - i % SIDE : i);
+        sign(model->graph, signature);
+        add_metadata(&model->graph->node[1]->base, 9, "pkg.torch.onnx.name_scopes",
+                     "['', 'op', 'add']");
+        if (picked) {
+            assert_refused(model, "(Add) reads unsqueeze, which the exporter may have computed "
+                                  "from a parameter that is not in the file any more");
+        } else {
+            read_well(&read, model);
+            assert_true(xt_net_find_param(read.net, "op.table") >= 0);
+            xt_onnx_net_clear(&read);
+        }
+        onnx__model_proto__free_unpacked(model, NULL);
+    }
+}
+
 static void test_what_a_weight_is_computed_of_is_the_parameter(void **state)
 {
     struct xt_onnx_net read;
@@ -1261,6 +1295,8 @@ int main(void)
             test_parameters_that_an_exporter_found_of_no_use_are_counted, support_make_folder,
             support_remove_folder),
         cmocka_unit_test_setup_teardown(test_folded_weights_get_the_names_of_their_module_and_bias,
+                                        support_make_folder, support_remove_folder),
+        cmocka_unit_test_setup_teardown(test_numbers_that_were_picked_from_a_parameter_are_refused,
                                         support_make_folder, support_remove_folder),
         cmocka_unit_test_setup_teardown(
             test_a_power_by_what_was_computed_from_a_parameter_is_refused, support_make_folder,

@@ -264,7 +264,7 @@ bool xt_read_is_missing(const struct xt_reader *reader, const struct xt_read_tar
 bool xt_read_restore(struct xt_reader *reader);
 /* Notes that the node reads a constant, where no lost parameter can be what it was computed from.
  */
-void xt_read_note_fixed(const struct xt_reader *reader, const struct xt_read_node *node,
+void xt_read_note_fixed(struct xt_reader *reader, const struct xt_read_node *node,
                         struct xt_read_constant *constant);
 /* Refuses numbers that the exporter may have computed from a parameter: one that is lost, or one
  * whose function they are. */

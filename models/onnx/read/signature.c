@@ -376,13 +376,39 @@ static bool is_transposed(const struct xt_reader *reader, const struct xt_read_n
 static const char *const reshapes[] = {"unsqueeze", "squeeze",   "view", "reshape",
                                        "permute",   "transpose", NULL};
 
+static int compare_numbers(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Whether most of its numbers are there several times, as in a table of biases that were picked by
+ * pairs of positions; not all alike, as a parameter may begin. */
+static bool is_gathered(struct xt_reader *reader, struct xt_read_constant *constant)
+{
+    enum { SAMPLE = 4096, FEW = 16 };
+    double sorted[SAMPLE];
+    size_t count = constant->count < SAMPLE ? constant->count : SAMPLE;
+    size_t distinct = 1;
+    const double *numbers = count > FEW ? xt_read_numbers(reader, constant) : NULL;
+    if (!numbers)
+        return false;
+    memcpy(sorted, numbers, count * sizeof *numbers);
+    qsort(sorted, count, sizeof *sorted, compare_numbers);
+    for (size_t i = 1; i < count; i++)
+        distinct += sorted[i] != sorted[i - 1];
+    return distinct > 1 && distinct < count / 2;
+}
+
 /* A parameter of another shape, by the name of what the exporter did with it, or since it can be
  * nothing else. A convolution's weight needs no other shape: the last that was done with one that
  * is computed may well be. */
-static bool is_reshaped(const struct xt_reader *reader, const struct xt_read_node *node,
-                        const struct xt_read_constant *constant)
+static bool is_reshaped(struct xt_reader *reader, const struct xt_read_node *node,
+                        struct xt_read_constant *constant)
 {
-    if (xt_read_is(node, "Conv") || xt_read_is(node, "ConvTranspose"))
+    if (xt_read_is(node, "Conv") || xt_read_is(node, "ConvTranspose") ||
+        is_gathered(reader, constant))
         return false;
     return xt_read_is(node, "PRelu") || is_transposed(reader, node, constant) ||
            begins_with_one(constant->name, reshapes) ||
@@ -400,7 +426,7 @@ static int count_reshaped(struct xt_reader *reader, const struct xt_read_node *n
         struct xt_read_value *value = xt_read_input(node, i);
         if (!value || !value->initializer || xt_read_origin_of(reader, value->name) != XT_READ_MADE)
             continue;
-        const struct xt_read_constant *constant = xt_read_constant_of(reader, value);
+        struct xt_read_constant *constant = xt_read_constant_of(reader, value);
         bool is_vector = constant && is_usual && xt_str_starts(constant->name, "val_") &&
                          xt_read_is_vector(constant->dims, constant->ndims) &&
                          begins_with_one(node->op, operators);
@@ -660,14 +686,14 @@ static bool may_read_lost(const struct xt_reader *reader, const struct xt_read_n
 }
 
 /* Whether it may have been computed from a lost parameter, and is none that has another shape. */
-static bool is_suspect(const struct xt_reader *reader, const struct xt_read_node *node,
-                       const struct xt_read_constant *constant)
+static bool is_suspect(struct xt_reader *reader, const struct xt_read_node *node,
+                       struct xt_read_constant *constant)
 {
     return constant->tensor && constant->is_float && may_be_learned(reader, constant) &&
            !is_reshaped(reader, node, constant);
 }
 
-void xt_read_note_fixed(const struct xt_reader *reader, const struct xt_read_node *node,
+void xt_read_note_fixed(struct xt_reader *reader, const struct xt_read_node *node,
                         struct xt_read_constant *constant)
 {
     if (!may_read_lost(reader, node) && is_suspect(reader, node, constant))
@@ -681,12 +707,13 @@ bool xt_read_check_origin(struct xt_reader *reader, const struct xt_read_node *n
                    xt_read_is_made_up(reader, constant->name);
     const char *of = is_made && !is_literal(constant) ? computed_of(reader, constant) : NULL;
     if (of)
-        return xt_reader_refuse(reader, node,
-                                "reads %s, whose numbers are what the exporter computed from the "
-                                "parameter %s, which would not be trained through it: export with %s",
-                                xt_str_quote(constant->name, strlen(constant->name)).text, of,
-                                reader->signature.count ? "dynamo=False or optimize=False"
-                                                        : "do_constant_folding=False");
+        return xt_reader_refuse(
+            reader, node,
+            "reads %s, whose numbers are what the exporter computed from the "
+            "parameter %s, which would not be trained through it: export with %s",
+            xt_str_quote(constant->name, strlen(constant->name)).text, of,
+            reader->signature.count ? "dynamo=False or optimize=False"
+                                    : "do_constant_folding=False");
     if (!is_suspect(reader, node, constant))
         return true;
     xt_read_note_fixed(reader, node, constant);

@@ -84,11 +84,14 @@ static bool name_layer(struct xt_reader *reader, const struct xt_read_node *node
     if (!reader->is_foreign && (!fits(own) || (second && !fits(second))))
         return xt_reader_refuse(reader, node, "has a parameter whose name is longer than %d bytes",
                                 XT_PARAM_NAME_MAX - 1);
-    char beside[XT_PARAM_NAME_MAX + sizeof "_weight"]; /* "in_proj_bias" */
+    char layer[XT_PARAM_NAME_MAX]; /* "in_proj" of "in_proj_bias" */
+    char beside[XT_PARAM_NAME_MAX + sizeof "_weight"];
     const char *weight_name = lost ? xt_read_lost_name(reader, node, "weight") : NULL;
     const char *only = lost && !weight_name && weight ? xt_read_only_lost(reader, node) : NULL;
-    if (lost && !weight_name && !only && weight && keeps_second && strip(second, "_bias", beside))
-        only = strcat(beside, "_weight");
+    if (lost && !weight_name && !only && weight && keeps_second && strip(second, "_bias", layer)) {
+        snprintf(beside, sizeof beside, "%s_weight", layer);
+        only = beside;
+    }
     if (only && fits(only)) {
         own = only;
         lost = false;

@@ -334,7 +334,7 @@ static bool repeats(struct xt_reader *reader, struct xt_read_constant *constant)
 {
     const double *numbers = xt_read_numbers(reader, constant);
     size_t inner = 1;
-    for (int axis = constant->ndims - 1; axis >= 0 && numbers; axis--) {
+    for (int axis = constant->ndims - 1; axis >= 0 && numbers && inner; axis--) {
         size_t dim = (size_t)constant->dims[axis];
         bool same = dim > 1;
         for (size_t i = inner; i < constant->count && same; i++)

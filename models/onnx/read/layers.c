@@ -857,6 +857,19 @@ static bool value_sides(const struct xt_read_constant *constant, int sides[XT_AX
     return axes <= 4;
 }
 
+/* Refuses what is computed of numbers that the exporter may have computed from a parameter. */
+static bool has_origins(struct xt_reader *reader, const struct xt_read_value *value)
+{
+    const struct xt_read_node *node = value->producer;
+    for (int i = 0; node && i < node->input_count; i++) {
+        struct xt_read_constant *of =
+            node->inputs[i] ? xt_read_constant_of(reader, node->inputs[i]) : NULL;
+        if (of && !xt_read_check_origin(reader, node, of))
+            return false;
+    }
+    return true;
+}
+
 struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt_read_node *node,
                                        struct xt_read_value *value)
 {
@@ -864,7 +877,8 @@ struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt
     static const int whole[] = {XT_AXIS_H, XT_AXIS_W, XT_AXIS_C};
     int sides[XT_AXES] = {1, 1, 1};
     const struct xt_quoted name = xt_str_quote(value->name, strlen(value->name));
-    if (constant && !xt_read_check_origin(reader, node, constant))
+    if (constant && (!xt_read_check_origin(reader, node, constant) ||
+                     (constant->of_weights && !has_origins(reader, value))))
         return NULL;
     bool is_numbers =
         constant && xt_read_is_numbers(reader, constant) && !is_slope(reader, node, constant);

@@ -43,6 +43,8 @@ struct xt_read_constant {
     bool transposed;  /* it is that tensor, of two dimensions, with them swapped */
     bool each_sample; /* its first axis, of length 1, stands for the batch */
     bool is_fixed;    /* a constant, whatever it is called */
+    bool is_counted;  /* `is_gathered` says whether most numbers are there several times */
+    bool is_gathered;
 };
 
 /* Where elements of a net's value lie: XT_AXIS_H, _W, _C, or in the batch. */

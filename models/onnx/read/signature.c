@@ -383,22 +383,30 @@ static int compare_numbers(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Whether most of its numbers are there several times, as in a table of biases that were picked by
- * pairs of positions; not all alike, as a parameter may begin. */
-static bool is_gathered(struct xt_reader *reader, struct xt_read_constant *constant)
+static bool has_few_distinct(const double *numbers, size_t all)
 {
     enum { SAMPLE = 4096, FEW = 16 };
     double sorted[SAMPLE];
-    size_t count = constant->count < SAMPLE ? constant->count : SAMPLE;
+    size_t count = all < SAMPLE ? all : SAMPLE;
     size_t distinct = 1;
-    const double *numbers = count > FEW ? xt_read_numbers(reader, constant) : NULL;
-    if (!numbers)
+    if (!numbers || count <= FEW)
         return false;
     memcpy(sorted, numbers, count * sizeof *numbers);
     qsort(sorted, count, sizeof *sorted, compare_numbers);
     for (size_t i = 1; i < count; i++)
         distinct += sorted[i] != sorted[i - 1];
     return distinct > 1 && distinct < count / 2;
+}
+
+/* Whether most of its numbers are there several times, as in a table of biases that were picked by
+ * pairs of positions; not all alike, as a parameter may begin. */
+static bool is_gathered(struct xt_reader *reader, struct xt_read_constant *constant)
+{
+    if (!constant->is_counted)
+        constant->is_gathered =
+            has_few_distinct(xt_read_numbers(reader, constant), constant->count);
+    constant->is_counted = true;
+    return constant->is_gathered;
 }
 
 /* A parameter of another shape, by the name of what the exporter did with it, or since it can be

@@ -136,8 +136,7 @@ int64_t xt_read_whole(double number)
 
 bool xt_read_all_equal(struct xt_reader *reader, struct xt_read_constant *constant, double *out)
 {
-    const double *numbers =
-        constant && constant->count ? xt_read_numbers(reader, constant) : NULL;
+    const double *numbers = constant && constant->count ? xt_read_numbers(reader, constant) : NULL;
     for (size_t i = 1; numbers && i < constant->count; i++)
         if (numbers[i] != numbers[0])
             return false;

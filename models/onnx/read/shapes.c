@@ -512,15 +512,16 @@ static struct xt_read_constant *of_one_axis(struct xt_reader *reader,
     return *view ? out : NULL;
 }
 
-/* By one index, by several in a row, or by any; GatherND too. */
 /* For each axis of indices how far apart its elements lie in the row that they index, if that is
  * so throughout. */
 static bool find_strides(const struct xt_read_constant *which, const double *at, int64_t strides[])
 {
     size_t inner = 1;
     bool fits = true;
-    for (int i = which->ndims - 1; i >= 0; inner *= (size_t)which->dims[i--])
+    for (int i = which->ndims - 1; i >= 0; inner *= (size_t)which->dims[i--]) {
         strides[i] = which->dims[i] > 1 ? xt_read_whole(at[inner]) : 0;
+        fits = fits && strides[i] >= 0 && strides[i] < (int64_t)which->count;
+    }
     for (size_t p = 0; p < which->count && fits; p++) {
         int64_t wanted = 0;
         size_t left = p;
@@ -566,6 +567,7 @@ static struct xt_read_view *as_strided(struct xt_reader *reader, const struct xt
     return out;
 }
 
+/* By one index, by several in a row, or by any; GatherND too. */
 bool xt_read_gather(struct xt_reader *reader, struct xt_read_node *node)
 {
     struct xt_read_view *view = xt_read_data(reader, node, 0);

@@ -84,12 +84,12 @@ static bool name_layer(struct xt_reader *reader, const struct xt_read_node *node
     if (!reader->is_foreign && (!fits(own) || (second && !fits(second))))
         return xt_reader_refuse(reader, node, "has a parameter whose name is longer than %d bytes",
                                 XT_PARAM_NAME_MAX - 1);
-    char layer[XT_PARAM_NAME_MAX]; /* "in_proj" of "in_proj_bias" */
-    char beside[XT_PARAM_NAME_MAX + sizeof "_weight"];
+    char beside[XT_PARAM_NAME_MAX + sizeof "_weight"]; /* of "in_proj_bias" */
     const char *weight_name = lost ? xt_read_lost_name(reader, node, "weight") : NULL;
     const char *only = lost && !weight_name && weight ? xt_read_only_lost(reader, node) : NULL;
-    if (lost && !weight_name && !only && weight && keeps_second && strip(second, "_bias", layer)) {
-        snprintf(beside, sizeof beside, "%s_weight", layer);
+    if (lost && !weight_name && !only && weight && keeps_second &&
+        strip(second, "_bias", out->layer)) {
+        snprintf(beside, sizeof beside, "%s_weight", out->layer);
         only = beside;
     }
     if (only && fits(only)) {
@@ -857,19 +857,6 @@ static bool value_sides(const struct xt_read_constant *constant, int sides[XT_AX
     return axes <= 4;
 }
 
-/* Refuses what is computed of numbers that the exporter may have computed from a parameter. */
-static bool has_origins(struct xt_reader *reader, const struct xt_read_value *value)
-{
-    const struct xt_read_node *node = value->producer;
-    for (int i = 0; node && i < node->input_count; i++) {
-        struct xt_read_constant *of =
-            node->inputs[i] ? xt_read_constant_of(reader, node->inputs[i]) : NULL;
-        if (of && !xt_read_check_origin(reader, node, of))
-            return false;
-    }
-    return true;
-}
-
 struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt_read_node *node,
                                        struct xt_read_value *value)
 {
@@ -878,7 +865,8 @@ struct xt_read_view *xt_read_parameter(struct xt_reader *reader, const struct xt
     int sides[XT_AXES] = {1, 1, 1};
     const struct xt_quoted name = xt_str_quote(value->name, strlen(value->name));
     if (constant && (!xt_read_check_origin(reader, node, constant) ||
-                     (constant->of_weights && !has_origins(reader, value))))
+                     (constant->of_weights && value->producer &&
+                      !xt_read_check_inputs(reader, value->producer))))
         return NULL;
     bool is_numbers =
         constant && xt_read_is_numbers(reader, constant) && !is_slope(reader, node, constant);

@@ -11,12 +11,8 @@ static bool clip(struct xt_reader *reader, struct xt_read_node *node, struct xt_
 {
     double low;
     double high;
-    for (int i = 1; i <= 2; i++) {
-        struct xt_read_value *limit = xt_read_input(node, i);
-        struct xt_read_constant *constant = limit ? xt_read_constant_of(reader, limit) : NULL;
-        if (constant && !xt_read_check_origin(reader, node, constant))
-            return false;
-    }
+    if (!xt_read_check_inputs(reader, node))
+        return false;
     if (!xt_read_limits(reader, node, &low, &high))
         return xt_reader_refuse(reader, node, "has limits that are not known while it is read");
     low = low < -(double)FLT_MAX ? -(double)FLT_MAX : low;

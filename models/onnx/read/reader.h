@@ -272,6 +272,8 @@ void xt_read_note_fixed(struct xt_reader *reader, const struct xt_read_node *nod
  * whose function they are. */
 bool xt_read_check_origin(struct xt_reader *reader, const struct xt_read_node *node,
                           struct xt_read_constant *constant);
+/* The same of every constant that the node reads. */
+bool xt_read_check_inputs(struct xt_reader *reader, const struct xt_read_node *node);
 
 /* ---- other exporters: foreign.c ---- */
 

@@ -496,14 +496,15 @@ static void explain_lost(struct xt_reader *reader)
 static void find_lost(struct xt_reader *reader)
 {
     struct xt_read_signature *signature = &reader->signature;
-    bool of_images = false;
+    bool has_instance_norms = false;
     signature->lost = NULL;
     signature->folded = false;
     for (size_t i = 0; i < reader->node_count; i++)
-        of_images = of_images || xt_read_is(&reader->nodes[i], "InstanceNormalization");
+        has_instance_norms =
+            has_instance_norms || xt_read_is(&reader->nodes[i], "InstanceNormalization");
     for (size_t i = 0; i < signature->count; i++) {
         const struct xt_read_target *target = &signature->targets[i];
-        bool is_statistic = xt_str_ends(target->name, ".running_mean") && !of_images;
+        bool is_statistic = xt_str_ends(target->name, ".running_mean") && !has_instance_norms;
         if ((target->is_buffer && !is_statistic) || xt_read_is_initializer(reader, target->name))
             continue;
         if (is_of_norm(signature, target->name))
@@ -629,8 +630,13 @@ static double square(double x)
 
 /* What networks usually make of a parameter by itself: temperatures, gates, a state of zeros times
  * a weight plus a bias. */
-static double (*const functions[])(double) = {
-    exp, decay, sigmoid, softplus, tanh, negative, same, inverse, relu, fabs, square, sqrt, log};
+static const struct {
+    double (*of)(double);
+    bool likely; /* of one number too, where nothing tells what is a parameter */
+} functions[] = {{exp, true},   {decay, false},   {sigmoid, false}, {softplus, false},
+                 {tanh, false}, {negative, true}, {same, false},    {inverse, true},
+                 {relu, false}, {fabs, false},    {square, false},  {sqrt, false},
+                 {log, false}};
 
 /* Whether each of these numbers is the function's of the parameter's. */
 static bool is_function_of(double (*function)(double), const double *of, const double *numbers,
@@ -671,10 +677,9 @@ static const char *computed_of(struct xt_reader *reader, struct xt_read_constant
         if (!of || (is_equal && (first == 0 || first == 1)))
             continue;
         for (size_t k = 0; k < sizeof functions / sizeof *functions; k++)
-            if ((is_told || constant->count > 1 || functions[k] == negative ||
-                 functions[k] == inverse || functions[k] == exp) &&
-                (functions[k] != same || !is_equal) &&
-                is_function_of(functions[k], of, numbers, constant->count))
+            if ((is_told || constant->count > 1 || functions[k].likely) &&
+                (functions[k].of != same || !is_equal) &&
+                is_function_of(functions[k].of, of, numbers, constant->count))
                 return value->name;
     }
     return NULL;
@@ -686,7 +691,9 @@ static bool may_read_lost(const struct xt_reader *reader, const struct xt_read_n
 {
     const struct xt_read_signature *signature = &reader->signature;
     const char *module = signature->modules ? signature->modules[node - reader->nodes] : unknown;
-    bool may = signature->unexplained && (!*module || strcmp(module, unknown) == 0);
+    bool may = !*module || strcmp(module, unknown) == 0;
+    if (!signature->unexplained)
+        return false;
     for (size_t i = 0; i < signature->count && !may; i++)
         may = signature->targets[i].unexplained &&
               xt_read_lies_in(signature->targets[i].name, module);
@@ -732,4 +739,15 @@ bool xt_read_check_origin(struct xt_reader *reader, const struct xt_read_node *n
                             "or optimize=False, which keep it",
                             xt_str_quote(constant->name, strlen(constant->name)).text,
                             reader->signature.unexplained);
+}
+
+bool xt_read_check_inputs(struct xt_reader *reader, const struct xt_read_node *node)
+{
+    for (int i = 0; i < node->input_count; i++) {
+        struct xt_read_value *value = xt_read_input(node, i);
+        struct xt_read_constant *constant = value ? xt_read_constant_of(reader, value) : NULL;
+        if (constant && !xt_read_check_origin(reader, node, constant))
+            return false;
+    }
+    return true;
 }

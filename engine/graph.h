@@ -251,6 +251,8 @@ bool xt_normalise_is_uniform(const struct xt_normalise *normalise);
  * 1: its pixels' grey levels, from red, green and blue, normalised as the first channel. */
 struct xt_tensor *xt_graph_input(struct xt_graph *graph, int h, int w, int c,
                                  const struct xt_normalise *normalise);
+/* Of the batch slot, which has three for each pixel where the network reads grey levels too. */
+size_t xt_graph_slot_bytes(const struct xt_graph *graph);
 
 /* A part of a file's tensor: which of its rows (output channels) or columns (input channels) belong
  * here. */

@@ -64,7 +64,7 @@ static enum xt_status allocate(struct xt_synthetic_step *step, struct xt_err *er
     static const char what[] = "a synthetic batch";
     size_t batch = (size_t)step->graph->options.batch;
     size_t params = (size_t)step->network->params.count;
-    size_t bytes = xt_tensor_count(step->graph->tensors[0]);
+    size_t bytes = xt_graph_slot_bytes(step->graph);
     enum xt_status status = xt_mem_aligned(&step->pixels, bytes, 1, what, err);
     if (!status)
         status =

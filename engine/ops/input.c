@@ -267,6 +267,13 @@ static struct xt_normalise of_first(const struct xt_normalise *normalise)
     return out;
 }
 
+size_t xt_graph_slot_bytes(const struct xt_graph *graph)
+{
+    struct xt_tensor pixels = *graph->tensors[0];
+    pixels.c = XT_PIXEL_BYTES;
+    return xt_tensor_count(&pixels);
+}
+
 struct xt_tensor *xt_graph_input(struct xt_graph *graph, int h, int w, int c,
                                  const struct xt_normalise *normalise)
 {

@@ -848,7 +848,7 @@ static void make_up_ranges(struct xt_ranges *ranges)
 static enum xt_status prepare(struct walk *walk, struct xt_err *err)
 {
     const struct xt_graph_options *o = &walk->graph->options;
-    size_t count = xt_tensor_count(walk->graph->tensors[0]);
+    size_t count = xt_graph_slot_bytes(walk->graph);
     enum xt_status status = xt_mem_aligned(&walk->pixels, 2 * count, 1, "random pixels", err);
     if (status)
         return status;

@@ -121,6 +121,8 @@ cp "${weights%/*}/grey.onnx" .
 expect 2 'which take one number of each, such as half' "$xtrain" --model grey.onnx --normalize imagenet --steps 1
 expect 0 'passes of ops checked, all within' "$xtrain" selftest --model grey.onnx --threads 1
 expect 0 'normalised by half (assumed)' "$xtrain" --model grey.onnx "${data[@]:0:2}" --threads 1 --batch 8 --steps 2 --out grey
+for i in 1 2; do "$xtrain" selftest --step grey/last.safetensors --device cpu --amp f32 --batch 8 --threads 1 >step-$i || fail 'a step of grey images'; done
+cmp step-1 step-2 || fail 'a step of grey images is not of the same pixels each time'
 expect 0 'in:  input, float32 [batch, 1, 14, 22], GREY, (byte - 127.5)' "$xtrain" export grey/last.safetensors exported.onnx
 expect 0 'top1' "$xtrain" eval exported.onnx "${data[@]:0:2}" --threads 1
 expect 0 'in:  images, bytes [batch, 14, 22, 1], GREY' "$xtrain" export grey/last.safetensors bytes.onnx --with-preprocess

@@ -170,7 +170,7 @@ static void all_ops_are_right_by_their_programs_alone(void **state)
         assert_all_right((struct subject){.dtype = XT_BF16, .backend = programs}, 15);
 }
 
-/* Convolutions that do not read the first pixel, and write some from padding alone; a clip whose
+/* Grey images; convolutions that do not read the first pixel, and write some from padding alone; a clip whose
  * lower end is above 0; a product with a view of the same tensor. */
 static struct xt_tensor *describe_odd(struct xt_graph *graph, const void *context)
 {
@@ -180,7 +180,7 @@ static struct xt_tensor *describe_odd(struct xt_graph *graph, const void *contex
         .name = "gaps", .channels = 6, .kernel_h = 1, .kernel_w = 1, .pad_h = 1, .pad_w = 1};
     (void)context;
     conv.stride_h = conv.stride_w = 2;
-    struct xt_tensor *x = xt_graph_conv(graph, xt_graph_input(graph, 9, 9, 3, &halves), &conv);
+    struct xt_tensor *x = xt_graph_conv(graph, xt_graph_input(graph, 9, 9, 1, &halves), &conv);
     conv.name = "around";
     conv.stride_h = conv.stride_w = 1;
     conv.pad_h = conv.pad_w = 2;

@@ -170,8 +170,8 @@ static void all_ops_are_right_by_their_programs_alone(void **state)
         assert_all_right((struct subject){.dtype = XT_BF16, .backend = programs}, 15);
 }
 
-/* Grey images; convolutions that do not read the first pixel, and write some from padding alone; a clip whose
- * lower end is above 0; a product with a view of the same tensor. */
+/* Grey images; convolutions that do not read the first pixel, and write some from padding alone; a
+ * clip whose lower end is above 0; a product with a view of the same tensor. */
 static struct xt_tensor *describe_odd(struct xt_graph *graph, const void *context)
 {
     static const struct xt_normalise halves = {{127.5F, 127.5F, 127.5F}, {0.01F, 0.01F, 0.01F}};

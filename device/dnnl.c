@@ -412,10 +412,10 @@ enum xt_status xt_dnnl_load(enum xt_dnnl_build build, struct xt_err *err)
     return status;
 }
 
-static enum xt_status failed(dnnl_status_t failure, const char *what, struct xt_err *err)
+enum xt_status xt_dnnl_failed(const char *said, dnnl_status_t failure, const char *what,
+                              struct xt_err *err)
 {
     char op[128];
-    const char *said = xt_guard_said();
     enum xt_status status =
         *said
             ? xt_err_set(err, XT_ERR_DEVICE, "%s: the driver says: %s", what, said)
@@ -442,7 +442,7 @@ enum xt_status xt_dnnl_check(dnnl_status_t status, const char *what, struct xt_e
     case dnnl_unimplemented:
         return xt_err_set(err, XT_ERR_DEVICE, "oneDNN has no kernel on this device for %s", what);
     default:
-        return failed(status, what, err);
+        return xt_dnnl_failed(xt_guard_said(), status, what, err);
     }
 }
 

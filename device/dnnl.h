@@ -72,6 +72,9 @@ dnnl_status_t xt_dnnl_set_deterministic(dnnl_primitive_attr_t attr);
 /* A oneDNN status as an error about `what`; XT_OK for success. Out of memory becomes XT_ERR_MEMORY.
  */
 enum xt_status xt_dnnl_check(dnnl_status_t status, const char *what, struct xt_err *err);
+/* The error of a driver that says that; where the device is lost with it, with the last op. */
+enum xt_status xt_dnnl_failed(const char *said, dnnl_status_t failure, const char *what,
+                              struct xt_err *err);
 
 /* oneDNN's name of a type; dnnl_data_type_undef for one that networks do not compute in. */
 dnnl_data_type_t xt_dtype_dnnl(enum xt_dtype dtype);

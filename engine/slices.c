@@ -17,13 +17,25 @@ static bool is_norm(const struct xt_op *op)
     return op->kind == &xt_kind_norm;
 }
 
+/* A constant is one for all samples, windows are several of each. */
+static bool has_samples(const struct xt_graph *graph, const struct xt_op *op)
+{
+    for (int i = 0; i < op->input_count; i++)
+        if (xt_op_in(op, i)->n != graph->options.batch)
+            return false;
+    for (int i = 0; i < op->output_count; i++)
+        if (op->outputs[i] && xt_op_out(op, i)->n != graph->options.batch)
+            return false;
+    return true;
+}
+
 static bool goes_by_slices(struct xt_graph *graph, const struct xt_op *op, bool backward)
 {
     const struct xt_by_slices *by = slices_of(graph, op);
     for (int i = 0; i < op->param_count && backward; i++)
         if (xt_op_adds_grad(graph, op, op->params[i]))
             return false;
-    return by && (!by->can || by->can(op, graph, backward));
+    return by && has_samples(graph, op) && (!by->can || by->can(op, graph, backward));
 }
 
 /* A norm by slices: its sums, then what uses them. */

@@ -366,6 +366,7 @@ static enum xt_status describe(struct run *run, bool training, struct xt_graph *
                                              .batch = BATCH,
                                              .training = training,
                                              .fuse = !training,
+                                             .by_slices = true,
                                              .dtype = run->target->dtype};
     const struct xt_model_options model_options = {
         .classes = info->classes, .height = info->height, .width = info->width};

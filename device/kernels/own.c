@@ -19,6 +19,7 @@ enum {
     DEVICE_PLATFORM = 0x1031,
     PROGRAM_BUILD_LOG = 0x1183,
     MEM_OBJECT_ALLOCATION_FAILURE = -4,
+    OUT_OF_RESOURCES = -5,
     OUT_OF_HOST_MEMORY = -6,
 };
 
@@ -31,7 +32,7 @@ struct xt_own_program {
 };
 
 struct xt_own_kernel {
-    const struct xt_own_kernels *own;
+    struct xt_own_kernels *own;
     const char *name;
     xt_cl_handle kernel;
 };
@@ -239,9 +240,10 @@ const struct xt_own_program *xt_own_program(struct xt_device *device, const char
 
 static enum xt_status check(int32_t result, const char *name, struct xt_err *err)
 {
-    return result ? xt_err_set(err, XT_ERR_DEVICE, "%s: the driver says: OpenCL's error %d", name,
-                               (int)result)
-                  : XT_OK;
+    char said[48];
+    snprintf(said, sizeof said, "OpenCL's error %d%s", (int)result,
+             result == OUT_OF_RESOURCES ? ", CL_OUT_OF_RESOURCES" : "");
+    return result ? xt_dnnl_failed(said, dnnl_runtime_error, name, err) : XT_OK;
 }
 
 enum xt_status xt_own_kernel_create(const struct xt_device *device,
@@ -284,53 +286,67 @@ enum xt_status xt_own_kernel_number(struct xt_own_kernel *kernel, int index, uin
 
 /* ---- running ---- */
 
-struct launch {
+/* What the queue is told, and OpenCL's answer. */
+struct command {
+    struct xt_own_kernels *own;
     const struct xt_own_kernel *kernel;
     const size_t *global, *local;
     int32_t error;
 };
 
+static dnnl_status_t meant(int32_t error)
+{
+    bool memory = error == MEM_OBJECT_ALLOCATION_FAILURE || error == OUT_OF_HOST_MEMORY;
+    return memory ? dnnl_out_of_memory : error ? dnnl_runtime_error : dnnl_success;
+}
+
+static enum xt_status ended(const struct command *c, dnnl_status_t status, const char *what,
+                            struct xt_err *err)
+{
+    return c->error && status == dnnl_runtime_error ? check(c->error, what, err)
+                                                    : xt_dnnl_check(status, what, err);
+}
+
 static dnnl_status_t launch(void *argument)
 {
-    struct launch *l = argument;
-    const struct xt_own_kernels *own = l->kernel->own;
-    l->error =
-        own->cl.launch(own->queue, l->kernel->kernel, 2, NULL, l->global, l->local, 0, NULL, NULL);
-    bool memory = l->error == MEM_OBJECT_ALLOCATION_FAILURE || l->error == OUT_OF_HOST_MEMORY;
-    return memory ? dnnl_out_of_memory : l->error ? dnnl_runtime_error : dnnl_success;
+    struct command *c = argument;
+    c->error = c->own->cl.launch(c->own->queue, c->kernel->kernel, 2, NULL, c->global, c->local, 0,
+                                 NULL, NULL);
+    return meant(c->error);
 }
 
 enum xt_status xt_own_kernel_launch(const struct xt_own_kernel *kernel, const size_t global[2],
                                     const size_t local[2], struct xt_err *err)
 {
-    struct launch l = {kernel, global, local, 0};
-    dnnl_status_t status = xt_guard_launch(launch, &l);
-    return l.error && status == dnnl_runtime_error ? check(l.error, kernel->name, err)
-                                                   : xt_dnnl_check(status, kernel->name, err);
+    struct command c = {kernel->own, kernel, global, local, 0};
+    return ended(&c, xt_guard_launch(launch, &c), kernel->name, err);
 }
 
 static dnnl_status_t mark(void *argument)
 {
-    struct xt_own_kernels *own = argument;
-    return own->cl.mark(own->queue, 0, NULL, &own->mark) ? dnnl_runtime_error : dnnl_success;
+    struct command *c = argument;
+    c->error = c->own->cl.mark(c->own->queue, 0, NULL, &c->own->mark);
+    return meant(c->error);
 }
 
 static dnnl_status_t await(void *argument)
 {
-    const struct xt_own_kernels *own = argument;
-    return own->cl.wait(1, &own->mark) ? dnnl_runtime_error : dnnl_success;
+    struct command *c = argument;
+    c->error = c->own->cl.wait(1, &c->own->mark);
+    return c->error ? dnnl_runtime_error : dnnl_success;
 }
 
 enum xt_status xt_own_mark(struct xt_device *device, struct xt_err *err)
 {
-    release_mark(device->own_kernels);
-    return xt_dnnl_check(xt_guard_submit(mark, device->own_kernels), "a mark", err);
+    struct command c = {.own = device->own_kernels};
+    release_mark(c.own);
+    return ended(&c, xt_guard_submit(mark, &c), "a mark", err);
 }
 
 enum xt_status xt_own_wait(struct xt_device *device, struct xt_err *err)
 {
-    enum xt_status status =
-        xt_dnnl_check(xt_guard_wait(await, device->own_kernels), "the device", err);
-    release_mark(device->own_kernels);
+    struct command c = {.own = device->own_kernels};
+    enum xt_status status = ended(&c, xt_guard_wait(await, &c), "the device", err);
+    release_mark(c.own);
     return status;
 }

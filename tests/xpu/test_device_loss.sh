@@ -11,9 +11,9 @@ lost() { # what is said of the fault
     "$work/said" || fail "$XT_FAULT: the sentence"
 }
 
-train 'launch 400' --json && lost 'the driver says: .*OUT_OF_RESOURCES'
+train 'launch 100' --json && lost 'the driver says: .*OUT_OF_RESOURCES'
 grep -q '"exit_reason": *"the device was lost.*"exit_code": *4}' "$work/said" || fail 'the end as JSON'
-train 'abort 400' --json --quiet && lost 'its driver gave up \(abort\); the last op submitted: .*: .*'
+train 'abort 100' --json --quiet && lost 'its driver gave up \(abort\); the last op submitted: .*: .*'
 is_json() { # the end of the reason
   grep -Eq "^\{\"schema\":\{[^}]*\},\"run\":\"$work/run\",\"steps\":4,\"step\":[0-9],\"exit_reason\":\"the device was lost: xpu:0: .*$1; the last .*,\"exit_code\":4\}\$" \
     "$work/said" || fail "$XT_FAULT: the end as JSON"
@@ -25,7 +25,7 @@ train 'finish 31' && lost 'the driver says: .*OUT_OF_RESOURCES.*; the last op su
 train none
 [ "$code" = 0 ] || fail 'without a fault'
 losses "$work/run" >"$work/whole"
-for fault in 'launch 400' 'hang 33'; do
+for fault in 'launch 100' 'hang 33'; do
   rm -f "$work/once"
   XT_FAULT_ONCE=$work/once train "$fault" --on-device-loss resume --device-timeout 3
   [ "$code" = 0 ] || fail "$fault: it does not continue"
@@ -37,7 +37,7 @@ grep -q '^warning: xpu:0: .* has not responded for [0-9]* s, in .*; last work su
   fail 'a device that does not answer is not spoken of before'
 
 # One that fails each time, before there is a checkpoint, ends.
-XTRAIN_REEXEC=5,-1 train 'launch 60' --on-device-loss resume
+XTRAIN_REEXEC=5,-1 train 'launch 20' --on-device-loss resume
 [ "$code" = 4 ] || fail "a device that never works: exit code $code"
 grep -q '^xtrain: error: the device was lost: .*; there is no checkpoint yet; it was lost 5 times in a row without a new checkpoint$' \
   "$work/said" || fail 'it does not say why it gives up'

@@ -11,11 +11,11 @@ runs_out() { # the fault; the sentence; options
   ! grep -q 'lost\|restarting' "$work/said" || fail "$1: taken for a lost device"
 }
 plan='.*; --batch 2 takes [0-9.]* GB of xpu:0 by the plan, --batch 1 [0-9.]* GB'
-runs_out 'nodevmem 400' "$plan"
-runs_out 'nohostmem 400' "$plan"
+runs_out 'nodevmem 100' "$plan"
+runs_out 'nohostmem 100' "$plan"
 runs_out 'alloc 3' '.*--batch'
 
 # The other meaning of the code that is a lost device.
-train_under 'launch 400' --no-device-check
+train_under 'launch 100' --no-device-check
 [ "$code" = 4 ] && grep -q 'OUT_OF_RESOURCES.*also says so where memory runs out' "$work/said" || fail 'the ambiguous code'
 echo 'memory that runs out is told from a lost device'

@@ -259,8 +259,7 @@ static void check_description(struct xt_graph *graph, const struct xt_tensor *lo
                         logits->name, xt_dtype_name(logits->dtype));
 }
 
-/* The loss reads the logits and writes their gradient. */
-static void use_logits(struct xt_graph *graph, struct xt_tensor *logits)
+static void add_loss_as_reader(struct xt_graph *graph, struct xt_tensor *logits)
 {
     if (logits->readers >= xt_tensor_readers_most(logits))
         xt_graph_refuse(
@@ -268,7 +267,17 @@ static void use_logits(struct xt_graph *graph, struct xt_tensor *logits)
             "tensor %s has more than %s: the op that writes it would lose the gradient of the loss",
             logits->name, xt_count((long long)logits->readers, "reader").text);
     else
-        xt_graph_use_grad(graph, logits, logits->readers++, graph->op_count);
+        logits->readers++;
+}
+
+/* The loss reads the logits and writes their gradient, which may be in the memory of that of the
+ * last op's input. */
+static void use_logits(struct xt_graph *graph)
+{
+    struct xt_tensor *logits = graph->logits;
+    xt_graph_use_value(graph, logits, graph->op_count);
+    if (graph->options.training)
+        xt_graph_use_grad(graph, logits, logits->readers - 1, graph->op_count);
 }
 
 enum xt_status xt_graph_plan(struct xt_graph *graph, struct xt_tensor *logits, struct xt_err *err)
@@ -282,7 +291,7 @@ enum xt_status xt_graph_plan(struct xt_graph *graph, struct xt_tensor *logits, s
     xt_program_init(&graph->transfer, device, "the parameters or logits", &graph->err);
     xt_program_init(&graph->statistics, device, "the running statistics", &graph->err);
     if (!xt_graph_fails(graph) && graph->options.training)
-        use_logits(graph, logits);
+        add_loss_as_reader(graph, logits);
     if (!xt_graph_fails(graph))
         xt_slices_plan(graph);
     if (graph->backend->hwio && !graph->options.params->values)
@@ -290,7 +299,7 @@ enum xt_status xt_graph_plan(struct xt_graph *graph, struct xt_tensor *logits, s
     for (int i = 0; i < graph->op_count && !xt_graph_fails(graph); i++)
         describe_op(graph, graph->ops[i]);
     if (!xt_graph_fails(graph)) {
-        xt_graph_use_value(graph, logits, graph->op_count);
+        use_logits(graph);
         describe_transfer(graph);
         describe_casts(graph);
         add_scratchpad(graph);

@@ -203,6 +203,22 @@ static void what_is_computed_of_constants_has_no_gradient(void **state)
     close_graph(&b);
 }
 
+/* A last op that gives its output's gradient the memory of its input's. */
+static void logits_keep_their_memory_until_the_loss_has_written_their_gradient(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_graph(&b, XT_F32);
+    struct xt_tensor *logits = xt_graph_add(b.graph, stem(&b), stem(&b), "logits");
+    assert_int_equal(xt_graph_plan(b.graph, logits, &b.err), XT_OK);
+    const struct xt_buffer *value = logits->value;
+    const struct xt_buffer *grad = logits->grad[0];
+    assert_true(grad->first <= b.graph->op_count && value->last >= b.graph->op_count);
+    assert_true(value->offset + value->bytes <= grad->offset ||
+                grad->offset + grad->bytes <= value->offset);
+    close_graph(&b);
+}
+
 static void a_residual_of_another_shape_is_refused(void **state)
 {
     (void)state;
@@ -248,6 +264,7 @@ int main(void)
         cmocka_unit_test(groups_that_do_not_divide_the_channels_are_refused),
         cmocka_unit_test(two_readers_of_a_gelu_are_refused),
         cmocka_unit_test(what_is_computed_of_constants_has_no_gradient),
+        cmocka_unit_test(logits_keep_their_memory_until_the_loss_has_written_their_gradient),
         cmocka_unit_test(a_residual_of_another_shape_is_refused),
         cmocka_unit_test(what_follows_a_failure_changes_nothing),
     };

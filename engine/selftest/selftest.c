@@ -1067,11 +1067,13 @@ enum xt_status xt_selftest_verdict(const struct xt_selftest *result, const char 
     for (int i = 0; i < result->row_count; i++) {
         const struct xt_selftest_row *row = &result->rows[i];
         if (row->wrong)
-            return xt_err_set(err, XT_ERR_RUN,
-                              "%d passes of ops are wrong on %s: %s (%s), for one, has an error of "
-                              "%.1e, above the bound of %.1e",
-                              result->wrong, device, row->where, xt_dtype_name(row->dtype),
-                              row->error, row->bound);
+            return xt_err_set(
+                err, XT_ERR_RUN,
+                "%d %s wrong on %s: %s (%s)%s has an error of %.1e, above the bound of "
+                "%.1e",
+                result->wrong, result->wrong == 1 ? "pass of an op is" : "passes of ops are",
+                device, row->where, xt_dtype_name(row->dtype),
+                result->wrong == 1 ? "" : ", for one,", row->error, row->bound);
     }
     return XT_OK;
 }

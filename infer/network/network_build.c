@@ -59,10 +59,10 @@ enum xt_status xt_network_advise_batch(struct xt_network *network,
     if (batch > 1 && !xt_network_plan(network, settings, batch, training, &plan, &own) &&
         !xt_network_plan(network, settings, batch / 2, training, &half, &own))
         xt_str_append_to(err->text, sizeof err->text,
-                         "; --batch %d takes %.3g GB of %s by the plan, --batch %d %.3g GB: the "
+                         "; --batch %d takes %.1f MB of %s by the plan, --batch %d %.1f MB: the "
                          "driver or other processes hold the rest",
-                         batch, xt_memory_need(&plan.device) / 1e9, network->device.place,
-                         batch / 2, xt_memory_need(&half.device) / 1e9);
+                         batch, xt_memory_need(&plan.device) / 1e6, network->device.place,
+                         batch / 2, xt_memory_need(&half.device) / 1e6);
     return err->status;
 }
 

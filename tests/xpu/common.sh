@@ -42,7 +42,7 @@ capture() {
 losses() { sed -n 's/^{"step":\([0-9]*\),.*"loss":\([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl"; }
 
 # A network of five layers, for tests of what surrounds a network: it starts in a tenth of LPRNet's time.
-small=(--model tests/models/fixtures/parts/distilled.onnx --data 'synth:shapes?count=8&seed=3' --batch 1)
+small=(--model tests/models/fixtures/parts/distilled.onnx --batch 1 --data 'synth:shapes?count=8&seed=3')
 
 # Four short steps while the double's calls fail as said (fault_layer.c); exit code in $code.
 train_under() { # the fault; options

@@ -3,7 +3,6 @@
 # with code 4 and one sentence that says what hangs, since when, in which phase, and what to do. Run through double.sh.
 . tests/xpu/common.sh
 needs_faults
-small=(--model lprnet --batch 1 --data 'synth:plates?count=4&seed=3')
 
 ends_at() { # the fault; what the sentence says; the command
   rm -rf "$work/run"
@@ -28,7 +27,7 @@ ends_at 'hang 40' '.*, in the device check' "${train[@]/--no-device-check/--devi
 "$xtrain" "${small[@]}" --steps 1 --quiet --out "$work/cpu" >"$work/said" 2>&1 || fail 'training on the CPU'
 weights=$work/cpu/last.safetensors
 ends_at 'hang 1' '' eval "${small[@]:2}" --init "$weights" --xpu --no-device-check
-ends_at 'hang-device 1' '' predict "$weights" 'synth:plates?count=4' --xpu
+ends_at 'hang-device 1' '' predict "$weights" 'synth:shapes?count=4' --xpu
 ends_at 'hang 1' '' serve "$weights" --xpu --no-device-check --listen 127.0.0.1:0
 ends_at 'hang 1' '' bench step "${small[@]:0:4}" --xpu
 ends_at 'hang-build 1' '' bench infer "${small[@]:0:4}" --xpu

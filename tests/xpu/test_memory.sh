@@ -10,10 +10,10 @@ runs_out() { # the fault; the sentence; options
   grep -Eq "^xtrain: error: .*ran out of memory in $2" "$work/said" || fail "$1: the sentence"
   ! grep -q 'lost\|restarting' "$work/said" || fail "$1: taken for a lost device"
 }
-plan='.*; --batch 2 takes [0-9.]* GB of xpu:0 by the plan, --batch 1 [0-9.]* GB'
+plan='.*; --batch 2 takes [0-9.]* MB of xpu:0 by the plan, --batch 1 [0-9.]* MB'
 runs_out 'nodevmem 100' "$plan"
 runs_out 'nohostmem 100' "$plan"
-runs_out 'alloc 3' '.*--batch'
+runs_out 'alloc 8' '.*--batch'
 
 # The other meaning of the code that is a lost device.
 train_under 'launch 100' --no-device-check

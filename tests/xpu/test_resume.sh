@@ -4,7 +4,7 @@
 . tests/xpu/common.sh
 needs_double
 
-run=("$xtrain" --model lprnet --data 'synth:plates?count=8&seed=3' --batch 1 --lr 1e-4 --dropout 0 --sched constant
+run=("$xtrain" "${small[@]}" --lr 1e-4 --dropout 0 --sched constant
   --log-every 1 --quiet)
 "${run[@]}" --bn frozen --steps 2 --out "$work/cpu" >"$work/said" 2>&1 || fail '2 steps on the CPU'
 "${run[@]}" --bn frozen --steps 1 --out "$work/both" >"$work/said" 2>&1 || fail 'a step on the CPU'

@@ -71,7 +71,7 @@ static void judge_params(struct search *search, const int *indices, int count, b
         if (xt_param_is_statistic(param) != statistics || param->role == XT_PARAM_BN_COUNT)
             continue;
         judge(search, gradients ? xt_params_grad(params, param) : xt_params_value(params, param),
-              param->floats, what, param->name, "");
+              xt_param_floats(param), what, param->name, "");
     }
 }
 

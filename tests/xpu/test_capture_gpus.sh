@@ -54,9 +54,9 @@ copies() {
   grep -Eq '^images up .* copy queue bcs, pinned' "$work/said" || fail "no engine for copies as $XT_CAPTURE_GPU"
 }
 
-# Those with kernels of their own: Xe2, Xe with matrix engines, Xe without.
-gpus='b580 a770 mtl'
-[ -z "${XTRAIN_TEST_ALL:-}${UPDATE:-}" ] || gpus+=' lnl ptl pvc'
+# Those of Arc cards, Xe2 and Xe with matrix engines; then Xe without, and others.
+gpus='b580 a770'
+[ -z "${XTRAIN_TEST_ALL:-}${UPDATE:-}" ] || gpus+=' mtl lnl ptl pvc'
 for XT_CAPTURE_GPU in ${GPUS:-$gpus}; do
   export XT_CAPTURE_GPU
   case $XT_CAPTURE_GPU in b580 | a770) copies ;; esac

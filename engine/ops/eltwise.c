@@ -287,7 +287,7 @@ static double least_input(const struct xt_op *op)
 static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_part part, int which)
 {
     const struct xt_eltwise_op *eltwise = (const struct xt_eltwise_op *)reference->op;
-    double terms = eltwise->activation.kind == XT_ACT_LOG ? 256 : 4;
+    double terms = eltwise->activation.kind == XT_ACT_LOG ? 400 : 4;
     (void)part;
     (void)which;
     return (struct xt_bound){

@@ -670,10 +670,13 @@ static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_pa
                                  .relative = xt_reference_op_relative(in->dtype, 4, pixels)};
     if (part == XT_PART_STATISTIC)
         return (struct xt_bound){.relative = xt_reference_op_relative(XT_F32, 4, pixels)};
-    /* The normalised value is rounded, and again after adding the residual. */
-    return (struct xt_bound){.scale = work->magnitude,
-                             .relative =
-                                 xt_reference_op_relative(in->dtype, residual_of(norm) ? 3 : 2, 4)};
+    /* The normalised value is rounded, and again after adding the residual. The variance is a sum
+     * of some hundred squares at a time, relative to a pixel that may lie apart from the others. */
+    double deviation =
+        work->norm.of_batch ? xt_reference_op_relative(XT_F32, 4, fmin(pixels, 256)) / 2 : 0;
+    return (struct xt_bound){
+        .scale = work->magnitude,
+        .relative = xt_reference_op_relative(in->dtype, residual_of(norm) ? 3 : 2, 4) + deviation};
 }
 
 const struct xt_op_kind xt_kind_norm = {

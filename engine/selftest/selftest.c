@@ -13,6 +13,8 @@
 #include "engine/executor.h"
 #include "engine/ops/ops.h"
 #include "engine/ranges.h"
+#include "engine/selftest/values.h"
+#include "engine/selftest/whole.h"
 
 /* Most multiplications of the reference loops on one part of an op, and where its sums over the
  * channels are compared too. */
@@ -20,7 +22,7 @@
 #define WORK_BESIDE_SUMS 4e6
 #define DROPOUT 0.4
 
-enum { SEED = 11, STEP = 5, SAMPLES_BESIDE_SUMS = 512 };
+enum { SEED = XT_SELFTEST_SEED, STEP = 5, SAMPLES_BESIDE_SUMS = 512 };
 
 /* Results of one pass of an op. */
 struct seen {
@@ -56,19 +58,22 @@ const char *xt_selftest_pass_name(enum xt_selftest_pass pass)
 
 /* ---- results ---- */
 
-static struct xt_selftest_row *row_of(struct xt_selftest *out, const struct xt_op *op,
-                                      enum xt_selftest_pass pass)
+struct xt_selftest_row *xt_selftest_row(struct xt_selftest *out, const char *kind,
+                                        enum xt_dtype dtype, enum xt_selftest_pass pass,
+                                        struct xt_err *err)
 {
     for (int i = 0; i < out->row_count; i++) {
         struct xt_selftest_row *row = &out->rows[i];
-        if (row->pass == pass && row->dtype == op->dtype && strcmp(row->kind, op->kind->name) == 0)
+        if (row->pass == pass && row->dtype == dtype && strcmp(row->kind, kind) == 0)
             return row;
     }
-    if (out->row_count == XT_SELFTEST_ROWS_MAX)
+    if (out->row_count == XT_SELFTEST_ROWS_MAX) {
+        xt_err_set(err, XT_ERR_RUN, "more than %d kinds of ops", XT_SELFTEST_ROWS_MAX);
         return NULL;
+    }
     struct xt_selftest_row *row = &out->rows[out->row_count++];
-    *row = (struct xt_selftest_row){.dtype = op->dtype, .pass = pass};
-    snprintf(row->kind, sizeof row->kind, "%s", op->kind->name);
+    *row = (struct xt_selftest_row){.dtype = dtype, .pass = pass};
+    snprintf(row->kind, sizeof row->kind, "%s", kind);
     return row;
 }
 
@@ -90,9 +95,9 @@ static enum xt_status note(struct walk *walk, enum xt_selftest_pass pass, const 
                            struct xt_err *err)
 {
     const struct xt_op *op = walk->op;
-    struct xt_selftest_row *row = row_of(walk->out, op, pass);
+    struct xt_selftest_row *row = xt_selftest_row(walk->out, op->kind->name, op->dtype, pass, err);
     if (!row)
-        return xt_err_set(err, XT_ERR_RUN, "more than %d kinds of ops", XT_SELFTEST_ROWS_MAX);
+        return err->status;
     double largest = fmax(c->largest, bound->scale);
     double error = c->error > 0 ? c->error / largest : 0;
     double most = bound->relative + (bound->absolute > 0 ? bound->absolute / largest : 0);
@@ -191,90 +196,15 @@ static double *read_buffer(struct walk *walk, const struct xt_tensor *tensor,
 
 /* ---- parameters ---- */
 
-static size_t file_count(const struct xt_param *param)
-{
-    size_t count = 1;
-    for (int i = 0; i < param->ndims; i++)
-        count *= (size_t)param->file_dims[i];
-    return count;
-}
-
-/* Where element `index` of the part stands in the file's tensor. */
-static size_t file_index(const struct xt_param *param, size_t index)
-{
-    size_t rest = param->ndims == 4 ? (size_t)param->dims[2] * (size_t)param->dims[3] : 1;
-    size_t columns = param->ndims == 4 ? (size_t)param->dims[1] : 1;
-    size_t row = index / rest / columns;
-    size_t column = index / rest % columns;
-    row = param->rows ? (size_t)param->rows[row] : row;
-    column = param->columns ? (size_t)param->columns[column] : column;
-    if (param->in_first)
-        return column * (size_t)param->file_dims[1] + row;
-    size_t file_columns = param->ndims == 4 ? (size_t)param->file_dims[1] : 1;
-    return (row * file_columns + column) * rest + index % rest;
-}
-
-static uint64_t param_key(const struct xt_param *param)
-{
-    uint64_t key = SEED;
-    for (const char *at = param->name; *at; at++)
-        key = xt_rng_mix(key ^ (unsigned char)*at);
-    return key;
-}
-
-/* A parameter's value in this test: a function of its name and element. Weights are scaled so that
- * sums of products with numbers up to 1 stay near 1. */
-static float param_value(const struct xt_param *param, uint64_t key, size_t file_element)
-{
-    float u = (float)(xt_rng_mix(key ^ file_element) >> 40) * 0x1p-23f - 1;
-    switch (param->role) {
-    case XT_PARAM_WEIGHT:
-    case XT_PARAM_RAW:
-        return u * 3 / sqrtf((float)(param->dims[1] * param->dims[2] * param->dims[3]));
-    case XT_PARAM_BN_SCALE:
-    case XT_PARAM_BN_VAR:
-        return 1 + 0.5f * u;
-    default:
-        return 0.3f * u;
-    }
-}
-
-static enum xt_status fill_param(struct walk *walk, const struct xt_param *param,
-                                 struct xt_err *err)
-{
-    struct xt_params_view view = {walk->params->values, walk->params->stats};
-    uint64_t key = param_key(param);
-    float *reference = NULL;
-    if (param->role == XT_PARAM_BN_COUNT)
-        return XT_OK;
-    enum xt_status status =
-        xt_mem_aligned(&reference, file_count(param), sizeof *reference, param->name, err);
-    for (size_t k = 0, count = file_count(param); k < count && !status; k++)
-        reference[k] = param_value(param, key, k);
-    if (!status)
-        status = xt_params_import(param, walk->graph->options.device, &view, reference, err);
-    free(reference);
-    return status;
-}
-
-static enum xt_status fill_params(struct walk *walk, struct xt_err *err)
-{
-    enum xt_status status = XT_OK;
-    for (int i = 0; i < walk->params->count && !status; i++)
-        status = fill_param(walk, &walk->params->items[i], err);
-    walk->params->version++;
-    return status;
-}
-
 /* As this part of the network has it. */
 static double *take_param(struct walk *walk, int which)
 {
     const struct xt_param *param = &walk->params->items[walk->op->params[which]];
     size_t count = xt_reference_op_param_count(&walk->reference, which);
-    uint64_t key = param_key(param);
+    uint64_t key = xt_selftest_key(param);
     double *values = xt_reference_op_take(&walk->reference, count);
     for (size_t i = 0; values && i < count; i++)
-        values[i] = (double)param_value(param, key, file_index(param, i));
+        values[i] = (double)xt_selftest_value(param, key, xt_selftest_file_index(param, i));
     return values;
 }
 
@@ -286,14 +216,14 @@ static double *read_param(struct walk *walk, int which, const struct xt_params_v
     size_t count = xt_reference_op_param_count(&walk->reference, which);
     float *reference = NULL;
     double *values = xt_reference_op_take(&walk->reference, count);
-    if (!values ||
-        xt_mem_aligned(&reference, file_count(param), sizeof *reference, param->name, err))
+    if (!values || xt_mem_aligned(&reference, xt_selftest_file_count(param), sizeof *reference,
+                                  param->name, err))
         return NULL;
     if (xt_params_pull(walk->params, err) ||
         xt_params_export(param, walk->graph->options.device, view, reference, err))
         values = NULL;
     for (size_t i = 0; values && i < count; i++)
-        values[i] = (double)reference[file_index(param, i)];
+        values[i] = (double)reference[xt_selftest_file_index(param, i)];
     free(reference);
     return values;
 }
@@ -538,7 +468,7 @@ static enum xt_status restore_statistics(struct walk *walk, struct xt_err *err)
         if (!is_statistic(walk, p) ||
             (is_copied && !xt_param_is_shared(walk->graph, op->params[p])))
             continue;
-        status = fill_param(walk, &walk->params->items[op->params[p]], err);
+        status = xt_selftest_fill(walk->params, walk->graph->options.device, op->params[p], err);
         walk->params->version += is_copied; /* all are copied again, so only where it has to be */
     }
     return status;
@@ -862,7 +792,7 @@ static enum xt_status prepare(struct walk *walk, struct xt_err *err)
                                                .dropout = o->training ? DROPOUT : 0,
                                                .seed = SEED,
                                                .step = STEP};
-    return fill_params(walk, err);
+    return xt_selftest_fill_all(walk->params, o->device, err);
 }
 
 static enum xt_status build(struct walk *walk, bool training, bool bn_frozen, bool fuse,
@@ -1012,11 +942,15 @@ enum xt_status xt_selftest_run(struct xt_selftest *out, const struct xt_selftest
     enum xt_status status = walk_graph(out, options, true, false, false, err);
     if (options->training_alone)
         return status;
+    if (!status)
+        status = xt_selftest_whole(out, options, true, err);
     if (!status && options->thorough)
         status = walk_graph(out, options, true, true, false, err);
     if (!status && options->thorough)
         status = walk_graph(out, options, false, false, false, err);
-    return status ? status : walk_graph(out, options, false, false, true, err);
+    if (!status)
+        status = walk_graph(out, options, false, false, true, err);
+    return status ? status : xt_selftest_whole(out, options, false, err);
 }
 
 /* The mean of `passes` passes, including the wait for the device. */

@@ -8,7 +8,10 @@
  * the run before is seen; then a NaN has to pass through convolutions and batch norms. Errors are
  * relative to the largest number of their tensor, bounds follow from the type's rounding and the
  * length of the sums. The reference loops quantise the weights as int8 does: the bound is half a
- * step of the output. Not thread-safe.
+ * step of the output.
+ *
+ * Where a run's passes go by slices of the samples one whole pass is compared with the same op by
+ * op (whole.h). Not thread-safe.
  */
 #pragma once
 
@@ -40,6 +43,12 @@ struct xt_selftest {
     int row_count;
     int wrong; /* ops, over all rows */
 };
+
+/* The row of that kind, type and pass, a new one where there is none; NULL with the error where
+ * there is no room. For the parts of the self-test. */
+struct xt_selftest_row *xt_selftest_row(struct xt_selftest *out, const char *kind,
+                                        enum xt_dtype dtype, enum xt_selftest_pass pass,
+                                        struct xt_err *err);
 
 /* A network to check: adds itself to a fresh graph. Returns its logits; NULL on failure, with the
  * error in the graph. */

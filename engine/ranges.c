@@ -82,12 +82,18 @@ static void add_sample(struct histogram *h, const uint32_t bins[BINS])
         h->counts[i] += bins[i] / squares;
 }
 
+/* What the tensor holds of the pass's valid samples: windows are several of each, a constant is one
+ * for all. */
+static int samples_of(const struct xt_graph *graph, const struct xt_tensor *tensor)
+{
+    int each = tensor->n / graph->options.batch;
+    return each ? each * graph->pass.count : tensor->n;
+}
+
 /* Samples are added in their order, so that the number of threads changes nothing. */
 static enum xt_status count(struct xt_recording *recording, struct histogram *h,
-                            const struct xt_graph *graph, const float *values, size_t sample,
-                            struct xt_err *err)
+                            const float *values, size_t sample, int samples, struct xt_err *err)
 {
-    int samples = graph->pass.count;
     if (samples > recording->samples) {
         free(recording->bins);
         recording->bins = NULL;
@@ -107,12 +113,13 @@ static enum xt_status count(struct xt_recording *recording, struct histogram *h,
 }
 
 /* The largest magnitude; not finite where one of them is not. */
-static float largest_of(const struct xt_graph *graph, const float *values, size_t sample)
+static float largest_of(const struct xt_graph *graph, const float *values, size_t sample,
+                        int samples)
 {
     float largest = 0;
     int broken = 0;
 #pragma omp parallel for schedule(static) reduction(max : largest) reduction(| : broken)
-    for (int n = 0; n < graph->pass.count; n++) {
+    for (int n = 0; n < samples; n++) {
         float own = graph->loops->largest(values + (size_t)n * sample, sample);
         broken |= !isfinite(own);
         largest = own > largest ? own : largest;
@@ -126,17 +133,18 @@ enum xt_status xt_recording_see(struct xt_recording *recording, const struct xt_
 {
     struct histogram **at = &recording->histograms[tensor->range - 1];
     size_t sample = xt_tensor_count(tensor) / (size_t)tensor->n;
+    int samples = samples_of(graph, tensor);
     if (!*at && xt_mem_calloc(at, 1, sizeof **at, "int8's ranges", err))
         return err->status;
     struct histogram *h = *at;
     recording->count = graph->range_count;
     h->negative = !tensor->above_0;
-    float largest = largest_of(graph, values, sample);
+    float largest = largest_of(graph, values, sample, samples);
     h->broken |= !isfinite(largest);
     if (h->broken)
         return XT_OK;
     widen(h, (double)largest);
-    return h->top > 0 ? count(recording, h, graph, values, sample, err) : XT_OK;
+    return h->top > 0 ? count(recording, h, values, sample, samples, err) : XT_OK;
 }
 
 /* The squared error, as the samples count, where the range ends at `limit`: rounded to steps below,

@@ -410,6 +410,42 @@ static void ranges_of_any_size_are_finite(void **state)
     net_clear(&net);
 }
 
+/* Windows are several of each sample, a constant is one for all: the last numbers are the largest.
+ */
+static void all_that_a_tensor_holds_of_the_samples_is_in_its_range(void **state)
+{
+    (void)state;
+    struct net net = {.fuse = true};
+    net_open(&net, XT_F32, false);
+    net_build(&net, one_conv(&net));
+    const int batch = net.graph->options.batch;
+    const struct {
+        int n, count;
+        bool holds_last;
+    } of[] = {{2 * batch, batch, true}, {2 * batch, batch - 1, false}, {1, batch, true}};
+    net.graph->pass = net.pass;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        struct xt_tensor tensor = *net.layers[1].out;
+        struct xt_recording *recording = NULL;
+        struct xt_ranges ranges;
+        tensor.n = of[i].n;
+        net.graph->pass.count = of[i].count;
+        size_t count = xt_tensor_count(&tensor);
+        float *values = malloc(count * sizeof *values);
+        assert_non_null(values);
+        for (size_t at = 0; at < count; at++)
+            values[at] = at >= count - count / (size_t)tensor.n ? 8 : 1;
+        net_ok(&net, xt_recording_create(&recording, &net.err));
+        net_ok(&net, xt_recording_see(recording, net.graph, &tensor, values, &net.err));
+        net_ok(&net, xt_recording_ranges(recording, net.graph, &ranges, &net.err));
+        float limit = ranges.limit[tensor.range - 1];
+        assert_true(of[i].holds_last ? limit > 4 : limit < 2);
+        xt_recording_destroy(recording);
+        free(values);
+    }
+    net_clear(&net);
+}
+
 static void weights_below_all_steps_are_zeros(void **state)
 {
     (void)state;
@@ -528,6 +564,7 @@ int main(void)
         cmocka_unit_test(int8_without_a_layer_for_it_is_refused),
         cmocka_unit_test(a_range_that_is_no_number_is_refused),
         cmocka_unit_test(ranges_of_any_size_are_finite),
+        cmocka_unit_test(all_that_a_tensor_holds_of_the_samples_is_in_its_range),
         cmocka_unit_test(weights_below_all_steps_are_zeros),
         cmocka_unit_test(infinite_weights_are_refused),
         cmocka_unit_test(one_value_that_is_no_number_is_seen),

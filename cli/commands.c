@@ -125,11 +125,12 @@ static const struct xt_command commands[XT_COMMAND_COUNT] = {
     [XT_COMMAND_SELFTEST] =
         {"selftest", "check every op on this device against a reference", .arguments = "[WEIGHTS]",
          .takes_weights = XT_WEIGHTS_ALONE,
-         .details = "Each op in isolation, forward and backward, in each data type that the device "
-                    "trains in, and inference in int8 (--amp: in that one), at small shapes and at "
-                    "those of the networks (--model, --image-size; --batch, 2 unless given); on a CPU "
-                    "also whole passes as runs compute them, by slices of the samples, against the "
-                    "same op by op. Exits with 1 if a result is out of tolerance."},
+         .details =
+             "Each op in isolation, forward and backward, in each data type that the device "
+             "trains in, and inference in int8 (--amp: in that one), at small shapes and at "
+             "those of the networks (--model, --image-size; --batch, 2 unless given); on a CPU "
+             "also whole passes as runs compute them, by slices of the samples, against the "
+             "same op by op. Exits with 1 if a result is out of tolerance."},
     [XT_COMMAND_CACHE] = {"cache", "list, check, delete or transfer kernels compiled for XPUs",
                           .arguments = "info|list|verify|prune|clear|export FILE|import FILE",
                           .least_arguments = 1,

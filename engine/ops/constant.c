@@ -1,6 +1,8 @@
 /* Numbers of the network's description as a tensor of one sample, the same for all: coordinates, a
  * state that begins with zeros. Nothing learns here.
  */
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,6 +57,14 @@ const struct xt_op_kind xt_kind_constant = {
     .destroy = destroy,
 };
 
+/* As a finite one of that type: a mask of float32's lowest number would be -infinity in 16 bits,
+ * and a softmax of nothing else NaN. */
+static float within(enum xt_dtype dtype, float number)
+{
+    const float most = dtype == XT_BF16 ? 0x1.FEp127F : dtype == XT_F16 ? 65504 : FLT_MAX;
+    return isfinite(number) ? fminf(fmaxf(number, -most), most) : number;
+}
+
 struct xt_tensor *xt_graph_constant(struct xt_graph *graph, const struct xt_constant_spec *spec)
 {
     struct xt_constant_op *constant = xt_graph_add_op(graph, &xt_kind_constant, spec->name);
@@ -71,7 +81,7 @@ struct xt_tensor *xt_graph_constant(struct xt_graph *graph, const struct xt_cons
                       &graph->err))
         return NULL;
     for (size_t i = 0; i < count; i++)
-        constant->numbers[i] = spec->numbers[spec->count == 1 ? 0 : i];
+        constant->numbers[i] = within(out->dtype, spec->numbers[spec->count == 1 ? 0 : i]);
     out->one_reader = true;
     return out;
 }

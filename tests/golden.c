@@ -199,7 +199,7 @@ static enum xt_status build(struct run *run, enum graph_kind kind, const struct 
                                        .batch = BATCH,
                                        .training = kind == TRAINING,
                                        .fuse = kind == FUSED,
-                                       .by_slices = true,
+                                       .by_slices = kind == TRAINING,
                                        .dtype = run->check->dtype,
                                        .int8 = int8};
     model_options.context_over_batch = run->check->over_batch;

@@ -13,6 +13,7 @@
 #include "data/alphabet.h"
 #include "device/types.h"
 #include "engine/selftest/selftest.h"
+#include "engine/selftest/whole.h"
 #include "infer/network/network.h"
 #include "infer/network/network_build.h"
 #include "models/loaded.h"
@@ -167,6 +168,8 @@ static enum xt_status check_subject(struct command *command, struct subject *sub
                                               .before = show_op,
                                               .context = command};
         status = xt_selftest_run(&subject->result, &options, err);
+        if (!status)
+            status = xt_selftest_whole(&subject->result, &options, err);
         if (status)
             xt_err_prefix(err, "%s, %s: ", subject->name ? subject->name : "small shapes",
                           xt_amp_name(type));

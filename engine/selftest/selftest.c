@@ -14,7 +14,6 @@
 #include "engine/ops/ops.h"
 #include "engine/ranges.h"
 #include "engine/selftest/values.h"
-#include "engine/selftest/whole.h"
 
 /* Most multiplications of the reference loops on one part of an op, and where its sums over the
  * channels are compared too. */
@@ -945,15 +944,11 @@ enum xt_status xt_selftest_run(struct xt_selftest *out, const struct xt_selftest
     enum xt_status status = walk_graph(out, options, true, false, false, err);
     if (options->training_alone)
         return status;
-    if (!status)
-        status = xt_selftest_whole(out, options, true, err);
     if (!status && options->thorough)
         status = walk_graph(out, options, true, true, false, err);
     if (!status && options->thorough)
         status = walk_graph(out, options, false, false, false, err);
-    if (!status)
-        status = walk_graph(out, options, false, false, true, err);
-    return status ? status : xt_selftest_whole(out, options, false, err);
+    return status ? status : walk_graph(out, options, false, false, true, err);
 }
 
 /* The mean of `passes` passes, including the wait for the device. */

@@ -259,8 +259,8 @@ static enum xt_status compute_both(struct xt_selftest *out,
     return compare(out, &sides[0], &sides[1], err);
 }
 
-enum xt_status xt_selftest_whole(struct xt_selftest *out, const struct xt_selftest_options *options,
-                                 bool training, struct xt_err *err)
+static enum xt_status check(struct xt_selftest *out, const struct xt_selftest_options *options,
+                            bool training, struct xt_err *err)
 {
     struct side *sides = NULL;
     enum xt_status status = xt_mem_calloc(&sides, 2, sizeof *sides, "the self-test", err);
@@ -271,4 +271,13 @@ enum xt_status xt_selftest_whole(struct xt_selftest *out, const struct xt_selfte
         clear(&sides[i]);
     free(sides);
     return status;
+}
+
+enum xt_status xt_selftest_whole(struct xt_selftest *out, const struct xt_selftest_options *options,
+                                 struct xt_err *err)
+{
+    if (options->int8)
+        return XT_OK;
+    enum xt_status status = check(out, options, true, err);
+    return status ? status : check(out, options, false, err);
 }

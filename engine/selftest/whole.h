@@ -5,6 +5,7 @@
 
 #include "engine/selftest/selftest.h"
 
-/* Adds to `out` what becomes of the logits and, in training, of the parameters' gradients. */
+/* Adds to `out` what becomes of the logits in training and inference, and of the parameters'
+ * gradients; nothing of int8. */
 enum xt_status xt_selftest_whole(struct xt_selftest *out, const struct xt_selftest_options *options,
-                                 bool training, struct xt_err *err);
+                                 struct xt_err *err);

@@ -10,6 +10,7 @@
 #include "engine/executor.h"
 #include "engine/ops/ops.h"
 #include "engine/selftest/selftest.h"
+#include "engine/selftest/whole.h"
 
 /* Spoils what one op reads, just before it runs. */
 struct saboteur {
@@ -124,7 +125,8 @@ static struct xt_selftest run(struct subject subject, struct saboteur *saboteur)
                                           .thorough = subject.thorough,
                                           .before = saboteur ? spoil : NULL,
                                           .context = saboteur};
-    if (xt_selftest_run(&result, &options, &err))
+    if (xt_selftest_run(&result, &options, &err) ||
+        (!saboteur && xt_selftest_whole(&result, &options, &err)))
         fail_msg("%s", err.text);
     xt_device_close(&device);
     return result;

@@ -65,6 +65,16 @@ size_t xt_param_floats(const struct xt_param *param)
                      : product(param->dims, param->ndims);
 }
 
+size_t xt_param_file_count(const struct xt_param *param)
+{
+    return product(param->file_dims, param->ndims);
+}
+
+bool xt_param_learns(const struct xt_param *param)
+{
+    return !xt_param_is_statistic(param) && !param->frozen;
+}
+
 /* The arena's copy in a type of 16 bits begins each weight at a multiple of 64 bytes too. */
 static size_t unit_of(const struct xt_params *params)
 {

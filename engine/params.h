@@ -88,6 +88,10 @@ bool xt_param_is_statistic(const struct xt_param *param);
 bool xt_param_is_weight(const struct xt_param *param);
 /* Its part of the arena, without what may follow for the next one's address. */
 size_t xt_param_floats(const struct xt_param *param);
+/* Elements of the file's tensor, of which it may be a part. */
+size_t xt_param_file_count(const struct xt_param *param);
+/* Whether it has a gradient. */
+bool xt_param_learns(const struct xt_param *param);
 
 /* Adds a parameter (the graph's builder does); returns its index, or -1 with err set. file_dims as
  * dims, rows and columns usually NULL. rows and columns are copied. */

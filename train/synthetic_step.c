@@ -228,10 +228,8 @@ static enum xt_status sum_param(struct xt_synthetic_step *step, const struct xt_
     struct xt_params *params = &step->network->params;
     const struct xt_params_view view = {params->grads, NULL};
     struct xt_gradient_sums *out = &step->params[step->count++];
-    size_t count = 1;
+    size_t count = xt_param_file_count(param);
     float *gradient = NULL;
-    for (int i = 0; i < param->ndims; i++)
-        count *= (size_t)param->file_dims[i];
     enum xt_status status = xt_mem_calloc(&gradient, count, sizeof *gradient, param->name, err);
     if (!status)
         status = xt_params_export(param, &step->network->device, &view, gradient, err);
@@ -248,7 +246,7 @@ static enum xt_status sum_all(struct xt_synthetic_step *step, struct xt_err *err
     enum xt_status status = xt_params_pull_grads(&step->network->params, err);
     step->count = 0;
     for (int i = 0; i < params->count && !status; i++)
-        if (!xt_param_is_statistic(&params->items[i]) && !params->items[i].frozen)
+        if (xt_param_learns(&params->items[i]))
             status = sum_param(step, &params->items[i], err);
     return status;
 }

@@ -241,9 +241,11 @@ const struct xt_own_program *xt_own_program(struct xt_device *device, const char
 static enum xt_status check(int32_t result, const char *name, struct xt_err *err)
 {
     char said[48];
+    if (!result)
+        return XT_OK;
     snprintf(said, sizeof said, "OpenCL's error %d%s", (int)result,
              result == OUT_OF_RESOURCES ? ", CL_OUT_OF_RESOURCES" : "");
-    return result ? xt_dnnl_failed(said, dnnl_runtime_error, name, err) : XT_OK;
+    return xt_dnnl_failed(said, dnnl_runtime_error, name, err);
 }
 
 enum xt_status xt_own_kernel_create(const struct xt_device *device,
@@ -333,7 +335,7 @@ static dnnl_status_t await(void *argument)
 {
     struct command *c = argument;
     c->error = c->own->cl.wait(1, &c->own->mark);
-    return c->error ? dnnl_runtime_error : dnnl_success;
+    return meant(c->error);
 }
 
 enum xt_status xt_own_mark(struct xt_device *device, struct xt_err *err)

@@ -218,8 +218,8 @@ static double *read_param(struct walk *walk, int which, const struct xt_params_v
     size_t count = xt_reference_op_param_count(&walk->reference, which);
     float *reference = NULL;
     double *values = xt_reference_op_take(&walk->reference, count);
-    if (!values || xt_mem_aligned(&reference, xt_selftest_file_count(param), sizeof *reference,
-                                  param->name, err))
+    if (!values ||
+        xt_mem_aligned(&reference, xt_param_file_count(param), sizeof *reference, param->name, err))
         return NULL;
     if (xt_params_pull(walk->params, err) ||
         xt_params_export(param, walk->graph->options.device, view, reference, err))

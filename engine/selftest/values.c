@@ -6,14 +6,6 @@
 #include "base/mem.h"
 #include "base/rng.h"
 
-size_t xt_selftest_file_count(const struct xt_param *param)
-{
-    size_t count = 1;
-    for (int i = 0; i < param->ndims; i++)
-        count *= (size_t)param->file_dims[i];
-    return count;
-}
-
 size_t xt_selftest_file_index(const struct xt_param *param, size_t index)
 {
     size_t rest = param->ndims == 4 ? (size_t)param->dims[2] * (size_t)param->dims[3] : 1;
@@ -57,7 +49,7 @@ enum xt_status xt_selftest_fill(struct xt_params *params, struct xt_device *devi
     const struct xt_param *param = &params->items[index];
     struct xt_params_view view = {params->values, params->stats};
     uint64_t key = xt_selftest_key(param);
-    size_t count = xt_selftest_file_count(param);
+    size_t count = xt_param_file_count(param);
     float *values = NULL;
     if (param->role == XT_PARAM_BN_COUNT)
         return XT_OK;

@@ -7,8 +7,7 @@
 /* The seed of all that is random in a self-test. */
 enum { XT_SELFTEST_SEED = 11 };
 
-/* Elements of the file's tensor, and where element `index` of the part stands in it. */
-size_t xt_selftest_file_count(const struct xt_param *param);
+/* Where element `index` of the part stands in the file's tensor. */
 size_t xt_selftest_file_index(const struct xt_param *param, size_t index);
 
 /* Of the key of the parameter's name. Weights are scaled so that sums of products with numbers up

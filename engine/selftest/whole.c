@@ -38,11 +38,6 @@ static void clear(struct side *side)
     free(side->numbers);
 }
 
-static bool learns(const struct xt_param *param)
-{
-    return !xt_param_is_statistic(param) && !param->frozen;
-}
-
 /* ---- running ---- */
 
 static enum xt_status build(struct side *side, const struct xt_selftest_options *o, bool training,
@@ -60,16 +55,15 @@ static enum xt_status build(struct side *side, const struct xt_selftest_options 
     /* An XPU's kernels are not compiled for nothing. */
     if (status || (by_slices && !side->graph->backend->by_slices))
         return status;
-    status = xt_graph_build(side->graph, o->network.describe(side->graph, o->network.context), err);
-    return status ? status : xt_selftest_fill_all(&side->params, o->device, err);
+    return xt_graph_build(side->graph, o->network.describe(side->graph, o->network.context), err);
 }
 
 static enum xt_status allocate(struct side *side, struct xt_err *err)
 {
     side->count = side->logits = xt_tensor_count(side->graph->logits);
     for (int i = 0; i < side->params.count; i++)
-        side->count +=
-            learns(&side->params.items[i]) ? xt_selftest_file_count(&side->params.items[i]) : 0;
+        if (xt_param_learns(&side->params.items[i]))
+            side->count += xt_param_file_count(&side->params.items[i]);
     enum xt_status status =
         xt_mem_aligned(&side->pixels, xt_graph_slot_bytes(side->graph), 1, "random pixels", err);
     if (!status)
@@ -86,33 +80,38 @@ static enum xt_status keep_gradients(struct side *side, struct xt_err *err)
     const struct xt_params_view view = {params->grads, NULL};
     for (int i = 0; i < params->count && !status; i++) {
         const struct xt_param *param = &params->items[i];
-        if (!learns(param))
+        if (!xt_param_learns(param))
             continue;
         status = xt_params_export(param, side->graph->options.device, &view, to, err);
-        to += xt_selftest_file_count(param);
+        to += xt_param_file_count(param);
     }
     return status;
 }
 
-/* On images that the stream of random numbers is for. */
+/* On images of that stream of random numbers. */
 static enum xt_status run(struct side *side, uint64_t stream, struct xt_err *err)
 {
     struct xt_graph *graph = side->graph;
-    for (size_t i = 0; i < xt_graph_slot_bytes(graph); i++)
-        side->pixels[i] = (uint8_t)xt_rng_at(XT_SELFTEST_SEED, stream, i);
+    struct xt_rng rng = xt_rng_begin(XT_SELFTEST_SEED, stream);
+    size_t bytes = xt_graph_slot_bytes(graph);
+    for (size_t i = 0; i < bytes; i++)
+        side->pixels[i] = (uint8_t)xt_rng_next(&rng);
     graph->pass = (struct xt_graph_pass){.pixels = side->pixels,
                                          .count = graph->options.batch,
                                          .training = graph->options.training,
                                          .seed = XT_SELFTEST_SEED};
-    enum xt_status status = xt_graph_forward(graph, err);
+    /* A pass in training moves running statistics. */
+    enum xt_status status = xt_selftest_fill_all(&side->params, graph->options.device, err);
+    if (!status)
+        status = xt_graph_forward(graph, err);
     if (status)
         return status;
     memcpy(side->numbers, xt_graph_logits(graph), side->logits * sizeof *side->numbers);
     if (!graph->options.training)
         return XT_OK;
+    rng = xt_rng_begin(XT_SELFTEST_SEED, 1);
     for (size_t i = 0; i < side->logits; i++)
-        xt_graph_logits_grad(graph)[i] =
-            (float)(xt_rng_at(XT_SELFTEST_SEED, 1, i) >> 40) * 0x1p-23f - 1;
+        xt_graph_logits_grad(graph)[i] = 2 * xt_rng_uniform(&rng) - 1;
     status = xt_graph_backward(graph, err);
     return status ? status : keep_gradients(side, err);
 }
@@ -123,8 +122,6 @@ static enum xt_status compute(struct side *side, struct xt_err *err)
     enum xt_status status = allocate(side, err);
     if (!status)
         status = run(side, 2, err);
-    if (!status)
-        status = xt_selftest_fill_all(&side->params, side->graph->options.device, err);
     return status ? status : run(side, 0, err);
 }
 
@@ -189,15 +186,16 @@ static void judge_gradients(const struct side *slices, const struct side *ops,
     size_t count = 0;
     for (int i = 0; i < ops->params.count; i++) {
         const struct xt_param *param = &ops->params.items[i];
-        if (!learns(param))
+        if (!xt_param_learns(param))
             continue;
-        size_t numbers = xt_selftest_file_count(param);
+        size_t numbers = xt_param_file_count(param);
         double norm = norm_of(b, numbers);
+        double other = norm_of(a, numbers);
         double scale = norm + bounds->part * whole;
         char where[sizeof judgement->row->where];
         snprintf(where, sizeof where, "gradient of %s, by slices beside op by op", param->name);
-        if (scale > 0 || norm_of(a, numbers) > 0)
-            judge(judgement, fabs(norm_of(a, numbers) - norm) / scale, bounds->norm, where);
+        if (scale > 0 || other > 0)
+            judge(judgement, fabs(other - norm) / scale, bounds->norm, where);
         directions[count++] = scale > 0 ? distance(a, b, numbers) / scale : 0;
         a += numbers;
         b += numbers;

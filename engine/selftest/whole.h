@@ -1,6 +1,6 @@
-/* A whole training pass by slices of the batch's samples, as a run computes it, beside the same
- * pass op by op: each op of the one is in the other, and their order and memory are not. Back ends
- * without slices have nothing to compare. */
+/* A whole pass by slices of the batch's samples, as runs compute it, beside the same pass op by op:
+ * each op of the one is in the other, their order and memory are not. Where a network's passes are
+ * not by slices there is nothing to compare. Not thread-safe. */
 #pragma once
 
 #include "engine/selftest/selftest.h"

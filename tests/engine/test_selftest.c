@@ -132,15 +132,20 @@ static struct xt_selftest run(struct subject subject, struct saboteur *saboteur)
     return result;
 }
 
-static void assert_all_right(struct subject subject, int rows)
+static struct xt_selftest assert_right(struct subject subject)
 {
     struct xt_err err = {0};
+    struct xt_selftest result = run(subject, NULL);
+    if (xt_selftest_verdict(&result, "the CPU", &err))
+        fail_msg("%s", err.text);
+    return result;
+}
+
+static void assert_all_right(struct subject subject, int rows)
+{
     for (int over_batch = 0; over_batch < 2; over_batch++) {
         subject.over_batch = over_batch;
-        struct xt_selftest result = run(subject, NULL);
-        if (xt_selftest_verdict(&result, "the CPU", &err))
-            fail_msg("%s", err.text);
-        assert_true(result.row_count >= rows);
+        assert_true(assert_right(subject).row_count >= rows);
     }
 }
 
@@ -173,11 +178,24 @@ static void all_ops_are_right_by_their_programs_alone(void **state)
         assert_all_right((struct subject){.dtype = XT_BF16, .backend = programs}, 15);
 }
 
+/* What the networks below have in common: how their pixels are normalised, and a last layer of as
+ * many classes over the whole image. */
+static const struct xt_normalise halves = {{127.5F, 127.5F, 127.5F}, {0.01F, 0.01F, 0.01F}};
+
+static struct xt_tensor *head(struct xt_graph *graph, struct xt_tensor *x, int classes, int side)
+{
+    const struct xt_conv_spec conv = {.name = "head",
+                                      .channels = classes,
+                                      .kernel_h = side,
+                                      .kernel_w = side,
+                                      .why_f32 = "its logits go into the loss"};
+    return xt_graph_conv(graph, x, &conv);
+}
+
 /* Grey images; convolutions that do not read the first pixel, and write some from padding alone; a
  * clip whose lower end is above 0; a product with a view of the same tensor. */
 static struct xt_tensor *describe_odd(struct xt_graph *graph, const void *context)
 {
-    static const struct xt_normalise halves = {{127.5F, 127.5F, 127.5F}, {0.01F, 0.01F, 0.01F}};
     static const struct xt_activation above = {XT_ACT_CLIP, 0.5F, FLT_MAX};
     struct xt_conv_spec conv = {
         .name = "gaps", .channels = 6, .kernel_h = 1, .kernel_w = 1, .pad_h = 1, .pad_w = 1};
@@ -194,12 +212,7 @@ static struct xt_tensor *describe_odd(struct xt_graph *graph, const void *contex
     struct xt_tensor *view = xt_graph_reshape(graph, x, 10, 10, 6, "view");
     x = xt_graph_matmul(graph, x, view,
                         &(struct xt_matmul_spec){.name = "product", .transpose = true});
-    conv = (struct xt_conv_spec){.name = "head",
-                                 .channels = 10,
-                                 .kernel_h = 1,
-                                 .kernel_w = 1,
-                                 .why_f32 = "its logits go into the loss"};
-    return xt_graph_conv(graph, x, &conv);
+    return head(graph, x, 10, 1);
 }
 
 static void nothing_is_found_where_numbers_are_not_read_or_clipped(void **state)
@@ -252,33 +265,22 @@ static void spoil_each(struct subject subject, const struct saboteur *look, bool
  * the sums for the variance are relative. */
 static struct xt_tensor *describe_few_pixels(struct xt_graph *graph, const void *context)
 {
-    static const struct xt_normalise halves = {{127.5F, 127.5F, 127.5F}, {0.01F, 0.01F, 0.01F}};
     struct xt_conv_spec conv = {.name = "stem", .channels = 4096, .kernel_h = 1, .kernel_w = 1};
     (void)context;
     struct xt_tensor *x = xt_graph_conv(graph, xt_graph_input(graph, 8, 8, 3, &halves), &conv);
     x = xt_graph_norm(graph, x, &(struct xt_norm_spec){.name = "norm", .full = true}).full;
-    conv = (struct xt_conv_spec){.name = "head",
-                                 .channels = 1,
-                                 .kernel_h = 8,
-                                 .kernel_w = 8,
-                                 .why_f32 = "its logits go into the loss"};
-    return xt_graph_conv(graph, x, &conv);
+    return head(graph, x, 1, 8);
 }
 
 static void norms_of_few_pixels_are_within_their_bounds(void **state)
 {
-    const struct subject subject = {.network = {.describe = describe_few_pixels}, .batch = 2};
-    struct xt_selftest result = run(subject, NULL);
-    struct xt_err err = {0};
     (void)state;
-    if (xt_selftest_verdict(&result, "the CPU", &err))
-        fail_msg("%s", err.text);
+    assert_right((struct subject){.network = {.describe = describe_few_pixels}, .batch = 2});
 }
 
 /* A convolution of numbers that all samples have in common, as encodings of positions are. */
 static struct xt_tensor *describe_positions(struct xt_graph *graph, const void *context)
 {
-    static const struct xt_normalise halves = {{127.5F, 127.5F, 127.5F}, {0.01F, 0.01F, 0.01F}};
     static const float half = 0.5F;
     const struct xt_constant_spec numbers = {
         .name = "numbers", .h = 8, .w = 8, .c = 3, .numbers = &half, .count = 1};
@@ -289,18 +291,12 @@ static struct xt_tensor *describe_positions(struct xt_graph *graph, const void *
     conv.name = "places";
     x = xt_graph_add(graph, x, xt_graph_conv(graph, xt_graph_constant(graph, &numbers), &conv),
                      "sum");
-    conv = (struct xt_conv_spec){.name = "head",
-                                 .channels = 10,
-                                 .kernel_h = 8,
-                                 .kernel_w = 8,
-                                 .why_f32 = "its logits go into the loss"};
-    return xt_graph_conv(graph, x, &conv);
+    return head(graph, x, 10, 8);
 }
 
 /* Scores of which one is masked by the number. */
 static struct xt_tensor *describe_mask(struct xt_graph *graph, const void *context)
 {
-    static const struct xt_normalise halves = {{127.5F, 127.5F, 127.5F}, {0.01F, 0.01F, 0.01F}};
     const float numbers[] = {0, *(const float *)context, 0, 0};
     const struct xt_constant_spec mask = {
         .name = "mask", .h = 1, .w = 1, .c = 4, .numbers = numbers, .count = 4};
@@ -308,12 +304,7 @@ static struct xt_tensor *describe_mask(struct xt_graph *graph, const void *conte
     struct xt_tensor *x = xt_graph_conv(graph, xt_graph_input(graph, 8, 8, 3, &halves), &conv);
     x = xt_graph_add(graph, x, xt_graph_constant(graph, &mask), "masked");
     x = xt_graph_cast(graph, xt_graph_softmax(graph, x, "weights"), XT_F32, "numbers");
-    conv = (struct xt_conv_spec){.name = "head",
-                                 .channels = 10,
-                                 .kernel_h = 1,
-                                 .kernel_w = 1,
-                                 .why_f32 = "its logits go into the loss"};
-    return xt_graph_conv(graph, x, &conv);
+    return head(graph, x, 10, 1);
 }
 
 /* bf16 would round float32's lowest number to -infinity. */
@@ -321,30 +312,22 @@ static void masks_are_right_in_each_type(void **state)
 {
     static const float masks[] = {-FLT_MAX, -INFINITY};
     (void)state;
-    for (int i = 0; i < 4; i++) {
-        const struct subject subject = {
-            .dtype = i < 2 ? XT_F32 : XT_BF16,
-            .network = {.describe = describe_mask, .context = &masks[i % 2]}};
-        struct xt_selftest result = run(subject, NULL);
-        struct xt_err err = {0};
-        if (xt_selftest_verdict(&result, "the CPU", &err))
-            fail_msg("a mask of %g: %s", (double)masks[i % 2], err.text);
-    }
+    for (int i = 0; i < 4; i++)
+        assert_right(
+            (struct subject){.dtype = i < 2 ? XT_F32 : XT_BF16,
+                             .network = {.describe = describe_mask, .context = &masks[i % 2]}});
 }
 
 /* Each op may be right while the order in which a run computes its samples is not. */
 static void a_pass_by_slices_is_that_of_its_ops(void **state)
 {
     const struct subject subject = {.network = {.describe = describe_positions}, .batch = 8};
-    struct xt_selftest result = run(subject, NULL);
-    struct xt_err err = {0};
+    struct xt_selftest result = assert_right(subject);
     int passes = 0;
     (void)state;
     for (int i = 0; i < result.row_count; i++)
         passes += strcmp(result.rows[i].kind, "whole pass") == 0 && result.rows[i].ops == 1;
     assert_int_equal(passes, 2); /* inference with constants is never by slices */
-    if (xt_selftest_verdict(&result, "the CPU", &err))
-        fail_msg("%s", err.text);
 }
 
 static void each_kind_of_op_that_goes_wrong_is_named(void **state)

@@ -15,8 +15,8 @@ struct pass {
     int batch, threads;
     const char *learn_from;
     bool by_slices, watched, recompute, bn_frozen;
-    int turns;         /* passes one after the other, of which the last is looked at; 0: two */
-    bool mixed;        /* some pieces run whole, some by slices */
+    bool once;  /* instead of two passes one after the other, of which the last is looked at */
+    bool mixed; /* some pieces run whole, some by slices */
     int sums[2], adds; /* norms whose sums come with a convolution; of those that add gradients */
     size_t bytes;
     size_t logits;
@@ -96,6 +96,11 @@ static void look_at_pieces(struct pass *pass, const struct xt_graph *graph)
     pass->bytes = graph->plan.bytes;
 }
 
+static int turns_of(const struct pass *pass)
+{
+    return pass->once ? 1 : 2;
+}
+
 /* Forward and backward on random pictures with a random gradient of the logits. */
 static void run(struct pass *pass)
 {
@@ -122,7 +127,7 @@ static void run(struct pass *pass)
     net.graph->communicator = &communicator;
     if (pass->watched)
         net.graph->watch = (struct xt_graph_watch){.ran = saw};
-    for (int turn = 0; turn < (pass->turns ? pass->turns : 2); turn++) {
+    for (int turn = 0; turn < turns_of(pass); turn++) {
         free(pass->values);
         pass->values = NULL;
         pass->count = 0;
@@ -152,7 +157,7 @@ static struct pass both_ways_agree(struct pass pass, double most)
     run(&slices);
     assert_int_equal(whole.count, slices.count);
     assert_true(slices.mixed && !whole.mixed);
-    assert_int_equal(slices.learned, (pass.turns ? pass.turns : 2) * slices.learning);
+    assert_int_equal(slices.learned, turns_of(&pass) * slices.learning);
     double logits = distance(whole.values, slices.values, whole.logits);
     double rest = distance(whole.values + whole.logits, slices.values + whole.logits,
                            whole.count - whole.logits);
@@ -198,7 +203,7 @@ static void resnet50(void **state)
 static void resnet50_sums_with_convolutions(void **state)
 {
     const struct pass plain = {
-        .model = "resnet50", .dtype = XT_F32, .batch = 17, .threads = 2, .turns = 1};
+        .model = "resnet50", .dtype = XT_F32, .batch = 17, .threads = 2, .once = true};
     struct pass passes[] = {plain, plain, plain, plain};
     struct pass slices[4];
     (void)state;
@@ -214,7 +219,7 @@ static void resnet50_sums_with_convolutions(void **state)
 static void resnet18_sums_with_convolutions_by_tiles(void **state)
 {
     const struct pass plain = {
-        .model = "resnet18", .dtype = XT_BF16, .batch = 17, .threads = 2, .turns = 1};
+        .model = "resnet18", .dtype = XT_BF16, .batch = 17, .threads = 2, .once = true};
     struct pass passes[] = {plain, plain, plain, plain};
     struct pass slices[4];
     (void)state;
@@ -265,7 +270,8 @@ static void it_takes_no_more_memory(void **state)
 {
     enum { WEIGHT_COPIES = 3 << 19 };
     (void)state;
-    struct pass whole = {.model = "lprnet", .dtype = XT_F32, .batch = 32, .threads = 2, .turns = 1};
+    struct pass whole = {
+        .model = "lprnet", .dtype = XT_F32, .batch = 32, .threads = 2, .once = true};
     struct pass slices = whole;
     slices.by_slices = true;
     run(&whole);

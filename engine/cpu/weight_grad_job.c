@@ -6,8 +6,10 @@ static const size_t share_bytes = (size_t)768 << 10;
 static const size_t packed_share_bytes = (size_t)256 << 10;
 /* With sums larger than any cache the matrices must be longer to limit traffic. */
 static const size_t large_bytes = (size_t)1536 << 10;
-/* Blocks of a chunk, so that two tiles' worth of both matrices is about the size of L1. */
-enum { BLOCKS = 12, FLAT_BLOCKS = 6 };
+/* Blocks of a chunk: so that two tiles' worth of both matrices is about the size of L1, or both
+ * matrices about a quarter of L2 (or of what it holds). */
+enum { BLOCKS = 8, FLAT_BLOCKS = 6, UNIT_BLOCKS = 24 };
+static const size_t unit_bytes = (size_t)384 << 10;
 
 static int divide_up(int a, int b)
 {
@@ -39,6 +41,15 @@ static void plan_parts(struct xt_weight_grad *job, int threads)
         job->groups = job->units;
 }
 
+/* The higher a unit, the less of the input is paired for two of them. */
+static int unit_blocks_most(const struct xt_weight_grad *job)
+{
+    const size_t tile = (size_t)XT_TILE_CHANNELS * XT_TILE_PIXELS * sizeof(uint16_t);
+    size_t block = (size_t)(job->left_tiles + 2 * job->planes * job->right_tiles) * tile;
+    size_t most = unit_bytes / block;
+    return most < BLOCKS ? BLOCKS : most > UNIT_BLOCKS ? UNIT_BLOCKS : (int)most;
+}
+
 static void plan_units(struct xt_weight_grad *job)
 {
     bool large = job->weights * sizeof(float) > large_bytes;
@@ -48,24 +59,27 @@ static void plan_units(struct xt_weight_grad *job)
         return;
     }
     if (job->flat) {
-        job->unit_blocks = 1;
+        job->unit_blocks = job->pass_blocks = 1;
         job->unit_pixels = XT_TILE_PIXELS;
         job->units = divide_up(job->n * job->h * job->w, XT_TILE_PIXELS);
         job->chunk_units = job->f32 ? XT_F32_BLOCKS : large ? BLOCKS : FLAT_BLOCKS;
         return;
     }
     int blocks = job->f32 ? XT_F32_BLOCKS : BLOCKS;
-    int most = blocks * XT_TILE_PIXELS / job->pitch;
+    int most = (job->f32 ? blocks : unit_blocks_most(job)) * XT_TILE_PIXELS / job->pitch;
     job->image_units = divide_up(job->out_h, most > 1 ? most : 1);
     job->unit_rows = divide_up(job->out_h, job->image_units);
     job->image_units = divide_up(job->out_h, job->unit_rows);
     job->units = job->n * job->image_units;
     job->unit_blocks = divide_up(job->unit_rows * job->pitch, XT_TILE_PIXELS);
-    int reach =
-        (job->kernel_h - 1) / job->stride_h * job->pitch + (job->kernel_w - 1) / job->stride_w;
+    int reach = (job->kernel_h - 1) / job->stride_h * job->pitch +
+                (xt_weight_grad_taps_w(job) - 1) / job->stride_w;
     job->unit_pixels =
         divide_up(job->unit_blocks * XT_TILE_PIXELS + reach, XT_TILE_PIXELS) * XT_TILE_PIXELS;
+    job->pairings = reach ? 2 : 1;
     job->chunk_units = blocks / job->unit_blocks > 1 ? blocks / job->unit_blocks : 1;
+    int passes = divide_up(job->unit_blocks, blocks);
+    job->pass_blocks = divide_up(job->unit_blocks, passes);
 }
 
 /* The most tiles of a share. */
@@ -105,17 +119,24 @@ static void plan_scratch(struct xt_weight_grad *job)
         plan_packed(job, bias);
     if (job->f32)
         return;
+    int blocks = job->chunk_units * job->unit_blocks;
     /* An odd number of cache lines, so that a tile's rows do not map to the same cache set. */
-    job->left_stride = (job->chunk_units * job->unit_pixels / XT_TILE_PIXELS | 1) * XT_TILE_PIXELS;
+    job->left_stride = (blocks | 1) * XT_TILE_PIXELS;
     int left = share_most(job, true);
-    int right = share_most(job, false);
-    int channels = job->in_c > job->out_c ? job->in_c : job->out_c;
-    size_t row = (size_t)job->left_stride * sizeof(uint16_t);
-    size_t tile = (size_t)XT_TILE_CHANNELS * XT_TILE_PIXELS * sizeof(uint16_t);
-    size_t blocks = (size_t)job->chunk_units * (size_t)job->unit_blocks;
-    job->right_at = aligned((size_t)(job->planes * left * XT_TILE_CHANNELS) * row);
-    job->pointers_at = job->right_at + (size_t)right * blocks * tile;
-    job->zeros_at = job->pointers_at + aligned((size_t)job->unit_pixels * sizeof(void *));
+    int right = job->planes * job->pairings * share_most(job, false);
+    int channels = job->in_c * job->fold > job->out_c ? job->in_c * job->fold : job->out_c;
+    int rows = job->fold > 1 ? divide_up(job->unit_pixels + 1, job->pitch) : 0;
+    size_t chunk = (size_t)job->chunk_units * (size_t)job->unit_pixels;
+    job->right_at =
+        aligned((size_t)(left * XT_TILE_CHANNELS * job->left_stride) * sizeof(uint16_t));
+    job->pointers_at =
+        job->right_at + (size_t)(right * XT_TILE_CHANNELS) * chunk * sizeof(uint16_t);
+    /* Pairs from odd pixels on end one pixel later. */
+    job->columns_at = job->pointers_at + aligned((size_t)(job->unit_pixels + 1) * sizeof(void *));
+    job->rows_at =
+        job->columns_at +
+        aligned((size_t)(share_most(job, false) * job->taps / job->fold) * sizeof(void *));
+    job->zeros_at = job->rows_at + aligned((size_t)rows * job->row * sizeof(uint16_t));
     job->bias_at = job->zeros_at + aligned((size_t)channels * sizeof(uint16_t));
     job->part_bytes = aligned(job->bias_at + bias);
 }
@@ -130,19 +151,24 @@ void xt_weight_grad_plan(struct xt_weight_grad *job, int threads)
 {
     int in_tiles = tiles_of(job, job->in_c);
     int out_tiles = tiles_of(job, job->out_c);
+    int folded = tiles_of(job, job->in_c * job->kernel_w);
     job->taps = job->kernel_h * job->kernel_w;
     job->flat = xt_weight_grad_is_flat(job);
+    job->fold = !job->f32 && folded < in_tiles * job->kernel_w && in_tiles == 1 ? job->kernel_w : 1;
     /* Transposing is slower than pairing, so the matrix with fewer channels is transposed; with
-     * several taps, the one that they shift over. */
-    job->turned = !job->f32 && job->taps == 1 && out_tiles < in_tiles;
+     * several taps, the one that they do not move. */
+    job->turned = !job->f32 && (job->taps > 1 || out_tiles < in_tiles);
+    int moved = job->fold > 1 ? folded : in_tiles;
     job->left_tiles = job->turned ? out_tiles : in_tiles;
-    job->right_tiles = job->turned ? in_tiles : out_tiles;
+    job->right_tiles = job->turned ? moved : out_tiles;
     int planes_h = job->kernel_h < job->stride_h ? job->kernel_h : job->stride_h;
-    int planes_w = job->kernel_w < job->stride_w ? job->kernel_w : job->stride_w;
-    job->planes = planes_h * planes_w;
-    job->pitch = job->out_w + (job->kernel_w - 1) / job->stride_w;
-    job->weights =
-        (size_t)(in_tiles * out_tiles) * (size_t)job->taps * (size_t)(job->edge * job->edge);
+    job->planes = planes_h * xt_weight_grad_planes_w(job);
+    job->pitch = job->out_w + (xt_weight_grad_taps_w(job) - 1) / job->stride_w;
+    job->pairings = 1;
+    job->row = (size_t)(((job->out_w - 1) * job->stride_w + job->kernel_w) * job->in_c);
+    size_t tile = (size_t)(job->edge * job->edge);
+    job->weights = (size_t)(in_tiles * out_tiles) * (size_t)job->taps * tile;
+    job->sums = (size_t)(moved * out_tiles) * (size_t)(job->taps / job->fold) * tile;
     plan_units(job);
     plan_parts(job, threads);
     plan_scratch(job);
@@ -169,8 +195,8 @@ int xt_weight_grad_parts(const struct xt_weight_grad *job)
 
 size_t xt_weight_grad_scratch(const struct xt_weight_grad *job)
 {
-    return (size_t)xt_weight_grad_parts(job) * job->part_bytes +
-           (size_t)(job->groups - 1) * job->weights * sizeof(float);
+    size_t groups = (size_t)(job->fold > 1 ? job->groups : job->groups - 1);
+    return (size_t)xt_weight_grad_parts(job) * job->part_bytes + groups * job->sums * sizeof(float);
 }
 
 size_t xt_weight_grad_pixel(const struct xt_weight_grad *job, bool out, int unit)
@@ -187,10 +213,10 @@ size_t xt_weight_grad_pixel(const struct xt_weight_grad *job, bool out, int unit
 
 float *xt_weight_grad_sums(const struct xt_weight_grad *job, int group)
 {
-    if (group == 0)
+    if (group == 0 && job->fold == 1)
         return job->grad;
     char *sums = (char *)job->scratch + (size_t)xt_weight_grad_parts(job) * job->part_bytes;
-    return (float *)(void *)sums + (size_t)(group - 1) * job->weights;
+    return (float *)(void *)sums + (size_t)(job->fold > 1 ? group : group - 1) * job->sums;
 }
 
 float *xt_weight_grad_bias(const struct xt_weight_grad *job, int part)
@@ -228,10 +254,38 @@ static void add_up_bias(const struct xt_weight_grad *job)
     }
 }
 
+/* Where a group's sums have what a place of the gradient gets. */
+static size_t folded_place(const struct xt_weight_grad *job, size_t tile, size_t o, size_t i)
+{
+    size_t edge = (size_t)job->edge;
+    size_t tap = tile % (size_t)job->taps;
+    size_t kernel_w = (size_t)job->kernel_w;
+    size_t channel = tap % kernel_w * (size_t)job->in_c + i;
+    size_t row = tile / (size_t)job->taps * (size_t)job->right_tiles + channel / edge;
+    return ((row * (size_t)job->kernel_h + tap / kernel_w) * edge + o) * edge + channel % edge;
+}
+
+static void unfold(const struct xt_weight_grad *job, size_t first, size_t end)
+{
+    size_t edge = (size_t)job->edge;
+    for (size_t at = first; at < end; at++) {
+        size_t i = at % edge;
+        float sum = 0;
+        for (int group = 0; group < job->groups && i < (size_t)job->in_c; group++)
+            sum += xt_weight_grad_sums(
+                job, group)[folded_place(job, at / edge / edge, at / edge % edge, i)];
+        job->grad[at] = sum;
+    }
+}
+
 void xt_weight_grad_add_up(const struct xt_weight_grad *job, size_t first, size_t end)
 {
     if (first == 0 && job->bias_grad)
         add_up_bias(job);
+    if (job->fold > 1) {
+        unfold(job, first, end);
+        return;
+    }
     float *to = job->grad;
     for (int group = 1; group < job->groups; group++) {
         const float *from = xt_weight_grad_sums(job, group);

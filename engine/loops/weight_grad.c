@@ -22,6 +22,8 @@ struct part {
     bool narrow; /* tiles of the left matrix have fewer rows than 16 */
     uint16_t *left, *right;
     const uint16_t **pointers;
+    const uint16_t **columns;
+    uint16_t *rows; /* folded: of the input, with their padding */
     const uint16_t *zeros;
     float *bias; /* NULL: another part computes the sums, or they are not needed */
     float *sums;
@@ -59,15 +61,33 @@ static void point_flat(const struct part *part, bool out, int unit)
         part->pointers[i] = i < left ? from + (first + i) * c : part->zeros;
 }
 
+/* The pixels of a row of the input that is folded: the taps of a row of the kernel. */
+static void point_folded(const struct part *part, const uint16_t *row, int count, uint16_t *copy,
+                         const uint16_t **to)
+{
+    const struct xt_weight_grad *job = part->job;
+    size_t c = (size_t)job->in_c;
+    size_t before = (size_t)job->pad_w * c;
+    size_t within = (size_t)job->w * c;
+    if (!row) {
+        for (int i = 0; i < count; i++)
+            to[i] = part->zeros;
+        return;
+    }
+    before = before < job->row ? before : job->row;
+    within = within < job->row - before ? within : job->row - before;
+    memset(copy, 0, before * sizeof *copy);
+    memcpy(copy + before, row, within * sizeof *copy);
+    memset(copy + before + within, 0, (job->row - before - within) * sizeof *copy);
+    for (int i = 0; i < count; i++)
+        to[i] = copy + (size_t)(i * job->stride_w) * c;
+}
+
 /* A unit's pixels in rows of `pitch`; of the input those of a plane. */
 static void point(const struct part *part, bool out, int plane, int unit, int count)
 {
     const struct xt_weight_grad *job = part->job;
-    if (job->flat) {
-        point_flat(part, out, unit);
-        return;
-    }
-    int planes_w = job->kernel_w < job->stride_w ? job->kernel_w : job->stride_w;
+    int planes_w = xt_weight_grad_planes_w(job);
     int first = unit % job->image_units * job->unit_rows;
     int h = out ? job->out_h : job->h;
     int w = out ? job->out_w : job->w;
@@ -79,9 +99,33 @@ static void point(const struct part *part, bool out, int plane, int unit, int co
     for (int i = 0, row = first; i < count; row++, i += job->pitch) {
         int y = out ? row : row * job->stride_h + plane / planes_w - job->pad_h;
         bool within = y >= 0 && y < h && (!out || row < first + job->unit_rows);
-        point_row(part, within ? image + (size_t)y * (size_t)w * (size_t)c : NULL, w, c, column,
-                  step, count - i < job->pitch ? count - i : job->pitch, part->pointers + i);
+        const uint16_t *from = within ? image + (size_t)y * (size_t)w * (size_t)c : NULL;
+        int pixels = count - i < job->pitch ? count - i : job->pitch;
+        if (!out && job->fold > 1)
+            point_folded(part, from, pixels, part->rows + (size_t)(row - first) * job->row,
+                         part->pointers + i);
+        else
+            point_row(part, from, w, c, column, step, pixels, part->pointers + i);
     }
+}
+
+/* A unit's pixels of a matrix, and those of its last pairs. */
+static void point_unit(const struct part *part, bool left, int plane, int unit)
+{
+    const struct xt_weight_grad *job = part->job;
+    bool out = job->turned == left;
+    if (job->flat)
+        point_flat(part, out, unit);
+    else
+        point(part, out, plane, unit,
+              left ? job->unit_blocks * PIXELS : job->unit_pixels + job->pairings - 1);
+}
+
+/* Channels of a pixel of a matrix. */
+static int channels_of(const struct part *part, bool left)
+{
+    const struct xt_weight_grad *job = part->job;
+    return job->turned == left ? job->out_c : job->in_c * job->fold;
 }
 
 /* ---- the two matrices ---- */
@@ -161,186 +205,321 @@ static void turn_tiles(struct part *part, const uint16_t *const *pixels, int c, 
 static void make_left(struct part *part)
 {
     const struct xt_weight_grad *job = part->job;
-    bool out = job->turned;
-    int c = out ? job->out_c : job->in_c;
-    size_t plane_size = (size_t)(part->left_tiles * CHANNELS) * (size_t)job->left_stride;
-    for (int plane = 0; plane < job->planes; plane++)
-        for (int u = 0; u < part->units; u++) {
-            uint16_t *to = part->left + (size_t)plane * plane_size + u * job->unit_pixels;
-            point(part, out, plane, part->unit + u, job->unit_pixels);
-            for (int i = 0; i < job->unit_pixels; i += PIXELS)
-                turn_tiles(part, part->pointers + i, c, to + i, out ? part->bias : NULL);
-        }
+    int c = channels_of(part, true);
+    uint16_t *to = part->left;
+    for (int u = 0; u < part->units; u++) {
+        point_unit(part, true, 0, part->unit + u);
+        for (int i = 0; i < job->unit_blocks; i++, to += PIXELS)
+            turn_tiles(part, part->pointers + i * PIXELS, c, to, job->turned ? part->bias : NULL);
+    }
 }
 
-XT_INLINE void pair_tile(const uint16_t *const *pixels, size_t channel, __mmask16 mask, bool whole,
-                         uint16_t *to, float *bias)
+/* A pair of pixels side by side. */
+XT_INLINE __m512i pair(const uint16_t *const *pixels, size_t channel, __mmask16 mask, bool whole)
 {
     static const uint16_t places[PIXELS] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
                                             21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
                                             11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-    __m512i place = _mm512_loadu_si512(places);
+    const void *a = pixels[0] + channel;
+    const void *b = pixels[1] + channel;
+    __m256i low = whole ? _mm256_loadu_si256(a) : _mm256_maskz_loadu_epi16(mask, a);
+    __m256i high = whole ? _mm256_loadu_si256(b) : _mm256_maskz_loadu_epi16(mask, b);
+    __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+    return _mm512_permutexvar_epi16(_mm512_loadu_si512(places), both);
+}
+
+/* The second pixel of a pair and the first of the next one. */
+XT_INLINE __m512i pair_between(__m512i before, __m512i behind)
+{
+    return _mm512_or_si512(_mm512_srli_epi32(before, 16), _mm512_slli_epi32(behind, 16));
+}
+
+/* Also the pairs from the second pixel on, to `odd`, unless it is NULL. */
+XT_INLINE void pair_tile(const uint16_t *const *pixels, size_t channel, __mmask16 mask, bool whole,
+                         uint16_t *to, uint16_t *odd, float *bias)
+{
+    __m512i last = _mm512_setzero_si512();
     __m512 sum = bias ? _mm512_loadu_ps(bias) : _mm512_setzero_ps();
     for (int i = 0; i < PIXELS; i += 2) {
-        const void *a = pixels[i] + channel;
-        const void *b = pixels[i + 1] + channel;
-        __m256i low = whole ? _mm256_loadu_si256(a) : _mm256_maskz_loadu_epi16(mask, a);
-        __m256i high = whole ? _mm256_loadu_si256(b) : _mm256_maskz_loadu_epi16(mask, b);
-        __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-        both = _mm512_permutexvar_epi16(place, both);
+        __m512i both = pair(pixels + i, channel, mask, whole);
         _mm512_storeu_si512(to + i * CHANNELS, both);
         if (bias)
             sum = _mm512_dpbf16_ps(sum, (__m512bh)both, ones());
+        if (odd && i > 0)
+            _mm512_storeu_si512(odd + (i - 2) * CHANNELS, pair_between(last, both));
+        last = both;
+    }
+    if (odd) {
+        __m256i next = _mm256_maskz_loadu_epi16(mask, pixels[PIXELS] + channel);
+        last = pair_between(last, _mm512_cvtepu16_epi32(next));
+        _mm512_storeu_si512(odd + (PIXELS - 2) * CHANNELS, last);
     }
     if (bias)
         _mm512_storeu_ps(bias, sum);
 }
 
-static void pair_tiles(struct part *part, const uint16_t *const *pixels, int c, uint16_t *to,
-                       float *bias)
+static size_t column_size(const struct xt_weight_grad *job)
 {
-    size_t column = (size_t)(part->job->chunk_units * part->job->unit_blocks) * TILE;
-    for (int t = 0; t < part->right_tiles; t++) {
+    return (size_t)job->chunk_units * (size_t)job->unit_pixels * CHANNELS;
+}
+
+/* 32 pixels of the right matrix's tiles. */
+static void pair_tiles(struct part *part, const uint16_t *const *pixels, int c, uint16_t *to,
+                       uint16_t *odd, float *bias)
+{
+    size_t column = column_size(part->job);
+    for (int t = 0; t < part->right_tiles; t++, to += column, odd += odd ? column : 0) {
         int k = (part->right_first + t) * CHANNELS;
         float *sums = bias ? bias + k : NULL;
-        if (k + CHANNELS <= c)
-            pair_tile(pixels, (size_t)k, 0xFFFF, true, to, sums);
+        __mmask16 mask = tile_mask(c - k);
+        if (k + CHANNELS > c)
+            pair_tile(pixels, (size_t)k, mask, false, to, odd, sums);
+        else if (odd)
+            pair_tile(pixels, (size_t)k, mask, true, to, odd, NULL);
         else
-            pair_tile(pixels, (size_t)k, (__mmask16)((1 << (c - k)) - 1), false, to, sums);
-        to += column;
+            pair_tile(pixels, (size_t)k, mask, true, to, NULL, sums);
         fetch(&part->ahead);
     }
+}
+
+/* The offset, in pixels, of a tap within its plane. */
+static int offset_of(const struct xt_weight_grad *job, int y, int x)
+{
+    return y / job->stride_h * job->pitch + x / job->stride_w;
+}
+
+/* Whether a tap reads a plane's pairs from odd pixels on. */
+static bool reads_odd(const struct xt_weight_grad *job, int plane)
+{
+    int planes_w = xt_weight_grad_planes_w(job);
+    for (int y = plane / planes_w; y < job->kernel_h; y += job->stride_h)
+        for (int x = plane % planes_w; x < xt_weight_grad_taps_w(job); x += job->stride_w)
+            if (offset_of(job, y, x) % 2)
+                return true;
+    return false;
+}
+
+/* The pairs of a plane of the right matrix's first tile. */
+static uint16_t *pairs_at(const struct part *part, int plane, int odd)
+{
+    int pairing = plane * part->job->pairings + odd;
+    return part->right + (size_t)(pairing * part->right_tiles) * column_size(part->job);
 }
 
 static void make_right(struct part *part)
 {
     const struct xt_weight_grad *job = part->job;
-    bool out = !job->turned;
-    int c = out ? job->out_c : job->in_c;
-    for (int u = 0; u < part->units; u++) {
-        point(part, out, 0, part->unit + u, job->unit_blocks * PIXELS);
-        for (int i = 0; i < job->unit_blocks; i++)
-            pair_tiles(part, part->pointers + i * PIXELS, c,
-                       part->right + (size_t)(u * job->unit_blocks + i) * TILE,
-                       out ? part->bias : NULL);
-    }
+    int c = channels_of(part, false);
+    float *bias = job->turned ? NULL : part->bias;
+    for (int plane = 0; plane < job->planes; plane++)
+        for (int u = 0; u < part->units; u++) {
+            size_t at = (size_t)(u * job->unit_pixels) * CHANNELS;
+            uint16_t *to = pairs_at(part, plane, 0) + at;
+            uint16_t *odd = reads_odd(job, plane) ? pairs_at(part, plane, 1) + at : NULL;
+            point_unit(part, false, plane, part->unit + u);
+            for (int i = 0; i < job->unit_pixels; i += PIXELS)
+                pair_tiles(part, part->pointers + i, c, to + i * CHANNELS,
+                           odd ? odd + i * CHANNELS : NULL, bias);
+        }
 }
 
 /* ---- their product ---- */
 
-/* Up to two rows of tiles by two columns of tiles. */
-struct block {
-    const uint16_t *left[2], *right[2];
-    float *sums[2][2];
-};
+/* Taps of the product: those of a row are one if folded. */
+static int taps_of(const struct xt_weight_grad *job)
+{
+    return job->taps / job->fold;
+}
 
-XT_INLINE void add_block(struct part *part, const struct block *block, int rows, int columns)
+/* Where the right matrix begins for each column of the product's tiles, a tile at a tap. */
+static void place_columns(const struct part *part)
 {
     const struct xt_weight_grad *job = part->job;
-    size_t stride = (size_t)job->left_stride * sizeof(uint16_t);
-    const uint16_t *right0 = block->right[0];
-    const uint16_t *right1 = block->right[1];
-    if (part->first && !part->narrow) {
+    int planes_w = xt_weight_grad_planes_w(job);
+    for (int tap = 0; tap < taps_of(job); tap++) {
+        int y = tap / xt_weight_grad_taps_w(job);
+        int x = tap % xt_weight_grad_taps_w(job);
+        int offset = offset_of(job, y, x);
+        int plane = y % job->stride_h * planes_w + x % job->stride_w;
+        const uint16_t *at = pairs_at(part, plane, offset % 2) + offset / 2 * 2 * CHANNELS;
+        for (int t = 0; t < part->right_tiles; t++)
+            part->columns[t * taps_of(job) + tap] = at + (size_t)t * column_size(job);
+    }
+}
+
+/* The product's tiles: floats from one to the next in a row, and to the next row. */
+static size_t column_step(const struct xt_weight_grad *job)
+{
+    return job->turned ? SUMS : (size_t)job->left_tiles * SUMS;
+}
+
+static size_t row_step(const struct xt_weight_grad *job)
+{
+    return job->turned ? (size_t)(job->right_tiles * taps_of(job)) * SUMS : SUMS;
+}
+
+static float *sums_at(const struct part *part, int row, int column)
+{
+    const struct xt_weight_grad *job = part->job;
+    return part->sums + (size_t)(part->left_first + row) * row_step(job) +
+           (size_t)(part->right_first * taps_of(job) + column) * column_step(job);
+}
+
+/* A chunk's products in progress. */
+struct walk {
+    const struct xt_weight_grad *job;
+    int units, first, blocks; /* of each unit these blocks */
+    bool zero;                /* the sums begin */
+    size_t row, column;       /* floats from a tile of sums to the next row's, to the next one */
+    size_t apart;   /* from two tiles of a block's sums, which follow each other, to the others */
+    size_t lower;   /* elements from a tile of the left matrix to the one below */
+    size_t skipped; /* of the right matrix behind a unit's pixels */
+    const char *at; /* of the next chunk, fetched meanwhile */
+    size_t rate, due;
+};
+
+/* Adds a chunk's products to up to two rows by two columns of tiles; the sums at `next` are fetched
+ * into L1. Few variables, as what the compiler spills waits for the tiles that are being stored. */
+XT_INLINE void add_block(struct walk *walk, const uint16_t *left, const uint16_t *right0,
+                         const uint16_t *right1, float *sums, const float *next, int rows,
+                         int columns)
+{
+    enum { PART = 4 * 16 /* of a tile of sums */ };
+    const float *end = next + 2 * SUMS;
+    size_t stride = (size_t)walk->job->left_stride * sizeof(uint16_t);
+    const char *at = walk->at;
+    size_t due = walk->due;
+    if (walk->zero) {
         _tile_zero(0);
         _tile_zero(1);
         _tile_zero(2);
         _tile_zero(3);
     } else {
-        _tile_loadd(0, block->sums[0][0], 64);
+        _tile_loadd(0, sums, 64);
         if (columns > 1)
-            _tile_loadd(1, block->sums[0][1], 64);
+            _tile_loadd(1, sums + walk->column, 64);
         if (rows > 1)
-            _tile_loadd(2, block->sums[1][0], 64);
+            _tile_loadd(2, sums + walk->row, 64);
         if (rows > 1 && columns > 1)
-            _tile_loadd(3, block->sums[1][1], 64);
+            _tile_loadd(3, sums + walk->row + walk->column, 64);
     }
-    for (int u = 0; u < part->units; u++) {
-        const uint16_t *left0 = block->left[0] + u * job->unit_pixels;
-        const uint16_t *left1 = block->left[1] + u * job->unit_pixels;
-        for (int i = 0; i < job->unit_blocks; i++) {
+    for (int u = walk->units; u > 0; u--) {
+        for (int i = walk->blocks; i > 0; i--) {
             _tile_loadd(6, right0, 64);
-            _tile_loadd(4, left0, stride);
+            _tile_loadd(4, left, stride);
             _tile_dpbf16ps(0, 4, 6);
             if (columns > 1) {
                 _tile_loadd(7, right1, 64);
                 _tile_dpbf16ps(1, 4, 7);
             }
             if (rows > 1) {
-                _tile_loadd(5, left1, stride);
+                _tile_loadd(5, left + walk->lower, stride);
                 _tile_dpbf16ps(2, 5, 6);
                 if (columns > 1)
                     _tile_dpbf16ps(3, 5, 7);
             }
-            left0 += PIXELS;
-            left1 += PIXELS;
+            left += PIXELS;
             right0 += TILE;
             right1 += TILE;
-            fetch(&part->ahead);
+            if (next < end) {
+                for (int line = 0; line < PART; line += 16) {
+                    _mm_prefetch(next + line, _MM_HINT_T0);
+                    _mm_prefetch(next + walk->apart + line, _MM_HINT_T0);
+                }
+                next += PART;
+            }
+            for (due += walk->rate; due >= 256; due -= 256, at += 64)
+                _mm_prefetch(at, _MM_HINT_T1);
+        }
+        right0 += walk->skipped;
+        right1 += walk->skipped;
+    }
+    _tile_stored(0, sums, 64);
+    if (columns > 1)
+        _tile_stored(1, sums + walk->column, 64);
+    if (rows > 1)
+        _tile_stored(2, sums + walk->row, 64);
+    if (rows > 1 && columns > 1)
+        _tile_stored(3, sums + walk->row + walk->column, 64);
+    walk->at = at;
+    walk->due = due;
+}
+
+static __attribute__((noinline)) void add_two_by_two(struct walk *walk, const uint16_t *left,
+                                                     const uint16_t *right0, const uint16_t *right1,
+                                                     float *sums, const float *next)
+{
+    add_block(walk, left, right0, right1, sums, next, 2, 2);
+}
+
+static __attribute__((noinline)) void add_two_by_one(struct walk *walk, const uint16_t *left,
+                                                     const uint16_t *right, float *sums,
+                                                     const float *next)
+{
+    add_block(walk, left, right, right, sums, next, 2, 1);
+}
+
+static __attribute__((noinline)) void add_one_by_one(struct walk *walk, const uint16_t *left,
+                                                     const uint16_t *right, float *sums,
+                                                     const float *next)
+{
+    add_block(walk, left, right, right, sums, next, 1, 1);
+}
+
+/* All columns of up to two rows. */
+static void add_rows(struct part *part, struct walk *walk, int row, int rows)
+{
+    int count = part->right_tiles * taps_of(part->job);
+    int wide = 0;
+    const uint16_t *left = part->left + (size_t)row * walk->lower + walk->first * PIXELS;
+    for (int j = 0; j < count; j += wide) {
+        wide = rows > 1 && count - j > 1 ? 2 : 1;
+        const uint16_t *right = part->columns[j] + walk->first * TILE;
+        float *sums = sums_at(part, row, j);
+        const float *next =
+            j + wide < count ? sums + (size_t)wide * walk->column : sums_at(part, row + rows, 0);
+        if (wide > 1)
+            add_two_by_two(walk, left, right, part->columns[j + 1] + walk->first * TILE, sums,
+                           next);
+        else if (rows > 1)
+            add_two_by_one(walk, left, right, sums, next);
+        else
+            add_one_by_one(walk, left, right, sums, next);
+        if (part->ahead.which == 0 && walk->at >= part->ahead.end[0]) {
+            part->ahead.which = 1;
+            walk->at = part->ahead.at[1];
         }
     }
-    _tile_stored(0, block->sums[0][0], 64);
-    if (columns > 1)
-        _tile_stored(1, block->sums[0][1], 64);
-    if (rows > 1)
-        _tile_stored(2, block->sums[1][0], 64);
-    if (rows > 1 && columns > 1)
-        _tile_stored(3, block->sums[1][1], 64);
 }
 
-/* Row `row` of the product's tiles: a tile of the left matrix at a tap. */
-static void take_row(const struct part *part, int row, int place, struct block *block)
-{
-    const struct xt_weight_grad *job = part->job;
-    int tile = row / job->taps;
-    int tap = row % job->taps;
-    int y = tap / job->kernel_w;
-    int x = tap % job->kernel_w;
-    int planes_w = job->kernel_w < job->stride_w ? job->kernel_w : job->stride_w;
-    int plane = y % job->stride_h * planes_w + x % job->stride_w;
-    size_t channel = (size_t)(plane * part->left_tiles + tile) * CHANNELS;
-    int moved = y / job->stride_h * job->pitch + x / job->stride_w;
-    block->left[place] = part->left + channel * (size_t)job->left_stride + moved;
-}
-
-static float *sums_at(const struct part *part, int row, int column)
-{
-    const struct xt_weight_grad *job = part->job;
-    size_t tap = (size_t)(row % job->taps);
-    size_t left = (size_t)(part->left_first + row / job->taps);
-    size_t right = (size_t)(part->right_first + column);
-    size_t tile = job->turned ? left * (size_t)job->right_tiles + right
-                              : right * (size_t)job->left_tiles + left;
-    return part->sums + (tile * (size_t)job->taps + tap) * SUMS;
-}
-
+/* A pair of the left matrix's tiles stays in L1 meanwhile. */
 static void multiply(struct part *part)
 {
     const struct xt_weight_grad *job = part->job;
-    size_t column_size = (size_t)(job->chunk_units * job->unit_blocks) * TILE;
-    int rows = part->left_tiles * job->taps;
+    struct xt_ahead *ahead = &part->ahead;
+    struct walk walk = {.job = job,
+                        .units = part->units,
+                        .row = row_step(job),
+                        .column = column_step(job),
+                        .apart = job->turned ? row_step(job) : column_step(job),
+                        .lower = (size_t)CHANNELS * (size_t)job->left_stride,
+                        .skipped =
+                            (size_t)(job->unit_pixels - job->pass_blocks * PIXELS) * CHANNELS,
+                        .at = ahead->at[ahead->which],
+                        .rate = ahead->rate,
+                        .due = ahead->due};
     /* A compiler barrier: tile loads must not pass the stores before them. */
     __asm__ volatile("" ::: "memory");
-    for (int j = 0; j < part->right_tiles; j += 2)
-        for (int i = 0; i < rows; i += 2) {
-            struct block block;
-            int high = rows - i > 1 ? 2 : 1;
-            int wide = part->right_tiles - j > 1 ? 2 : 1;
-            for (int k = 0; k < 2; k++) {
-                take_row(part, k < high ? i + k : i, k, &block);
-                block.right[k] = part->right + (size_t)(k < wide ? j + k : j) * column_size;
-                for (int l = 0; l < 2; l++)
-                    block.sums[k][l] = sums_at(part, k < high ? i + k : i, l < wide ? j + l : j);
-            }
-            if (high > 1 && wide > 1)
-                add_block(part, &block, 2, 2);
-            else if (high > 1)
-                add_block(part, &block, 2, 1);
-            else if (wide > 1)
-                add_block(part, &block, 1, 2);
-            else
-                add_block(part, &block, 1, 1);
-        }
+    for (; walk.first < job->unit_blocks; walk.first += job->pass_blocks) {
+        int left = job->unit_blocks - walk.first;
+        walk.blocks = left < job->pass_blocks ? left : job->pass_blocks;
+        walk.zero = part->first && !part->narrow && walk.first == 0;
+        for (int row = 0; row < part->left_tiles; row += 2)
+            add_rows(part, &walk, row, part->left_tiles - row > 1 ? 2 : 1);
+    }
     __asm__ volatile("" ::: "memory");
+    ahead->at[ahead->which] = walk.at;
+    ahead->due = walk.due;
     part->first = false;
 }
 
@@ -349,9 +528,7 @@ static void multiply(struct part *part)
 /* Rows of the left matrix's tiles. */
 static int tile_rows(const struct part *part)
 {
-    if (!part->narrow)
-        return CHANNELS;
-    return part->job->turned ? part->job->out_c : part->job->in_c;
+    return part->narrow ? channels_of(part, true) : CHANNELS;
 }
 
 /* Transposed tiles count twice, blocks of products once. */
@@ -359,9 +536,9 @@ static size_t turns_of(const struct part *part)
 {
     const struct xt_weight_grad *job = part->job;
     int blocks = part->units * job->unit_blocks;
-    int turned = part->units * job->unit_pixels / PIXELS * job->planes * part->left_tiles * 2;
-    int products = (part->left_tiles * job->taps + 1) / 2 * (part->right_tiles + 1) / 2;
-    return (size_t)(turned + blocks * (part->right_tiles + products));
+    int columns = part->right_tiles * taps_of(job);
+    int products = (part->left_tiles + 1) / 2 * ((columns + 1) / 2);
+    return (size_t)(blocks * (2 * part->left_tiles + part->right_tiles + products));
 }
 
 /* Adds the four quarter sums of each channel, four channels at a time. */
@@ -383,8 +560,8 @@ static void finish_bias(const struct part *part)
 /* Narrow tiles do not write all rows. */
 static void clear_sums(const struct part *part)
 {
-    for (int i = 0; i < part->left_tiles * part->job->taps; i++)
-        for (int j = 0; j < part->right_tiles; j++)
+    for (int i = 0; i < part->left_tiles; i++)
+        for (int j = 0; j < part->right_tiles * taps_of(part->job); j++)
             memset(sums_at(part, i, j), 0, SUMS * sizeof(float));
 }
 
@@ -392,19 +569,20 @@ void XT_LOOPS_NAME(weight_grad)(const struct xt_weight_grad *job, int number)
 {
     char *scratch = (char *)job->scratch + (size_t)number * job->part_bytes;
     int group = number / job->shares;
-    int left_c = job->turned ? job->out_c : job->in_c;
     struct part part = {
         .job = job,
         .share = number % job->shares,
-        .narrow = left_c < CHANNELS,
         .left = (uint16_t *)(void *)scratch,
         .right = (uint16_t *)(void *)(scratch + job->right_at),
         .pointers = (const uint16_t **)(void *)(scratch + job->pointers_at),
+        .columns = (const uint16_t **)(void *)(scratch + job->columns_at),
+        .rows = (uint16_t *)(void *)(scratch + job->rows_at),
         .zeros = (const uint16_t *)(const void *)(scratch + job->zeros_at),
         .bias = xt_weight_grad_bias(job, number),
         .sums = xt_weight_grad_sums(job, group),
         .first = !job->adds,
     };
+    part.narrow = channels_of(&part, true) < CHANNELS;
     part.left_tiles = xt_weight_grad_share(job, part.share, true, &part.left_first);
     part.right_tiles = xt_weight_grad_share(job, part.share, false, &part.right_first);
     /* The zeros and the sums of the bias. */
@@ -415,6 +593,7 @@ void XT_LOOPS_NAME(weight_grad)(const struct xt_weight_grad *job, int number)
     if (part.narrow && !job->adds)
         clear_sums(&part);
     int end = xt_weight_grad_units(job, number, &part.unit);
+    place_columns(&part);
     configure_tiles(tile_rows(&part));
     for (; part.unit < end; part.unit += part.units) {
         part.units = end - part.unit < job->chunk_units ? end - part.unit : job->chunk_units;

@@ -2,10 +2,12 @@
  * AVX2.
  *
  * In bf16 dW[tap][o][i] is a product over pixels, of the output's gradient and of the input moved
- * by the tap. One of the two is the left matrix, transposed so that a row is a channel's pixels,
- * which a tap reads from an offset on; the other is the right matrix, pairs of pixels side by side.
- * The output's pixels are counted in rows of `pitch`, the image's width plus the kernel's overhang,
- * so that a tap is an offset in pixels.
+ * by the tap. One of the two is the left matrix, transposed so that a row is a channel's pixels;
+ * the other is the right matrix, pairs of pixels side by side. With several taps that is the input,
+ * with pairs that begin at even and at odd pixels, so that every tap's offset is whole pairs and
+ * tiles begin at cache lines. The output's pixels are counted in rows of `pitch`, the image's width
+ * plus the kernel's overhang, so that a tap is an offset in pixels. Of few channels a row of taps
+ * lies side by side in a pixel of the input (`fold`), which fills the tiles.
  *
  * Work is divided into parts, one per thread: groups of samples (of pixels, for 1x1) with separate
  * sums, which are added in order; and with many weights, shares of the channels. So the result
@@ -51,9 +53,12 @@ struct xt_weight_grad {
     bool flat;   /* xt_weight_grad_is_flat: one row of all pixels */
     int left_tiles, right_tiles;
     int taps, planes; /* a plane: the input's pixels of one phase of the stride */
+    int fold;         /* taps side by side in a pixel of the input; 1: none */
+    int pairings;     /* of a plane in the right matrix: from even pixels on, from odd ones too */
     int pitch;
     int unit_rows, unit_blocks; /* a unit: rows of one image, in blocks of XT_TILE_PIXELS */
-    int unit_pixels;            /* of the left matrix, with the taps' overhang */
+    int unit_pixels;            /* of the right matrix, with the taps' overhang */
+    int pass_blocks;            /* of a unit, multiplied at a time */
     int image_units;            /* units of an image */
     int units;                  /* in all */
     int chunk_units;            /* processed at a time */
@@ -61,8 +66,11 @@ struct xt_weight_grad {
     int groups, shares;         /* parts are groups times shares */
     bool shares_left;           /* whether the left matrix's tiles are divided */
     size_t weights;             /* floats of the gradient */
+    size_t sums;                /* floats of a group's sums */
+    size_t row;                 /* elements of a row of the input with its padding, if folded */
     size_t part_bytes;          /* scratch of a part */
-    size_t right_at, pointers_at, zeros_at, bias_at; /* in it; the left matrix is at 0 */
+    /* In it; the left matrix is at 0. */
+    size_t right_at, pointers_at, columns_at, rows_at, zeros_at, bias_at;
 
     /* A run's memory. */
     const void *in;       /* [n][h][w][in_c] */
@@ -87,12 +95,23 @@ int xt_weight_grad_parts(const struct xt_weight_grad *job);
 int xt_weight_grad_units(const struct xt_weight_grad *job, int part, int *first);
 size_t xt_weight_grad_scratch(const struct xt_weight_grad *job);
 
-/* A group's sums: the first group's are the gradient itself. */
+/* A group's sums: unless folded the first group's are the gradient itself. */
 float *xt_weight_grad_sums(const struct xt_weight_grad *job, int group);
 /* A part's sums of the bias, [out_c]. */
 float *xt_weight_grad_bias(const struct xt_weight_grad *job, int part);
 /* The number of tiles of the left (else right) matrix in a share, from *first on. */
 int xt_weight_grad_share(const struct xt_weight_grad *job, int share, bool left, int *first);
+
+/* The taps of the product along one row of the kernel, and the phases of their stride. */
+static inline int xt_weight_grad_taps_w(const struct xt_weight_grad *job)
+{
+    return job->kernel_w / job->fold;
+}
+static inline int xt_weight_grad_planes_w(const struct xt_weight_grad *job)
+{
+    int taps = xt_weight_grad_taps_w(job);
+    return taps < job->stride_w ? taps : job->stride_w;
+}
 
 /* The first pixel of a unit, of the output or of the input (packed: of the output alone); their
  * number for the unit after the last. */

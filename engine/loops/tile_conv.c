@@ -47,6 +47,9 @@ struct chunk {
     /* What the next chunk reads of the source is fetched into L2 meanwhile. */
     const char *ahead;
     size_t rate, due; /* lines per step, times 256 */
+    /* And of a norm's tensors what the next block reads: results per step. */
+    int results;
+    ptrdiff_t to_y, to_z; /* bytes from the output to them */
 };
 
 /* ---- the copy of the source ---- */
@@ -96,8 +99,8 @@ static int tile_start(const struct span *span, int tile)
 }
 
 /* Few variables, since what the compiler spills waits for the tiles that are being stored. */
-static __attribute__((noinline)) void multiply(struct chunk *chunk, const struct span *span,
-                                               int block, int channel)
+XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block, int channel,
+                        const uint16_t *next, bool gradient)
 {
     const struct xt_tile_conv *job = chunk->job;
     size_t panel = (size_t)job->weight_taps * (size_t)(job->in_c / 2) * WIDE * sizeof(uint32_t);
@@ -125,6 +128,11 @@ static __attribute__((noinline)) void multiply(struct chunk *chunk, const struct
         _tile_dpbf16ps(3, 5, 7);
         for (due += chunk->rate; due >= 256; due -= 256, ahead += LINE)
             _mm_prefetch(ahead, _MM_HINT_T1);
+        for (int i = gradient ? chunk->results : 0; i > 0; i--, next += chunk->out_pixel) {
+            _mm_prefetch(next, _MM_HINT_T0);
+            _mm_prefetch((const char *)next + chunk->to_y, _MM_HINT_T0);
+            _mm_prefetch((const char *)next + chunk->to_z, _MM_HINT_T0);
+        }
     }
     chunk->ahead = ahead;
     chunk->due = due;
@@ -134,6 +142,19 @@ static __attribute__((noinline)) void multiply(struct chunk *chunk, const struct
     _tile_stored(1, sums + WIDE, 2 * LINE);
     _tile_stored(2, below, 2 * LINE);
     _tile_stored(3, below + WIDE, 2 * LINE);
+}
+
+static __attribute__((noinline)) void multiply_only(struct chunk *chunk, const struct span *span,
+                                                    int block, int channel)
+{
+    multiply(chunk, span, block, channel, NULL, false);
+}
+
+/* Fetches the norm's numbers of the results from `next` on. */
+static __attribute__((noinline)) void multiply_ahead(struct chunk *chunk, const struct span *span,
+                                                     int block, int channel, const uint16_t *next)
+{
+    multiply(chunk, span, block, channel, next, true);
 }
 
 /* A norm's sums of a block. */
@@ -167,18 +188,13 @@ XT_INLINE void add_statistics(__m512i both, struct norm_sums *of)
     }
 }
 
-/* The norm's tensors lie as the output does; what is PAIR pixels behind is fetched. */
+/* The norm's tensors lie as the output does. */
 XT_INLINE void mask_gradient(const struct chunk *chunk, const uint16_t *to, __m512 grads[2],
                              struct norm_sums *of)
 {
     const struct xt_norm_sums *norm = &chunk->job->norm;
     const uint16_t *y = (const uint16_t *)norm->y + (to - chunk->job->out);
     const uint16_t *z = (const uint16_t *)norm->z + (to - chunk->job->out);
-    size_t behind = PAIR * chunk->out_pixel;
-    _mm_prefetch(y + behind, _MM_HINT_T1);
-    _mm_prefetch(z + behind, _MM_HINT_T1);
-    if (norm->adds)
-        _mm_prefetch(to + behind, _MM_HINT_T1);
     for (int i = 0; i < 2; i++, y += WIDE, z += WIDE) {
         __m512 grad = grads[i];
         if (norm->adds)
@@ -216,7 +232,7 @@ XT_INLINE void write_tile(const struct chunk *chunk, const struct span *span, in
             __m512i both = (__m512i)_mm512_cvtne2ps_pbh(values[1], values[0]);
             if (then == STATISTICS)
                 add_statistics(both, of);
-            if (chunk->job->far)
+            if (chunk->job->far && !chunk->job->norm.adds)
                 _mm512_stream_si512((void *)to, both);
             else
                 _mm512_store_si512(to, both);
@@ -312,12 +328,25 @@ XT_INLINE void write_block(const struct chunk *chunk, const struct span *span, i
     add_to_doubles(of.second, norm->sums[1] + channel);
 }
 
-static void make_block(struct chunk *chunk, const struct span *span, int block, int channel)
+/* The first result of a block. */
+static const uint16_t *result_at(const struct chunk *chunk, const struct span *span, int block,
+                                 int channel)
+{
+    int first = 2 * block * span->tile_rows;
+    return span->out + (size_t)(first / chunk->pitch) * chunk->out_row +
+           (size_t)(first % chunk->pitch) * chunk->out_pixel + channel;
+}
+
+static void make_block(struct chunk *chunk, const struct span *span, int block, int channel,
+                       const uint16_t *next)
 {
     const struct xt_norm_sums *norm = &chunk->job->norm;
     /* A compiler barrier: tile loads and stores are invisible to the optimiser. */
     __asm__ volatile("" ::: "memory");
-    multiply(chunk, span, block, channel);
+    if (norm->y)
+        multiply_ahead(chunk, span, block, channel, next);
+    else
+        multiply_only(chunk, span, block, channel);
     __asm__ volatile("" ::: "memory");
     if (norm->y) {
         write_block(chunk, span, block, channel, GRADIENT);
@@ -344,8 +373,12 @@ static void make(struct chunk *chunk)
                 configure_tiles(span->tile_rows);
             rows = span->tile_rows;
             for (int block = 0; block < span->blocks; block++)
-                for (int channel = first; channel < first + pass; channel += PAIR)
-                    make_block(chunk, span, block, channel);
+                for (int channel = first; channel < first + pass; channel += PAIR) {
+                    bool last = channel + PAIR == first + pass;
+                    make_block(chunk, span, block, channel,
+                               last ? result_at(chunk, span, block + 1, first)
+                                    : result_at(chunk, span, block, channel + PAIR));
+                }
         }
 }
 
@@ -402,6 +435,9 @@ void XT_LOOPS_NAME(tile_conv)(const struct xt_tile_conv *job, int first, int end
         .sums = scratch,
         .steps = (struct step *)(void *)(scratch + SUMS)};
     list_steps(&chunk);
+    chunk.results = chunk.step_count ? (PAIR + chunk.step_count - 1) / chunk.step_count : 0;
+    chunk.to_y = (const char *)job->norm.y - (const char *)job->out;
+    chunk.to_z = (const char *)job->norm.z - (const char *)job->out;
     for (int next = 0; first < end; first = next) {
         int chunks = (end - first + job->chunk_units - 1) / job->chunk_units;
         int count = (end - first + chunks - 1) / chunks;

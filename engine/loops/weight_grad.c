@@ -22,8 +22,8 @@ struct part {
     bool narrow; /* tiles of the left matrix have fewer rows than 16 */
     uint16_t *left, *right;
     const uint16_t **pointers;
-    const uint16_t **columns;
-    uint16_t *rows; /* folded: of the input, with their padding */
+    const uint16_t **columns; /* where the right matrix begins for them */
+    uint16_t *rows;           /* folded: of the input, with their padding */
     const uint16_t *zeros;
     float *bias; /* NULL: another part computes the sums, or they are not needed */
     float *sums;
@@ -331,7 +331,7 @@ static int taps_of(const struct xt_weight_grad *job)
     return job->taps / job->fold;
 }
 
-/* Where the right matrix begins for each column of the product's tiles, a tile at a tap. */
+/* A column of the product's tiles is a tile of the right matrix at a tap. */
 static void place_columns(const struct part *part)
 {
     const struct xt_weight_grad *job = part->job;
@@ -373,7 +373,7 @@ struct walk {
     size_t row, column;       /* floats from a tile of sums to the next row's, to the next one */
     size_t apart;   /* from two tiles of a block's sums, which follow each other, to the others */
     size_t lower;   /* elements from a tile of the left matrix to the one below */
-    size_t skipped; /* of the right matrix behind a unit's pixels */
+    size_t skipped; /* of the right matrix behind a unit's pixels; several units are whole */
     const char *at; /* of the next chunk, fetched meanwhile */
     size_t rate, due;
 };

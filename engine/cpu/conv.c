@@ -64,6 +64,20 @@ static xt_weight_grad_loop *loop_for(const struct xt_conv_op *conv, const struct
     return NULL;
 }
 
+static dnnl_format_tag_t format_of(const struct xt_weight_grad *job)
+{
+    return xt_weight_grad_is_turned(job)   ? dnnl_OIhw16o16i
+           : job->edge == XT_TILE_CHANNELS ? dnnl_OIhw16i16o
+                                           : dnnl_OIhw8i8o;
+}
+
+/* Whether loops of tiles compute it, from copies of weights in their gradient's format. */
+static bool tiles_can(const struct xt_conv_op *conv, struct xt_graph *graph)
+{
+    const struct xt_weight_grad job = describe_job(conv);
+    return xt_cpu_tile_conv_can(conv, graph) && xt_cpu_weights_are(conv, graph, format_of(&job));
+}
+
 /* If a slice fits in L2 together with weights and their sums, and every thread has work. */
 static bool can_slice(const struct xt_op *op, struct xt_graph *graph, bool backward)
 {
@@ -161,9 +175,7 @@ static void prepare_weight_grad(struct state *state, struct xt_conv_op *conv,
         xt_weight_grad_plan(job, graph->options.device->threads);
     }
     conv->own_weight_grad = true;
-    conv->weight_grad_format = job->turned                     ? dnnl_OIhw16o16i
-                               : job->edge == XT_TILE_CHANNELS ? dnnl_OIhw16i16o
-                                                               : dnnl_OIhw8i8o;
+    conv->weight_grad_format = format_of(job);
     state->scratch = xt_graph_temporary(graph, xt_op_out(op, 0), xt_weight_grad_scratch(job),
                                         xt_op_backward_time(graph, op));
     state->loop = loop;
@@ -196,8 +208,7 @@ bool xt_cpu_conv_forms_sums(const struct xt_op *op, struct xt_graph *graph, bool
         return false;
     xt_weight_grad_loop *loop = loop_for(conv, graph);
     return loop && (xt_cpu_pointwise_can(conv, graph) ||
-                    (xt_cpu_tile_conv_can(conv, graph) &&
-                     !(backward && loops_data_grad(conv, graph, loop))));
+                    (tiles_can(conv, graph) && !(backward && loops_data_grad(conv, graph, loop))));
 }
 
 void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
@@ -211,7 +222,7 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
     bool by_depthwise = xt_cpu_depthwise_can(conv, graph);
     bool by_pointwise_infer = xt_cpu_pointwise_infer_can(conv, graph);
     conv->own[0] = conv->own[1] = conv->own_weights = conv->own_weight_grad = false;
-    bool by_tiles = loop && xt_cpu_tile_conv_can(conv, graph);
+    bool by_tiles = loop && tiles_can(conv, graph);
     conv->read_grad = by_tiles ? NULL : read_grad_of(conv, graph);
     if (loop || by_winograd || by_depthwise || by_pointwise_infer) {
         if (xt_mem_calloc(&state, 1, sizeof *state, op->name, &graph->err))

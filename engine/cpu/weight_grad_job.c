@@ -147,6 +147,14 @@ bool xt_weight_grad_is_flat(const struct xt_weight_grad *job)
            !job->pad_h && !job->pad_w;
 }
 
+bool xt_weight_grad_is_turned(const struct xt_weight_grad *job)
+{
+    /* Transposing is slower than pairing, so the matrix with fewer channels is transposed; with
+     * several taps, the one that they do not move. */
+    return !job->f32 && (job->kernel_h * job->kernel_w > 1 ||
+                         tiles_of(job, job->out_c) < tiles_of(job, job->in_c));
+}
+
 void xt_weight_grad_plan(struct xt_weight_grad *job, int threads)
 {
     int in_tiles = tiles_of(job, job->in_c);
@@ -155,9 +163,7 @@ void xt_weight_grad_plan(struct xt_weight_grad *job, int threads)
     job->taps = job->kernel_h * job->kernel_w;
     job->flat = xt_weight_grad_is_flat(job);
     job->fold = !job->f32 && folded < in_tiles * job->kernel_w && in_tiles == 1 ? job->kernel_w : 1;
-    /* Transposing is slower than pairing, so the matrix with fewer channels is transposed; with
-     * several taps, the one that they do not move. */
-    job->turned = !job->f32 && (job->taps > 1 || out_tiles < in_tiles);
+    job->turned = xt_weight_grad_is_turned(job);
     int moved = job->fold > 1 ? folded : in_tiles;
     job->left_tiles = job->turned ? out_tiles : in_tiles;
     job->right_tiles = job->turned ? moved : out_tiles;

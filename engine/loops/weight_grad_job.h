@@ -86,6 +86,9 @@ typedef void xt_weight_grad_loop(const struct xt_weight_grad *job, int part);
 /* Whether it is 1x1 without stride or padding. */
 bool xt_weight_grad_is_flat(const struct xt_weight_grad *job);
 
+/* Whether it will be `turned`, which says the gradient's format. */
+bool xt_weight_grad_is_turned(const struct xt_weight_grad *job);
+
 /* Divides the work among at most `threads` parts. */
 void xt_weight_grad_plan(struct xt_weight_grad *job, int threads);
 /* For `workers` workers that run slices of n samples. */

@@ -2,6 +2,7 @@
  * that counts padding is the average of the elements inside, times their fraction of the divisor.
  * In inference a pool after a ReLU may use the loops instead (pool.c).
  */
+#include <math.h>
 #include <stdio.h>
 
 #include "engine/ops/ops.h"
@@ -212,14 +213,18 @@ static void certain(struct xt_reference_op *reference, int output, double *keep)
     }
 }
 
+/* The gradients of the windows that an element is in are summed in the type: half a rounding each.
+ */
 static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_part part, int which)
 {
     const struct xt_window_pool_op *pool = (const struct xt_window_pool_op *)reference->op;
-    double terms = (double)pool->window.kernel_h * pool->window.kernel_w;
-    (void)part;
+    const struct xt_window *w = &pool->window;
+    double terms = (double)w->kernel_h * w->kernel_w;
+    double over = terms / ((double)w->stride_h * w->stride_w);
+    double roundings = part == XT_PART_INPUT_GRAD ? fmax(4, over / 2) : 4;
     (void)which;
     return (struct xt_bound){
-        .relative = xt_reference_op_relative(xt_op_in(reference->op, 0)->dtype, 4, terms)};
+        .relative = xt_reference_op_relative(xt_op_in(reference->op, 0)->dtype, roundings, terms)};
 }
 
 const struct xt_op_kind xt_kind_window_pool = {

@@ -318,6 +318,32 @@ static void masks_are_right_in_each_type(void **state)
                              .network = {.describe = describe_mask, .context = &masks[i % 2]}});
 }
 
+/* Most windows have the same maximum, whose gradients are added up in bf16. */
+static struct xt_tensor *describe_wide_pool(struct xt_graph *graph, const void *context)
+{
+    struct xt_conv_spec conv = {.name = "stem", .channels = 32, .kernel_h = 1, .kernel_w = 1};
+    const struct xt_pool_spec pool = {.name = "pool",
+                                      .kernel_h = 13,
+                                      .kernel_w = 13,
+                                      .stride_h = 1,
+                                      .stride_w = 1,
+                                      .pad_top = 6,
+                                      .pad_left = 6,
+                                      .pad_bottom = 6,
+                                      .pad_right = 6};
+    (void)context;
+    struct xt_tensor *x = xt_graph_conv(graph, xt_graph_input(graph, 16, 16, 3, &halves), &conv);
+    x = xt_graph_cast(graph, xt_graph_window_pool(graph, x, &pool), XT_F32, "numbers");
+    return head(graph, x, 10, 16);
+}
+
+static void pools_of_many_windows_are_within_their_bounds(void **state)
+{
+    (void)state;
+    assert_right((struct subject){
+        .dtype = XT_BF16, .network = {.describe = describe_wide_pool}, .batch = 4});
+}
+
 /* Each op may be right while the order in which a run computes its samples is not. */
 static void a_pass_by_slices_is_that_of_its_ops(void **state)
 {
@@ -369,6 +395,7 @@ int main(void)
         cmocka_unit_test(nothing_is_found_where_numbers_are_not_read_or_clipped),
         cmocka_unit_test(norms_of_few_pixels_are_within_their_bounds),
         cmocka_unit_test(masks_are_right_in_each_type),
+        cmocka_unit_test(pools_of_many_windows_are_within_their_bounds),
         cmocka_unit_test(a_pass_by_slices_is_that_of_its_ops),
         cmocka_unit_test(each_kind_of_op_that_goes_wrong_is_named),
         cmocka_unit_test(each_kind_of_op_that_goes_wrong_in_int8_is_named),

@@ -344,6 +344,34 @@ static void pools_of_many_windows_are_within_their_bounds(void **state)
         .dtype = XT_BF16, .network = {.describe = describe_wide_pool}, .batch = 4});
 }
 
+/* One pixel, of which the kernel's middle alone takes a part. */
+static struct xt_tensor *describe_wide_stride(struct xt_graph *graph, const void *context)
+{
+    struct xt_conv_spec conv = {.name = "stem", .channels = 32, .kernel_h = 8, .kernel_w = 8};
+    (void)context;
+    struct xt_tensor *x = xt_graph_conv(graph, xt_graph_input(graph, 8, 8, 3, &halves), &conv);
+    conv = (struct xt_conv_spec){.name = "wide",
+                                 .channels = 32,
+                                 .groups = 2,
+                                 .kernel_h = 3,
+                                 .kernel_w = 3,
+                                 .stride_h = 2,
+                                 .stride_w = 2,
+                                 .pad_h = 1,
+                                 .pad_w = 1};
+    x = xt_graph_cast(graph, xt_graph_conv(graph, x, &conv), XT_F32, "numbers");
+    return head(graph, x, 10, 1);
+}
+
+static void strides_wider_than_the_image_are_right(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        assert_right((struct subject){.dtype = i ? XT_BF16 : XT_F32,
+                                      .network = {.describe = describe_wide_stride},
+                                      .batch = 2});
+}
+
 /* Each op may be right while the order in which a run computes its samples is not. */
 static void a_pass_by_slices_is_that_of_its_ops(void **state)
 {
@@ -396,6 +424,7 @@ int main(void)
         cmocka_unit_test(norms_of_few_pixels_are_within_their_bounds),
         cmocka_unit_test(masks_are_right_in_each_type),
         cmocka_unit_test(pools_of_many_windows_are_within_their_bounds),
+        cmocka_unit_test(strides_wider_than_the_image_are_right),
         cmocka_unit_test(a_pass_by_slices_is_that_of_its_ops),
         cmocka_unit_test(each_kind_of_op_that_goes_wrong_is_named),
         cmocka_unit_test(each_kind_of_op_that_goes_wrong_in_int8_is_named),

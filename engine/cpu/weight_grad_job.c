@@ -171,8 +171,8 @@ void xt_weight_grad_plan(struct xt_weight_grad *job, int threads)
     job->planes = planes_h * xt_weight_grad_planes_w(job);
     job->pitch = job->out_w + (xt_weight_grad_taps_w(job) - 1) / job->stride_w;
     job->pairings = 1;
-    job->row = (size_t)(((job->out_w - 1) * job->stride_w + job->kernel_w) * job->in_c);
-    size_t tile = (size_t)(job->edge * job->edge);
+    job->row = (size_t)((job->out_w - 1) * job->stride_w + job->kernel_w) * (size_t)job->in_c;
+    size_t tile = (size_t)job->edge * (size_t)job->edge;
     job->weights = (size_t)(in_tiles * out_tiles) * (size_t)job->taps * tile;
     job->sums = (size_t)(moved * out_tiles) * (size_t)(job->taps / job->fold) * tile;
     plan_units(job);

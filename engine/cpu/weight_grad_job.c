@@ -6,9 +6,11 @@ static const size_t share_bytes = (size_t)768 << 10;
 static const size_t packed_share_bytes = (size_t)256 << 10;
 /* With sums larger than any cache the matrices must be longer to limit traffic. */
 static const size_t large_bytes = (size_t)1536 << 10;
-/* Blocks of a chunk: so that two tiles' worth of both matrices is about the size of L1, or both
- * matrices about a quarter of L2 (or of what it holds). */
-enum { BLOCKS = 8, FLAT_BLOCKS = 6, UNIT_BLOCKS = 24 };
+/* Blocks multiplied at a time, so that two tiles' worth of both matrices is about the size of L1.
+ */
+enum { BLOCKS = 8, FLAT_BLOCKS = 6 };
+/* A unit has more of them, while its matrices are in L2. */
+enum { UNIT_BLOCKS = 24 };
 static const size_t unit_bytes = (size_t)384 << 10;
 
 static int divide_up(int a, int b)
@@ -199,9 +201,15 @@ int xt_weight_grad_parts(const struct xt_weight_grad *job)
     return job->groups * job->shares;
 }
 
+/* Groups whose sums are the gradient itself. */
+static int groups_in_place(const struct xt_weight_grad *job)
+{
+    return job->fold > 1 ? 0 : 1;
+}
+
 size_t xt_weight_grad_scratch(const struct xt_weight_grad *job)
 {
-    size_t groups = (size_t)(job->fold > 1 ? job->groups : job->groups - 1);
+    size_t groups = (size_t)(job->groups - groups_in_place(job));
     return (size_t)xt_weight_grad_parts(job) * job->part_bytes + groups * job->sums * sizeof(float);
 }
 
@@ -219,10 +227,10 @@ size_t xt_weight_grad_pixel(const struct xt_weight_grad *job, bool out, int unit
 
 float *xt_weight_grad_sums(const struct xt_weight_grad *job, int group)
 {
-    if (group == 0 && job->fold == 1)
+    if (group < groups_in_place(job))
         return job->grad;
     char *sums = (char *)job->scratch + (size_t)xt_weight_grad_parts(job) * job->part_bytes;
-    return (float *)(void *)sums + (size_t)(job->fold > 1 ? group : group - 1) * job->sums;
+    return (float *)(void *)sums + (size_t)(group - groups_in_place(job)) * job->sums;
 }
 
 float *xt_weight_grad_bias(const struct xt_weight_grad *job, int part)

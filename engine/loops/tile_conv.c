@@ -47,9 +47,7 @@ struct chunk {
     /* What the next chunk reads of the source is fetched into L2 meanwhile. */
     const char *ahead;
     size_t rate, due; /* lines per step, times 256 */
-    /* And of a norm's tensors what the next block reads: results per step. */
-    int results;
-    ptrdiff_t to_y, to_z; /* bytes from the output to them */
+    int results;      /* of the next block, per step: what a norm has of them is fetched too */
 };
 
 /* ---- the copy of the source ---- */
@@ -98,6 +96,25 @@ static int tile_start(const struct span *span, int tile)
     return start + span->tile_rows > span->count ? span->count - span->tile_rows : start;
 }
 
+/* The first result of a tile that no tile before has. */
+static uint16_t *result_at(const struct chunk *chunk, const struct span *span, int tile,
+                           int channel)
+{
+    int first = tile * span->tile_rows;
+    return span->out + (size_t)(first / chunk->pitch) * chunk->out_row +
+           (size_t)(first % chunk->pitch) * chunk->out_pixel + channel;
+}
+
+/* Fetches what a norm has of a result, as mask_gradient reads it. */
+XT_INLINE void fetch_norm(const struct xt_tile_conv *job, const uint16_t *to)
+{
+    const struct xt_norm_sums *norm = &job->norm;
+    _mm_prefetch((const uint16_t *)norm->y + (to - job->out), _MM_HINT_T0);
+    _mm_prefetch((const uint16_t *)norm->z + (to - job->out), _MM_HINT_T0);
+    if (norm->adds)
+        _mm_prefetch(to, _MM_HINT_T0);
+}
+
 /* Few variables, since what the compiler spills waits for the tiles that are being stored. */
 XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block, int channel,
                         const uint16_t *next, bool gradient)
@@ -128,11 +145,8 @@ XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block,
         _tile_dpbf16ps(3, 5, 7);
         for (due += chunk->rate; due >= 256; due -= 256, ahead += LINE)
             _mm_prefetch(ahead, _MM_HINT_T1);
-        for (int i = gradient ? chunk->results : 0; i > 0; i--, next += chunk->out_pixel) {
-            _mm_prefetch(next, _MM_HINT_T0);
-            _mm_prefetch((const char *)next + chunk->to_y, _MM_HINT_T0);
-            _mm_prefetch((const char *)next + chunk->to_z, _MM_HINT_T0);
-        }
+        for (int i = gradient ? chunk->results : 0; i > 0; i--, next += chunk->out_pixel)
+            fetch_norm(job, next);
     }
     chunk->ahead = ahead;
     chunk->due = due;
@@ -215,13 +229,12 @@ XT_INLINE void write_tile(const struct chunk *chunk, const struct span *span, in
     int first = tile * span->tile_rows;
     int start = tile_start(span, tile);
     sums += (first - start) * PAIR;
-    int y = first / chunk->pitch;
     int x = first % chunk->pitch;
     const float *bias = chunk->job->bias ? chunk->job->bias + channel : NULL;
     __m512 low_bias = bias ? _mm512_loadu_ps(bias) : _mm512_setzero_ps();
     __m512 high_bias = bias ? _mm512_loadu_ps(bias + WIDE) : _mm512_setzero_ps();
     __m512 least = _mm512_set1_ps(chunk->job->relu ? 0 : -INFINITY);
-    uint16_t *to = span->out + (size_t)y * chunk->out_row + (size_t)x * chunk->out_pixel + channel;
+    uint16_t *to = result_at(chunk, span, tile, channel);
     for (int i = first; i < start + span->tile_rows; i++, sums += PAIR) {
         if (x < chunk->columns) {
             __m512 values[] = {
@@ -328,22 +341,14 @@ XT_INLINE void write_block(const struct chunk *chunk, const struct span *span, i
     add_to_doubles(of.second, norm->sums[1] + channel);
 }
 
-/* The first result of a block. */
-static const uint16_t *result_at(const struct chunk *chunk, const struct span *span, int block,
-                                 int channel)
-{
-    int first = 2 * block * span->tile_rows;
-    return span->out + (size_t)(first / chunk->pitch) * chunk->out_row +
-           (size_t)(first % chunk->pitch) * chunk->out_pixel + channel;
-}
-
+/* `next`: the next block's first result, with a norm's gradient; else NULL. */
 static void make_block(struct chunk *chunk, const struct span *span, int block, int channel,
                        const uint16_t *next)
 {
     const struct xt_norm_sums *norm = &chunk->job->norm;
     /* A compiler barrier: tile loads and stores are invisible to the optimiser. */
     __asm__ volatile("" ::: "memory");
-    if (norm->y)
+    if (next)
         multiply_ahead(chunk, span, block, channel, next);
     else
         multiply_only(chunk, span, block, channel);
@@ -375,9 +380,11 @@ static void make(struct chunk *chunk)
             for (int block = 0; block < span->blocks; block++)
                 for (int channel = first; channel < first + pass; channel += PAIR) {
                     bool last = channel + PAIR == first + pass;
-                    make_block(chunk, span, block, channel,
-                               last ? result_at(chunk, span, block + 1, first)
-                                    : result_at(chunk, span, block, channel + PAIR));
+                    const uint16_t *next = chunk->job->norm.y
+                                               ? result_at(chunk, span, 2 * (block + last),
+                                                           last ? first : channel + PAIR)
+                                               : NULL;
+                    make_block(chunk, span, block, channel, next);
                 }
         }
 }
@@ -436,8 +443,6 @@ void XT_LOOPS_NAME(tile_conv)(const struct xt_tile_conv *job, int first, int end
         .steps = (struct step *)(void *)(scratch + SUMS)};
     list_steps(&chunk);
     chunk.results = chunk.step_count ? (PAIR + chunk.step_count - 1) / chunk.step_count : 0;
-    chunk.to_y = (const char *)job->norm.y - (const char *)job->out;
-    chunk.to_z = (const char *)job->norm.z - (const char *)job->out;
     for (int next = 0; first < end; first = next) {
         int chunks = (end - first + job->chunk_units - 1) / job->chunk_units;
         int count = (end - first + chunks - 1) / chunks;

@@ -367,15 +367,13 @@ static float *sums_at(const struct part *part, int row, int column)
 
 /* A chunk's products in progress. */
 struct walk {
-    const struct xt_weight_grad *job;
-    int units, first, blocks; /* of each unit these blocks */
-    bool zero;                /* the sums begin */
-    size_t row, column;       /* floats from a tile of sums to the next row's, to the next one */
+    struct part *part;
+    int first, blocks;  /* of each unit these blocks */
+    bool zero;          /* the sums begin */
+    size_t row, column; /* floats from a tile of sums to the next row's, to the next one */
     size_t apart;   /* from two tiles of a block's sums, which follow each other, to the others */
     size_t lower;   /* elements from a tile of the left matrix to the one below */
     size_t skipped; /* of the right matrix behind a unit's pixels; several units are whole */
-    const char *at; /* of the next chunk, fetched meanwhile */
-    size_t rate, due;
 };
 
 /* Adds a chunk's products to up to two rows by two columns of tiles; the sums at `next` are fetched
@@ -386,9 +384,10 @@ XT_INLINE void add_block(struct walk *walk, const uint16_t *left, const uint16_t
 {
     enum { PART = 4 * 16 /* of a tile of sums */ };
     const float *end = next + 2 * SUMS;
-    size_t stride = (size_t)walk->job->left_stride * sizeof(uint16_t);
-    const char *at = walk->at;
-    size_t due = walk->due;
+    size_t stride = (size_t)walk->part->job->left_stride * sizeof(uint16_t);
+    struct xt_ahead *ahead = &walk->part->ahead;
+    const char *at = ahead->at[ahead->which];
+    size_t due = ahead->due;
     if (walk->zero) {
         _tile_zero(0);
         _tile_zero(1);
@@ -403,7 +402,7 @@ XT_INLINE void add_block(struct walk *walk, const uint16_t *left, const uint16_t
         if (rows > 1 && columns > 1)
             _tile_loadd(3, sums + walk->row + walk->column, 64);
     }
-    for (int u = walk->units; u > 0; u--) {
+    for (int u = walk->part->units; u > 0; u--) {
         for (int i = walk->blocks; i > 0; i--) {
             _tile_loadd(6, right0, 64);
             _tile_loadd(4, left, stride);
@@ -428,7 +427,7 @@ XT_INLINE void add_block(struct walk *walk, const uint16_t *left, const uint16_t
                 }
                 next += PART;
             }
-            for (due += walk->rate; due >= 256; due -= 256, at += 64)
+            for (due += ahead->rate; due >= 256; due -= 256, at += 64)
                 _mm_prefetch(at, _MM_HINT_T1);
         }
         right0 += walk->skipped;
@@ -441,8 +440,10 @@ XT_INLINE void add_block(struct walk *walk, const uint16_t *left, const uint16_t
         _tile_stored(2, sums + walk->row, 64);
     if (rows > 1 && columns > 1)
         _tile_stored(3, sums + walk->row + walk->column, 64);
-    walk->at = at;
-    walk->due = due;
+    ahead->at[ahead->which] = at;
+    ahead->due = due;
+    if (at >= ahead->end[ahead->which])
+        ahead->which = 1;
 }
 
 static __attribute__((noinline)) void add_two_by_two(struct walk *walk, const uint16_t *left,
@@ -467,8 +468,9 @@ static __attribute__((noinline)) void add_one_by_one(struct walk *walk, const ui
 }
 
 /* All columns of up to two rows. */
-static void add_rows(struct part *part, struct walk *walk, int row, int rows)
+static void add_rows(struct walk *walk, int row, int rows)
 {
+    const struct part *part = walk->part;
     int count = part->right_tiles * taps_of(part->job);
     int wide = 0;
     const uint16_t *left = part->left + (size_t)row * walk->lower + walk->first * PIXELS;
@@ -485,10 +487,6 @@ static void add_rows(struct part *part, struct walk *walk, int row, int rows)
             add_two_by_one(walk, left, right, sums, next);
         else
             add_one_by_one(walk, left, right, sums, next);
-        if (part->ahead.which == 0 && walk->at >= part->ahead.end[0]) {
-            part->ahead.which = 1;
-            walk->at = part->ahead.at[1];
-        }
     }
 }
 
@@ -496,18 +494,13 @@ static void add_rows(struct part *part, struct walk *walk, int row, int rows)
 static void multiply(struct part *part)
 {
     const struct xt_weight_grad *job = part->job;
-    struct xt_ahead *ahead = &part->ahead;
-    struct walk walk = {.job = job,
-                        .units = part->units,
+    struct walk walk = {.part = part,
                         .row = row_step(job),
                         .column = column_step(job),
                         .apart = job->turned ? row_step(job) : column_step(job),
                         .lower = (size_t)CHANNELS * (size_t)job->left_stride,
                         .skipped =
-                            (size_t)(job->unit_pixels - job->pass_blocks * PIXELS) * CHANNELS,
-                        .at = ahead->at[ahead->which],
-                        .rate = ahead->rate,
-                        .due = ahead->due};
+                            (size_t)(job->unit_pixels - job->pass_blocks * PIXELS) * CHANNELS};
     /* A compiler barrier: tile loads must not pass the stores before them. */
     __asm__ volatile("" ::: "memory");
     for (; walk.first < job->unit_blocks; walk.first += job->pass_blocks) {
@@ -515,11 +508,9 @@ static void multiply(struct part *part)
         walk.blocks = left < job->pass_blocks ? left : job->pass_blocks;
         walk.zero = part->first && !part->narrow && walk.first == 0;
         for (int row = 0; row < part->left_tiles; row += 2)
-            add_rows(part, &walk, row, part->left_tiles - row > 1 ? 2 : 1);
+            add_rows(&walk, row, part->left_tiles - row > 1 ? 2 : 1);
     }
     __asm__ volatile("" ::: "memory");
-    ahead->at[ahead->which] = walk.at;
-    ahead->due = walk.due;
     part->first = false;
 }
 

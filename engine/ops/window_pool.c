@@ -213,8 +213,7 @@ static void certain(struct xt_reference_op *reference, int output, double *keep)
     }
 }
 
-/* The gradients of the windows that an element is in are summed in the type: half a rounding each.
- */
+/* The gradients of an element's windows are summed in the type: half a rounding each. */
 static struct xt_bound bound(const struct xt_reference_op *reference, enum xt_part part, int which)
 {
     const struct xt_window_pool_op *pool = (const struct xt_window_pool_op *)reference->op;

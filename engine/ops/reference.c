@@ -56,18 +56,30 @@ static bool is_inside(const struct xt_reference_shape *s, int y, int x)
     return y >= 0 && y < s->h && x >= 0 && x < s->w;
 }
 
+/* From the weights of one channel that an output channel reads to the next one's. */
+static size_t taps_of(const struct xt_reference_conv *conv)
+{
+    return (size_t)conv->kernel_h * (size_t)conv->kernel_w;
+}
+
 double xt_reference_conv_output(const struct xt_reference_conv *conv, const double *in,
                                 const double *weight, size_t index)
 {
     struct place at = place_of(&conv->out, index);
+    int first = first_in(conv, at.k);
+    size_t count = (size_t)fan_in(conv);
+    size_t taps = taps_of(conv);
     double sum = 0;
     for (int ky = 0; ky < conv->kernel_h; ky++)
         for (int kx = 0; kx < conv->kernel_w; kx++) {
             int y = at.y * conv->stride_h - conv->pad_h + ky * or_1(conv->dilation_h);
             int x = at.x * conv->stride_w - conv->pad_w + kx * or_1(conv->dilation_w);
-            for (int i = 0; is_inside(&conv->in, y, x) && i < fan_in(conv); i++)
-                sum += in[xt_reference_at(&conv->in, at.n, y, x, first_in(conv, at.k) + i)] *
-                       weight[weight_at(conv, at.k, i, ky, kx)];
+            if (!is_inside(&conv->in, y, x))
+                continue;
+            const double *pixel = in + xt_reference_at(&conv->in, at.n, y, x, first);
+            const double *tap = weight + weight_at(conv, at.k, 0, ky, kx);
+            for (size_t i = 0; i < count; i++)
+                sum += pixel[i] * tap[i * taps];
         }
     return sum;
 }
@@ -78,6 +90,7 @@ double xt_reference_conv_input_grad(const struct xt_reference_conv *conv, const 
     struct place at = place_of(&conv->in, index);
     int own = conv->out.c / groups_of(conv); /* output channels that read this one */
     int first = at.k / fan_in(conv) * own;
+    size_t apart = (size_t)fan_in(conv) * taps_of(conv);
     double sum = 0;
     for (int ky = 0; ky < conv->kernel_h; ky++)
         for (int kx = 0; kx < conv->kernel_w; kx++) {
@@ -87,9 +100,12 @@ double xt_reference_conv_input_grad(const struct xt_reference_conv *conv, const 
                 continue;
             int y = down / conv->stride_h;
             int x = right / conv->stride_w;
-            for (int o = first; is_inside(&conv->out, y, x) && o < first + own; o++)
-                sum += out_grad[xt_reference_at(&conv->out, at.n, y, x, o)] *
-                       weight[weight_at(conv, o, at.k - first_in(conv, o), ky, kx)];
+            if (!is_inside(&conv->out, y, x))
+                continue;
+            const double *pixel = out_grad + xt_reference_at(&conv->out, at.n, y, x, first);
+            const double *tap = weight + weight_at(conv, first, at.k % fan_in(conv), ky, kx);
+            for (size_t o = 0; o < (size_t)own; o++)
+                sum += pixel[o] * tap[o * apart];
         }
     return sum;
 }
@@ -109,19 +125,25 @@ double xt_reference_conv_weight_grad(const struct xt_reference_conv *conv, const
 {
     int kx = (int)(index % (size_t)conv->kernel_w);
     int ky = (int)(index / (size_t)conv->kernel_w % (size_t)conv->kernel_h);
-    size_t row = index / (size_t)conv->kernel_w / (size_t)conv->kernel_h;
-    int o = (int)(row / (size_t)fan_in(conv));
-    int i = first_in(conv, o) + (int)(row % (size_t)fan_in(conv));
+    size_t pair = index / (size_t)conv->kernel_w / (size_t)conv->kernel_h;
+    int o = (int)(pair / (size_t)fan_in(conv));
+    int i = first_in(conv, o) + (int)(pair % (size_t)fan_in(conv));
+    size_t in_c = (size_t)conv->in.c;
+    size_t out_c = (size_t)conv->out.c;
     double sum = 0;
     for (int n = 0; n < conv->out.n; n++)
-        for (int oy = 0; oy < conv->out.h; oy++)
+        for (int oy = 0; oy < conv->out.h; oy++) {
+            int y = oy * conv->stride_h - conv->pad_h + ky * or_1(conv->dilation_h);
+            if (!is_inside(&conv->in, y, 0))
+                continue;
+            const double *row = in + xt_reference_at(&conv->in, n, y, 0, i);
+            const double *grad = out_grad + xt_reference_at(&conv->out, n, oy, 0, o);
             for (int ox = 0; ox < conv->out.w; ox++) {
-                int y = oy * conv->stride_h - conv->pad_h + ky * or_1(conv->dilation_h);
                 int x = ox * conv->stride_w - conv->pad_w + kx * or_1(conv->dilation_w);
                 if (is_inside(&conv->in, y, x))
-                    sum += in[xt_reference_at(&conv->in, n, y, x, i)] *
-                           out_grad[xt_reference_at(&conv->out, n, oy, ox, o)];
+                    sum += row[(size_t)x * in_c] * grad[(size_t)ox * out_c];
             }
+        }
     return sum;
 }
 

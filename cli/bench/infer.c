@@ -39,7 +39,7 @@ static enum xt_status open_network(struct xt_network *network,
 static enum xt_status fill_pixels(struct work *work, int batch, struct xt_err *err)
 {
     const struct xt_network *network = &work->network;
-    size_t count = (size_t)batch * (size_t)network->height * (size_t)network->width * 3;
+    size_t count = (size_t)batch * xt_network_image_bytes(network);
     free(work->pixels);
     work->pixels = NULL;
     enum xt_status status = xt_mem_aligned(&work->pixels, count, 1, "a batch of images", err);

@@ -224,7 +224,7 @@ enum xt_status xt_export_check(struct xt_network *network, const struct xt_setti
     const int columns = network->model->time_steps ? network->model->time_steps : 1;
     struct seen seen = {
         .network = network,
-        .image_bytes = (size_t)network->height * (size_t)network->width * 3,
+        .image_bytes = xt_network_image_bytes(network),
         .logit_count = (size_t)columns * (size_t)network->classes,
     };
     *out = (struct xt_export_check){0};

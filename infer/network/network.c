@@ -455,6 +455,11 @@ void xt_network_clear(struct xt_network *network)
     *network = (struct xt_network){0};
 }
 
+size_t xt_network_image_bytes(const struct xt_network *network)
+{
+    return (size_t)network->height * (size_t)network->width * 3;
+}
+
 struct xt_upload_config xt_network_upload_config(struct xt_network *network, int slots)
 {
     return (struct xt_upload_config){

@@ -112,6 +112,8 @@ void xt_network_clear(struct xt_network *network);
 enum xt_status xt_network_alphabet(const struct xt_network_settings *settings,
                                    struct xt_alphabet **out, struct xt_err *err);
 
+/* Of an image as it is decoded: three bytes a pixel, of grey networks too. */
+size_t xt_network_image_bytes(const struct xt_network *network);
 /* The configuration of host-device transfers of this network's batches, through `slots` slots. */
 struct xt_upload_config xt_network_upload_config(struct xt_network *network, int slots);
 

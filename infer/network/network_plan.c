@@ -79,11 +79,6 @@ enum xt_status xt_network_describe(struct xt_network *network,
     return XT_OK;
 }
 
-static size_t slot_bytes(const struct xt_network *network, int batch)
-{
-    return (size_t)batch * (size_t)network->height * (size_t)network->width * 3;
-}
-
 /* Without the order of the samples, a few bytes each, which is unknown here. */
 enum xt_status xt_network_plan_drafts(struct xt_network *network,
                                       const struct xt_network_draft *draft,
@@ -94,7 +89,7 @@ enum xt_status xt_network_plan_drafts(struct xt_network *network,
         .states = draft->training ? network->training.states : 0,
         .averages = draft->training ? network->training.averages : 0,
         .sums = draft->training ? network->training.sums : 0,
-        .slot_bytes = slot_bytes(network, draft->batch),
+        .slot_bytes = (size_t)draft->batch * xt_network_image_bytes(network),
         .slots = draft->training ? network->training.slots : XT_FEED_EVALUATION_SLOTS,
         .evaluation_slots = draft->training ? XT_FEED_EVALUATION_SLOTS : 0,
         .pinned = !network->pageable,

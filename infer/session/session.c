@@ -35,7 +35,7 @@ enum xt_status xt_session_open(struct xt_session *session, const struct xt_infer
 
 size_t xt_session_image_bytes(const struct xt_session *session)
 {
-    return (size_t)session->network.height * (size_t)session->network.width * 3;
+    return xt_network_image_bytes(&session->network);
 }
 
 static enum xt_status build_network(struct xt_session *session,

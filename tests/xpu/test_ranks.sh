@@ -6,8 +6,8 @@ needs_double
 command -v mpirun >/dev/null && [ -e "$build/libxtrain_mpi.so" ] || { echo 'skipped: no MPI: run "make deps MPI=1" and "make"'; exit 77; }
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_mpi_yield_when_idle=1
-run=(mpirun -n 2 "$xtrain" --model lprnet --data 'synth:plates?count=24&seed=3' --batch 4 --steps 3 --log-every 1 --threads 1
-  --optim sgd --momentum 0 --lr 2e-5 --sched constant --dropout 0 --no-sync-bn)
+run=(mpirun -n 2 "$xtrain" "${small[@]:0:2}" --data 'synth:shapes?count=24&seed=3' --batch 4 --steps 3 --log-every 1 --threads 1
+  --optim sgd --momentum 0 --lr 1e-2 --sched constant --dropout 0 --no-sync-bn)
 
 code=0
 "${run[@]}" --device xpu:0 --out "$work/gpus" >"$work/said" 2>&1 || code=$?

@@ -1,6 +1,8 @@
 # The tests of the XPU path, on a machine without a GPU: included by the Makefile. docs/xpu.md says what each double is.
 XPU_TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/xpu/test_*.c))
-XPU_SCRIPTS := $(wildcard tests/xpu/test_*.sh)
+# The longest begin first: at the end nobody waits for one alone.
+XPU_LONGEST := $(patsubst %,tests/xpu/test_%.sh,zoo selftest)
+XPU_SCRIPTS := $(filter-out $(XPU_LONGEST),$(wildcard tests/xpu/test_*.sh))
 # The doubles: a layer over Intel's OpenCL runtime for CPUs, and a Level Zero driver; and a layer that looks at what
 # Intel's own driver is given. The layers are built where oneDNN's GPU build is (`make deps XPU=1`); the
 # tests that want them are skipped elsewhere.
@@ -34,7 +36,7 @@ test-xpu:
 	@scripts/deps.sh
 	@$(MAKE) -k all xpu-doubles $(XPU_TESTS) $(TOOLS) || true
 	@$(if $(wildcard deps/xpu/lib/libintelocl.so),tests/xpu/double.sh) \
-	  env TEST_TIMEOUT=900 BUILD=$(BUILD) scripts/run-tests.sh --jobs $(XPU_JOBS) $(XPU_TESTS) $(XPU_SCRIPTS)
+	  env TEST_TIMEOUT=900 BUILD=$(BUILD) scripts/run-tests.sh --jobs $(XPU_JOBS) $(XPU_LONGEST) $(XPU_TESTS) $(XPU_SCRIPTS)
 # Each type, every shape of the kernels' self-test, and ResNet-18 and MobileNetV3 too.
 test-gpus: all xpu-doubles
 	@XTRAIN_TEST_ALL=1 BUILD=$(BUILD) tests/xpu/test_capture_gpus.sh

@@ -59,7 +59,7 @@ ALL_LDFLAGS := $(SAN_$(SAN)) -Wl,--disable-new-dtags -Wl,-rpath,'$$ORIGIN/../lib
 LOOP_CFLAGS = $(filter-out -O%,$(ALL_CFLAGS)) -O3 -fno-trapping-math -fno-math-errno -ffp-contract=fast
 # With sanitizers -O2 takes twice as long to compile as -O1, and tests are no faster. No fuzzer computes with the engine's.
 # There the address sanitizer checks pointers; the checks of UBSan for each one double the time once more.
-LOOP_SAN_CFLAGS = $(filter-out -O3,$(LOOP_CFLAGS)) -O1
+LOOP_SAN_CFLAGS = $(patsubst -O3,-O1,$(LOOP_CFLAGS))
 ENGINE_address := -fno-sanitize=null,pointer-overflow,alignment,object-size
 loop_flags = $(if $(and $(filter fuzzer,$(SAN)),$(filter engine/%,$1)),\
   $(filter-out -fsanitize=% -fno-sanitize%,$(LOOP_SAN_CFLAGS)),\

@@ -125,7 +125,7 @@ double xt_reference_conv_weight_grad(const struct xt_reference_conv *conv, const
 {
     int kx = (int)(index % (size_t)conv->kernel_w);
     int ky = (int)(index / (size_t)conv->kernel_w % (size_t)conv->kernel_h);
-    size_t pair = index / (size_t)conv->kernel_w / (size_t)conv->kernel_h;
+    size_t pair = index / taps_of(conv);
     int o = (int)(pair / (size_t)fan_in(conv));
     int i = first_in(conv, o) + (int)(pair % (size_t)fan_in(conv));
     size_t in_c = (size_t)conv->in.c;

@@ -349,7 +349,7 @@ static void compute(struct worker *worker, int count)
 {
     struct xtrain *engine = worker->engine;
     struct xt_session *session = worker->runs;
-    size_t bytes = xt_session_image_bytes(session);
+    size_t bytes = xt_network_image_bytes(&session->network);
     struct xt_err err = {0};
     double start = xt_thread_seconds();
     for (int i = 0; i < count; i++)

@@ -33,11 +33,6 @@ enum xt_status xt_session_open(struct xt_session *session, const struct xt_infer
     return status ? status : check_int8(&session->network, settings, err);
 }
 
-size_t xt_session_image_bytes(const struct xt_session *session)
-{
-    return xt_network_image_bytes(&session->network);
-}
-
 static enum xt_status build_network(struct xt_session *session,
                                     const struct xt_infer_settings *settings,
                                     const struct xt_session_plan *plan, struct xt_err *err)
@@ -105,7 +100,7 @@ static enum xt_status complete(struct xt_session *session, const struct xt_infer
         status = xt_predictor_create(&session->predictor, network, &settings->answer, err);
     if (!status)
         status = xt_mem_aligned(&session->pixels, (size_t)network->batch,
-                                xt_session_image_bytes(session), "a batch of images", err);
+                                xt_network_image_bytes(network), "a batch of images", err);
     if (status)
         return status;
     session->graphs[session->graph_count++] = network->graph;

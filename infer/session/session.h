@@ -52,6 +52,3 @@ int xt_session_take(const struct xt_session *session, int waiting);
 /* A pass over the first `count` images. */
 enum xt_status xt_session_run(struct xt_session *session, int count, struct xt_err *err);
 void xt_session_clear(struct xt_session *session);
-
-/* Bytes of one image at the network's size. */
-size_t xt_session_image_bytes(const struct xt_session *session);

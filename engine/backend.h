@@ -14,9 +14,9 @@ struct xt_slice {
 
 /* How an op runs by slices (slices.h). `second` is false for the sums of a norm, else true. */
 struct xt_by_slices {
-    /* NULL: always. Called before the op is described. In inference all ops of a pass run by slices
-     * or none does. */
-    bool (*can)(const struct xt_op *op, struct xt_graph *graph, bool backward);
+    /* By slices of so many samples; NULL: always. Called before the op is described. In inference
+     * all ops of a pass run by slices of as many, or none does. */
+    bool (*can)(const struct xt_op *op, struct xt_graph *graph, bool backward, int samples);
     /* Once, before the first slice and after the last one; NULL: nothing. */
     enum xt_status (*begin)(struct xt_op *op, struct xt_graph *graph, bool backward, bool second,
                             struct xt_err *err);

@@ -66,7 +66,7 @@ struct xt_op {
     int recompute; /* the time before which its outputs are recomputed (recompute.c); 0: never */
     int segment[2][2];  /* slices.h: forward and backward, in which its two parts (or one, twice)
                            run; -1: none */
-    bool by_slices[2];  /* forward, backward: it runs slice by slice */
+    int by_slices[2];   /* forward, backward: the samples of a slice; 0: it runs whole */
     bool frozen;        /* its parameters do not change and it has no backward pass */
     bool of_parameters; /* of those and constants alone; inference runs it when they have changed */
     enum xt_dtype dtype; /* of its outputs */
@@ -164,12 +164,13 @@ struct xt_piece {
     struct xt_op *op;
     bool second; /* the op's last one */
     int segment;
+    int samples;    /* of a slice of the segment */
     double seconds; /* of the first worker, in the segment that is run and timed */
 };
 
 struct xt_slices {
     int workers;        /* 0: passes run op by op */
-    int samples;        /* of a slice */
+    int samples;        /* of a slice, at most */
     size_t bytes_most;  /* of what one op reads and writes in a slice */
     int worker_samples; /* of a worker; the last one may have fewer */
     bool even;          /* workers have about the same number of samples */

@@ -29,13 +29,19 @@ static bool has_samples(const struct xt_graph *graph, const struct xt_op *op)
     return true;
 }
 
-static bool goes_by_slices(struct xt_graph *graph, const struct xt_op *op, bool backward)
+/* The most samples of its slices; 0: it runs whole. */
+static int samples_of(struct xt_graph *graph, const struct xt_op *op, bool backward)
 {
     const struct xt_by_slices *by = slices_of(graph, op);
+    int samples = graph->slices.samples;
     for (int i = 0; i < op->param_count && backward; i++)
         if (xt_op_adds_grad(graph, op, op->params[i]))
-            return false;
-    return by && has_samples(graph, op) && (!by->can || by->can(op, graph, backward));
+            return 0;
+    if (!by || !has_samples(graph, op))
+        return 0;
+    while (samples > 0 && by->can && !by->can(op, graph, backward, samples))
+        samples /= 2;
+    return samples;
 }
 
 /* A norm by slices: its sums, then what uses them. */
@@ -161,6 +167,62 @@ static void plan_direction(struct xt_graph *graph, bool backward)
     split_at_whole(graph, backward);
 }
 
+/* ---- the samples of a segment's slices ---- */
+
+/* The piece behind the last one of piece i's segment. */
+static size_t segment_end(const struct xt_slices *slices, bool backward, size_t i)
+{
+    const struct xt_piece *pieces = slices->pieces[backward];
+    size_t end = i + 1;
+    while (end < slices->count[backward] && pieces[end].segment == pieces[i].segment)
+        end++;
+    return end;
+}
+
+/* As many as the op that takes the fewest; a norm takes them one by one. */
+static int fewest_samples(const struct xt_slices *slices, bool backward, size_t first, size_t end)
+{
+    int samples = slices->samples;
+    for (size_t i = first; i < end; i++) {
+        const struct xt_op *op = slices->pieces[backward][i].op;
+        if (!is_norm(op) && op->by_slices[backward] < samples)
+            samples = op->by_slices[backward];
+    }
+    return samples;
+}
+
+/* An op has the same primitives forward and backward. Whether anything changed. */
+static bool set_samples(struct xt_graph *graph, bool backward, size_t first, size_t end)
+{
+    struct xt_piece *pieces = graph->slices.pieces[backward];
+    int samples = fewest_samples(&graph->slices, backward, first, end);
+    bool changed = false;
+    for (size_t i = first; i < end; i++) {
+        int *own = pieces[i].op->by_slices;
+        pieces[i].samples = samples;
+        for (int b = 0; b < 2 && !is_norm(pieces[i].op); b++) {
+            changed = changed || own[b] > samples;
+            own[b] = own[b] < samples ? own[b] : samples;
+        }
+    }
+    return changed;
+}
+
+static void agree_on_samples(struct xt_graph *graph)
+{
+    const struct xt_slices *slices = &graph->slices;
+    bool changed = true;
+    while (changed) {
+        changed = false;
+        for (int backward = 0; backward < 2; backward++)
+            for (size_t i = 0, end = 0; i < slices->count[backward]; i = end) {
+                end = segment_end(slices, backward, i);
+                if (slices->pieces[backward][i].op->by_slices[backward])
+                    changed |= set_samples(graph, backward, i, end);
+            }
+    }
+}
+
 /* Written and read within one segment. */
 static bool can_ring(const struct xt_graph *graph, const struct xt_tensor *tensor, int reader)
 {
@@ -282,16 +344,16 @@ void xt_slices_plan(struct xt_graph *graph)
     slices->even = 8 * each * threads <= 9 * count;
     for (int i = 0; i < graph->op_count; i++)
         for (int backward = 0; backward < 2; backward++)
-            graph->ops[i]->by_slices[backward] =
-                goes_by_slices(graph, graph->ops[i], backward != 0);
+            graph->ops[i]->by_slices[backward] = samples_of(graph, graph->ops[i], backward != 0);
     if (!options->training && !infers_by_slices(graph)) {
         slices->workers = 0;
         for (int i = 0; i < graph->op_count; i++)
-            graph->ops[i]->by_slices[0] = false;
+            graph->ops[i]->by_slices[0] = 0;
         return;
     }
     for (int backward = 0; backward < 2; backward++)
         plan_direction(graph, backward != 0);
+    agree_on_samples(graph);
     for (int i = 0; i < graph->tensor_count; i++) {
         struct xt_tensor *tensor = graph->tensors[i];
         tensor->value_ring = !options->training && stays_in_segment(graph, tensor);
@@ -414,17 +476,18 @@ static enum xt_status run_slice(struct xt_graph *graph, struct xt_piece *pieces,
 static enum xt_status run_worker(struct xt_graph *graph, struct xt_piece *pieces, size_t count,
                                  bool backward, int worker, struct xt_err *err)
 {
-    const struct xt_slices *slices = &graph->slices;
+    int each = graph->slices.worker_samples;
+    int samples = pieces->samples;
     int n = graph->options.batch;
-    int first = worker * slices->worker_samples;
-    int end = first + slices->worker_samples < n ? first + slices->worker_samples : n;
+    int first = worker * each;
+    int end = first + each < n ? first + each : n;
     enum xt_status status = XT_OK;
-    for (int at = first; at < end && !status; at += slices->samples) {
+    for (int at = first; at < end && !status; at += samples) {
         struct xt_slice slice = {.worker = worker,
                                  .first = at,
-                                 .count = slices->samples,
+                                 .count = samples,
                                  .begins = at == first,
-                                 .ends = at + slices->samples >= end};
+                                 .ends = at + samples >= end};
         status = run_slice(graph, pieces, count, backward, &slice, err);
     }
     return status;
@@ -517,9 +580,7 @@ enum xt_status xt_slices_run(struct xt_graph *graph, bool backward, xt_slices_wh
     struct xt_piece *pieces = slices->pieces[backward];
     enum xt_status status = XT_OK;
     for (size_t i = 0, next = 0; i < slices->count[backward] && !status; i = next) {
-        for (next = i + 1;
-             next < slices->count[backward] && pieces[next].segment == pieces[i].segment;)
-            next++;
+        next = segment_end(slices, backward, i);
         if (backward)
             recompute_due(graph, pieces[i].segment);
         if (!pieces[i].op->by_slices[backward])

@@ -128,8 +128,9 @@ enum xt_status xt_cpu_context_forward(struct xt_op *op, struct xt_graph *graph, 
     return XT_OK;
 }
 
-static bool can_slice(const struct xt_op *op, struct xt_graph *graph, bool backward)
+static bool can_slice(const struct xt_op *op, struct xt_graph *graph, bool backward, int samples)
 {
+    (void)samples;
     return !graph->options.training && !backward &&
            !((const struct xt_context_op *)op)->spec.over_batch;
 }

@@ -78,17 +78,20 @@ static bool tiles_can(const struct xt_conv_op *conv, struct xt_graph *graph)
     return xt_cpu_tile_conv_can(conv, graph) && xt_cpu_weights_are(conv, graph, format_of(&job));
 }
 
-/* If a slice fits in L2 together with weights and their sums, and every thread has work. */
-static bool can_slice(const struct xt_op *op, struct xt_graph *graph, bool backward)
+/* If a slice fits in L2 together with weights and their sums, and every thread has work. A norm's
+ * sums are formed within smaller slices by tiles alone. */
+static bool can_slice(const struct xt_op *op, struct xt_graph *graph, bool backward, int samples)
 {
     enum { WEIGHTS_MOST = 640 << 10, INFERENCE_WEIGHTS_MOST = 1 << 20 };
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
     const struct xt_tensor *in = xt_op_in(op, 0);
     const struct xt_tensor *out = xt_op_out(op, 0);
     int64_t weights = conv->kernel[0] * conv->kernel[1] * in->c * out->c / conv->groups;
-    size_t slice = (xt_tensor_bytes(in) + xt_tensor_bytes(out)) / (size_t)in->n *
-                   (size_t)graph->slices.samples;
+    size_t slice = (xt_tensor_bytes(in) + xt_tensor_bytes(out)) / (size_t)in->n * (size_t)samples;
     bool training = graph->options.training;
+    if (samples < graph->slices.samples &&
+        !(xt_op_learns(op, graph) && loop_for(conv, graph) && tiles_can(conv, graph)))
+        return false;
     if (!graph->slices.even || (training && in->dtype != out->dtype) ||
         slice > graph->slices.bytes_most ||
         (size_t)weights * xt_dtype_size(in->dtype) >
@@ -169,7 +172,7 @@ static void prepare_weight_grad(struct state *state, struct xt_conv_op *conv,
     if (job->f32 && !xt_cpu_pointwise_can(conv, graph))
         job->edge = graph->loops->lanes;
     if (op->by_slices[1]) {
-        job->n = graph->slices.samples;
+        job->n = op->by_slices[1];
         xt_weight_grad_plan_workers(job, graph->slices.workers);
     } else {
         xt_weight_grad_plan(job, graph->options.device->threads);
@@ -203,8 +206,7 @@ static struct xt_buffer *read_grad_of(const struct xt_conv_op *conv, struct xt_g
 bool xt_cpu_conv_forms_sums(const struct xt_op *op, struct xt_graph *graph, bool backward)
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
-    if (op->kind != &xt_kind_conv || !xt_op_learns(op, graph) || op->by_slices[0] ||
-        op->by_slices[1] || xt_cpu_winograd_can(conv, graph))
+    if (op->kind != &xt_kind_conv || !xt_op_learns(op, graph) || xt_cpu_winograd_can(conv, graph))
         return false;
     xt_weight_grad_loop *loop = loop_for(conv, graph);
     return loop && (xt_cpu_pointwise_can(conv, graph) ||

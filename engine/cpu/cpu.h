@@ -149,10 +149,11 @@ bool xt_cpu_conv_forms_sums(const struct xt_op *op, struct xt_graph *graph, bool
 bool xt_cpu_norm_can_recompute(const struct xt_op *op);
 void xt_cpu_norm_recompute(struct xt_op *op, struct xt_graph *graph);
 /* A norm's sums by the loops of a convolution (xt_conv_op's sums_for): whether this pass uses the
- * statistics; what the gradient's are formed of; before a part of the pixels and, forward, after
- * it, in the caller's thread. A pivot that is written is the first of the thread's scratch. */
+ * statistics; what the gradient's are formed of, from a sample on; before a part of the pixels and,
+ * forward, after it, in the caller's thread. A pivot that is written is the first of the thread's
+ * scratch. */
 bool xt_cpu_norm_wants_sums(const struct xt_op *op, const struct xt_graph *graph);
-struct xt_norm_sums xt_cpu_norm_gradient(const struct xt_op *op, bool adds);
+struct xt_norm_sums xt_cpu_norm_gradient(const struct xt_op *op, bool adds, int sample);
 void xt_cpu_norm_begin_part(const struct xt_op *op, const struct xt_graph *graph, bool backward,
                             int part, struct xt_norm_sums *of);
 void xt_cpu_norm_end_part(const struct xt_op *op, const struct xt_graph *graph, int part,

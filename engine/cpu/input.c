@@ -77,8 +77,9 @@ enum xt_status xt_cpu_input_forward(struct xt_op *op, struct xt_graph *graph, st
     return XT_OK;
 }
 
-static bool can_slice(const struct xt_op *op, struct xt_graph *graph, bool backward)
+static bool can_slice(const struct xt_op *op, struct xt_graph *graph, bool backward, int samples)
 {
+    (void)samples;
     (void)op;
     return !graph->options.training && !backward;
 }

@@ -15,7 +15,8 @@ struct state {
     const struct xt_norm_op *is;
     const struct xt_tensor *in, *residual, *full, *max, *average; /* NULL: none */
     struct xt_buffer *argmax;
-    /* Each sample's, double [n][2][c]; of those from a convolution each of its threads'. */
+    /* Each sample's, double [n][2][c]; of those from a convolution each of its slices' or threads'.
+     */
     struct xt_buffer *forward_sums, *backward_sums;
     const struct xt_op *sums_from[2]; /* the convolution, forward and backward; NULL: none */
     float *mean;                      /* [c] of the statistics used in this pass; */
@@ -29,7 +30,9 @@ struct state {
 
 static int parts_of(const struct state *norm, const struct xt_graph *graph, bool backward)
 {
-    return norm->sums_from[backward] ? graph->options.device->threads : norm->in->n;
+    const struct xt_op *from = norm->sums_from[backward];
+    int samples = from ? from->by_slices[backward] : 1;
+    return samples ? norm->in->n / samples : graph->options.device->threads;
 }
 
 static struct xt_buffer *add_sums(const struct state *norm, struct xt_graph *graph, bool backward)
@@ -287,10 +290,12 @@ static void running_statistics(struct state *norm, const struct xt_graph *graph)
     }
 }
 
-struct xt_norm_sums xt_cpu_norm_gradient(const struct xt_op *op, bool adds)
+struct xt_norm_sums xt_cpu_norm_gradient(const struct xt_op *op, bool adds, int sample)
 {
-    return (struct xt_norm_sums){.z = xt_op_in(op, 0)->value->data,
-                                 .y = xt_op_out(op, XT_NORM_FULL)->value->data,
+    const struct xt_tensor *z = xt_op_in(op, 0);
+    const struct xt_tensor *y = xt_op_out(op, XT_NORM_FULL);
+    return (struct xt_norm_sums){.z = xt_tensor_sample(z, z->value, sample),
+                                 .y = xt_tensor_sample(y, y->value, sample),
                                  .adds = adds};
 }
 

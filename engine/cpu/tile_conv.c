@@ -35,7 +35,7 @@ static struct xt_tile_conv describe_output(const struct xt_conv_op *conv)
                                .out_step_w = 1,
                                .tap_count = (int)conv->kernel[0] * kernel_w,
                                .relu = conv->relu,
-                               .far = !conv->op.by_slices[0] && xt_cpu_is_large(out)};
+                               .far = xt_cpu_is_large(out)};
     job.weight_taps = job.tap_count;
     for (int tap = 0; tap < job.tap_count; tap++)
         job.taps[tap] = (struct xt_tile_conv_tap){.y = tap / kernel_w - (int)conv->pads[0],
@@ -66,7 +66,7 @@ static struct xt_tile_conv describe_input_grad(const struct xt_conv_op *conv, in
                                .out_x = x,
                                .out_step_h = strides[0],
                                .out_step_w = strides[1],
-                               .far = !conv->op.by_slices[1] && xt_cpu_is_large(in)};
+                               .far = xt_cpu_is_large(in)};
     job.weight_taps = (int)conv->kernel[0] * kernel_w;
     for (int tap = 0; tap < job.weight_taps; tap++) {
         int from_y = y + (int)conv->pads[0] - tap / kernel_w;
@@ -118,21 +118,12 @@ void xt_cpu_tile_conv_prepare(struct xt_cpu_tile_conv *tiles, struct xt_conv_op 
     conv->own[1] = true;
 }
 
-static void run_slice(const struct xt_tile_conv *job, const struct xt_graph *graph,
-                      const struct xt_slice *slice)
-{
-    graph->loops->tile_conv(job, 0, job->units / job->n * slice->count,
-                            xt_graph_loop_scratch(graph));
-}
-
-/* The norm: whose sums are formed too; NULL: none. */
-static void run_part(const struct xt_tile_conv *job, const struct xt_graph *graph,
-                     const struct xt_op *norm, int part)
+/* Units [first, end). The norm: whose sums of this part are formed too; NULL: none. */
+static void run_units(const struct xt_tile_conv *job, const struct xt_graph *graph,
+                      const struct xt_op *norm, int part, int first, int end)
 {
     struct xt_tile_conv some = *job;
     bool backward = job->norm.y != NULL;
-    int first = 0;
-    int end = xt_tile_conv_part(job, part, graph->options.device->threads, &first);
     if (norm)
         xt_cpu_norm_begin_part(norm, graph, backward, part, &some.norm);
     /* Behind the pivot. */
@@ -141,17 +132,31 @@ static void run_part(const struct xt_tile_conv *job, const struct xt_graph *grap
         xt_cpu_norm_end_part(norm, graph, part, xt_tile_conv_pixels(job, first, end), &some.norm);
 }
 
+/* What is read in the same segment stays in the caches: by all but a norm that has its sums. */
+static void run_slice(const struct xt_tile_conv *job, const struct xt_graph *graph,
+                      const struct xt_op *norm, const struct xt_slice *slice)
+{
+    struct xt_tile_conv some = *job;
+    some.far = job->far && norm;
+    run_units(&some, graph, norm, slice->first / slice->count, 0,
+              job->units / job->n * slice->count);
+}
+
 /* A slice in the caller's thread; NULL: the batch, by all threads. */
 static void run(const struct xt_tile_conv *job, const struct xt_graph *graph,
-                const struct xt_slice *slice, const struct xt_op *norm)
+                const struct xt_op *norm, const struct xt_slice *slice)
 {
     if (slice) {
-        run_slice(job, graph, slice);
+        run_slice(job, graph, norm, slice);
         return;
     }
+    int parts = graph->options.device->threads;
 #pragma omp parallel for schedule(static)
-    for (int part = 0; part < graph->options.device->threads; part++)
-        run_part(job, graph, norm, part);
+    for (int part = 0; part < parts; part++) {
+        int first = 0;
+        int end = xt_tile_conv_part(job, part, parts, &first);
+        run_units(job, graph, norm, part, first, end);
+    }
 }
 
 void xt_cpu_tile_conv_forward(const struct xt_cpu_tile_conv *tiles, const struct xt_op *op,
@@ -168,7 +173,7 @@ void xt_cpu_tile_conv_forward(const struct xt_cpu_tile_conv *tiles, const struct
     job.out = xt_tensor_sample(out, out->value, sample);
     job.weights = tiles->weights->data;
     job.bias = bias < 0 ? NULL : xt_params_value(params, &params->items[bias]);
-    run(&job, graph, slice, norm && xt_cpu_norm_wants_sums(norm, graph) ? norm : NULL);
+    run(&job, graph, norm && xt_cpu_norm_wants_sums(norm, graph) ? norm : NULL, slice);
 }
 
 void xt_cpu_tile_conv_backward(const struct xt_cpu_tile_conv *tiles, const struct xt_op *op,
@@ -184,7 +189,7 @@ void xt_cpu_tile_conv_backward(const struct xt_cpu_tile_conv *tiles, const struc
         job.out = xt_tensor_sample(xt_op_in(op, 0), xt_op_in_grad(op, 0), sample);
         job.weights = tiles->turned->data;
         if (norm)
-            job.norm = xt_cpu_norm_gradient(norm, conv->adds_grad);
-        run(&job, graph, slice, norm);
+            job.norm = xt_cpu_norm_gradient(norm, conv->adds_grad, sample);
+        run(&job, graph, norm, slice);
     }
 }

@@ -168,7 +168,8 @@ static void creation_init(struct description *m, const struct xt_post_ops *post_
     struct xt_operand from = xt_operand_tensor(in, NULL);
     struct xt_operand to = xt_operand_tensor(out, NULL);
     if (m->slice)
-        from.dims[0] = to.dims[0] = m->graph->slices.samples;
+        from.dims[0] = to.dims[0] =
+            conv->op.by_slices[0] ? conv->op.by_slices[0] : conv->op.by_slices[1];
     struct xt_operand reference = xt_operand_dense((struct xt_location){0}, dnnl_f32, ndims, dims);
     struct xt_operand bias =
         xt_operand_dense((struct xt_location){0}, dnnl_f32, 1, (int64_t[]){out->c});
@@ -193,7 +194,7 @@ static void creation_init(struct description *m, const struct xt_post_ops *post_
 /* Whether a primitive computes the output, or the input's gradient, of the batch or of slices. */
 static bool by_primitive(const struct xt_conv_op *conv, bool backward, bool slices)
 {
-    return !conv->own[backward] && conv->op.by_slices[backward] == slices &&
+    return !conv->own[backward] && (conv->op.by_slices[backward] > 0) == slices &&
            !(backward && conv->read_grad);
 }
 

@@ -309,14 +309,14 @@ static void count_bytes(struct xt_graph *graph, int time, size_t bytes)
 
 /* The buffer holds one slice of samples per worker. */
 static void make_ring(const struct xt_graph *graph, const struct xt_tensor *tensor,
-                      struct xt_buffer *buffer)
+                      struct xt_buffer *buffer, bool backward)
 {
     const struct xt_slices *slices = &graph->slices;
     if (!buffer)
         return;
-    buffer->ring = slices->samples;
+    buffer->ring = xt_graph_writer(graph, tensor)->by_slices[backward];
     buffer->worker_samples = slices->worker_samples;
-    buffer->worker_bytes = xt_tensor_bytes(tensor) / (size_t)tensor->n * (size_t)slices->samples;
+    buffer->worker_bytes = xt_tensor_bytes(tensor) / (size_t)tensor->n * (size_t)buffer->ring;
     buffer->bytes = buffer->worker_bytes * (size_t)slices->workers;
 }
 
@@ -325,7 +325,7 @@ static struct xt_buffer *add_value(struct xt_graph *graph, const struct xt_tenso
     struct xt_buffer *value =
         xt_graph_add_buffer(graph, tensor->name, "value", xt_tensor_bytes(tensor));
     if (value && tensor->value_ring) {
-        make_ring(graph, tensor, value);
+        make_ring(graph, tensor, value, false);
         value->of_worker = true;
         value->bytes = value->worker_bytes;
     }
@@ -348,7 +348,7 @@ static struct xt_buffer *add_grad(struct xt_graph *graph, const struct xt_tensor
     struct xt_buffer *grad =
         xt_graph_add_buffer(graph, tensor->name, "gradient", xt_tensor_bytes(tensor));
     if (tensor->ring[reader])
-        make_ring(graph, tensor, grad);
+        make_ring(graph, tensor, grad, true);
     return grad;
 }
 

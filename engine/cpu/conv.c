@@ -12,8 +12,9 @@ struct state {
     xt_weight_grad_loop *loop;
     struct xt_data_grad data;
     const struct xt_buffer
-        *data_weights;           /* NULL: these loops do not compute the input's gradient */
-    bool by_pointwise, by_tiles; /* beside the loops for the weights' gradient */
+        *data_weights; /* NULL: these loops do not compute the input's gradient */
+    bool by_pointwise,
+        by_tiles; /* beside the loops for the weights' gradient; tiles in inference */
     struct xt_cpu_pointwise pointwise;
     struct xt_cpu_tile_conv tiles;
     struct xt_cpu_winograd winograd;
@@ -222,11 +223,12 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
     xt_weight_grad_loop *loop =
         !by_winograd && xt_op_learns(op, graph) ? loop_for(conv, graph) : NULL;
     bool by_depthwise = xt_cpu_depthwise_can(conv, graph);
-    bool by_pointwise_infer = xt_cpu_pointwise_infer_can(conv, graph);
+    bool infers_by_tiles = xt_cpu_tile_conv_can_infer(conv, graph);
+    bool by_pointwise_infer = !infers_by_tiles && xt_cpu_pointwise_infer_can(conv, graph);
     conv->own[0] = conv->own[1] = conv->own_weights = conv->own_weight_grad = false;
     bool by_tiles = loop && tiles_can(conv, graph);
     conv->read_grad = by_tiles ? NULL : read_grad_of(conv, graph);
-    if (loop || by_winograd || by_depthwise || by_pointwise_infer) {
+    if (loop || by_winograd || by_depthwise || infers_by_tiles || by_pointwise_infer) {
         if (xt_mem_calloc(&state, 1, sizeof *state, op->name, &graph->err))
             return;
         state->by = by_depthwise         ? DEPTHWISE
@@ -256,6 +258,10 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
     } else if (by_depthwise) {
         xt_cpu_depthwise_prepare(&state->depthwise, conv, graph);
         op->own_name[0] = op->own_name[1] = "xtrain depthwise";
+    } else if (infers_by_tiles) {
+        state->by_tiles = true;
+        xt_cpu_tile_conv_prepare_inference(&state->tiles, conv, graph);
+        op->own_name[0] = "xtrain AMX";
     } else if (by_pointwise_infer) {
         xt_cpu_pointwise_infer_prepare(&state->pointwise_infer, conv, graph);
         op->own_name[0] = "xtrain AVX-512";
@@ -372,6 +378,9 @@ static enum xt_status depthwise_backward(const struct xt_op *op, const struct xt
 enum xt_status xt_cpu_conv_refresh(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     const struct xt_cpu_winograd *winograd = winograd_of(op);
+    const struct state *state = op->own;
+    if (state && state->by_tiles && !graph->options.training)
+        xt_cpu_tile_conv_refresh(&state->tiles, graph);
     if (pointwise_infer_of(op))
         xt_cpu_pointwise_infer_refresh(pointwise_infer_of(op), (const struct xt_conv_op *)op,
                                        graph);

@@ -78,13 +78,19 @@ struct xt_cpu_tile_conv {
     struct xt_tile_conv output;
     struct xt_tile_conv input_grads[XT_TILE_CONV_PHASES_MAX];
     int phase_count; /* of the input's gradient; 0: another loop computes it, or it is not needed */
+    int shares; /* of the output's channels, among which threads are divided; inference alone */
     struct xt_buffer *weights, *turned; /* copies; turned: for the input's gradient */
 };
 /* If the back end's loops write its weights' gradient. */
-bool xt_cpu_tile_conv_can(const struct xt_conv_op *conv, struct xt_graph *graph);
+bool xt_cpu_tile_conv_can(const struct xt_conv_op *conv, const struct xt_graph *graph);
+bool xt_cpu_tile_conv_can_infer(const struct xt_conv_op *conv, const struct xt_graph *graph);
 /* Plans its work and memory, before the op is described. out_is_row: of the weights' blocks. */
 void xt_cpu_tile_conv_prepare(struct xt_cpu_tile_conv *tiles, struct xt_conv_op *conv,
                               struct xt_graph *graph, bool out_is_row, bool input_grad);
+void xt_cpu_tile_conv_prepare_inference(struct xt_cpu_tile_conv *tiles, struct xt_conv_op *conv,
+                                        struct xt_graph *graph);
+/* Inference: takes the weights that are staged. */
+void xt_cpu_tile_conv_refresh(const struct xt_cpu_tile_conv *tiles, const struct xt_graph *graph);
 /* slice NULL: the batch. */
 void xt_cpu_tile_conv_forward(const struct xt_cpu_tile_conv *tiles, const struct xt_op *op,
                               const struct xt_graph *graph, const struct xt_slice *slice);

@@ -1,21 +1,39 @@
-/* Convolutions of bf16 in training by matrix tiles, forward and for the input's gradient, on CPUs
- * that have them (loops/tile_conv_job.h). */
+/* Convolutions of bf16 by matrix tiles on CPUs that have them (loops/tile_conv_job.h): in training
+ * forward and for the input's gradient, and those of inference. */
 #include "engine/cpu/cpu.h"
 
-bool xt_cpu_tile_conv_can(const struct xt_conv_op *conv, struct xt_graph *graph)
+static bool has_shape(const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
     enum { STRIDE_MOST = 2 };
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
-    return graph->loops->tile_conv && xt_device_cpu_has_tiles() && graph->options.training &&
-           xt_op_learns(&conv->op, graph) && in->dtype == XT_BF16 && out->dtype == XT_BF16 &&
-           conv->groups == 1 && xt_conv_is_even(conv) && conv->strides[0] <= STRIDE_MOST &&
-           conv->strides[1] <= STRIDE_MOST &&
+    return graph->loops->tile_conv && xt_device_cpu_has_tiles() && in->dtype == XT_BF16 &&
+           out->dtype == XT_BF16 && conv->groups == 1 && xt_conv_is_even(conv) &&
+           conv->strides[0] <= STRIDE_MOST && conv->strides[1] <= STRIDE_MOST &&
            conv->kernel[0] * conv->kernel[1] <= XT_TILE_CONV_TAPS_MAX &&
            in->c % XT_TILE_CONV_CHANNELS == 0 && out->c % XT_TILE_CONV_CHANNELS == 0;
 }
 
-static struct xt_tile_conv describe_output(const struct xt_conv_op *conv)
+bool xt_cpu_tile_conv_can(const struct xt_conv_op *conv, const struct xt_graph *graph)
+{
+    return graph->options.training && xt_op_learns(&conv->op, graph) && has_shape(conv, graph);
+}
+
+/* Of slices, which L2 holds, oneDNN's primitives are faster if few products go into a sum. */
+bool xt_cpu_tile_conv_can_infer(const struct xt_conv_op *conv, const struct xt_graph *graph)
+{
+    enum { SLICE_INPUTS_LEAST = 128 };
+    const struct xt_tensor *residual = conv->fold.residual;
+    int64_t inputs = conv->kernel[0] * conv->kernel[1] * xt_op_in(&conv->op, 0)->c;
+    if (conv->op.by_slices[0] && inputs < SLICE_INPUTS_LEAST)
+        return false;
+    return !graph->options.training && !conv->fold.activation &&
+           (!residual || residual->dtype == XT_BF16) && has_shape(conv, graph);
+}
+
+/* In inference the next op reads the output, from the last cache if it was not written past it. */
+static struct xt_tile_conv describe_output(const struct xt_conv_op *conv,
+                                           const struct xt_graph *graph)
 {
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
@@ -34,8 +52,9 @@ static struct xt_tile_conv describe_output(const struct xt_conv_op *conv)
                                .out_step_h = 1,
                                .out_step_w = 1,
                                .tap_count = (int)conv->kernel[0] * kernel_w,
+                               .adds = conv->fold.residual != NULL,
                                .relu = conv->relu,
-                               .far = xt_cpu_is_large(out)};
+                               .far = graph->options.training && xt_cpu_is_large(out)};
     job.weight_taps = job.tap_count;
     for (int tap = 0; tap < job.tap_count; tap++)
         job.taps[tap] = (struct xt_tile_conv_tap){.y = tap / kernel_w - (int)conv->pads[0],
@@ -93,9 +112,9 @@ static struct xt_buffer *copy_weights(struct xt_conv_op *conv, struct xt_graph *
     return xt_cpu_add_weight_copy(conv, graph, &copy);
 }
 
-static void plan(struct xt_tile_conv *job, struct xt_graph *graph)
+static void plan(struct xt_tile_conv *job, struct xt_graph *graph, int parts)
 {
-    xt_tile_conv_plan(job);
+    xt_tile_conv_plan(job, parts);
     xt_graph_want_scratch(graph, (size_t)job->out_c + xt_tile_conv_scratch(job));
 }
 
@@ -103,8 +122,9 @@ void xt_cpu_tile_conv_prepare(struct xt_cpu_tile_conv *tiles, struct xt_conv_op 
                               struct xt_graph *graph, bool out_is_row, bool input_grad)
 {
     int strides[] = {(int)conv->strides[0], (int)conv->strides[1]};
-    tiles->output = describe_output(conv);
-    plan(&tiles->output, graph);
+    tiles->output = describe_output(conv, graph);
+    tiles->shares = 1;
+    plan(&tiles->output, graph, 1);
     tiles->weights = copy_weights(conv, graph, out_is_row, true);
     conv->own[0] = true;
     if (!input_grad)
@@ -112,11 +132,71 @@ void xt_cpu_tile_conv_prepare(struct xt_cpu_tile_conv *tiles, struct xt_conv_op 
     for (int phase = 0; phase < strides[0] * strides[1]; phase++) {
         struct xt_tile_conv *job = &tiles->input_grads[tiles->phase_count++];
         *job = describe_input_grad(conv, phase / strides[1], phase % strides[1]);
-        plan(job, graph);
+        plan(job, graph, 1);
     }
     tiles->turned = copy_weights(conv, graph, out_is_row, false);
     conv->own[1] = true;
 }
+
+/* ---- inference ---- */
+
+static size_t weight_count(const struct xt_tile_conv *job)
+{
+    return (size_t)job->weight_taps * (size_t)job->in_c * (size_t)job->out_c;
+}
+
+/* Threads share the channels instead of the pixels where that makes each read less. */
+static int shares_of(const struct xt_tile_conv *job, int threads)
+{
+    enum { BLOCK = 2 * XT_TILE_CONV_WIDE };
+    size_t pixels = (size_t)job->n * (size_t)job->in_h * (size_t)job->in_w * (size_t)job->in_c;
+    size_t weights = weight_count(job);
+    int shares = 1;
+    while (threads % (2 * shares) == 0 && job->out_c % (2 * shares * BLOCK) == 0 &&
+           weights / (size_t)shares > pixels * 2 * (size_t)shares / (size_t)threads)
+        shares *= 2;
+    return shares;
+}
+
+void xt_cpu_tile_conv_prepare_inference(struct xt_cpu_tile_conv *tiles, struct xt_conv_op *conv,
+                                        struct xt_graph *graph)
+{
+    int threads = graph->options.device->threads;
+    tiles->output = describe_output(conv, graph);
+    tiles->shares = shares_of(&tiles->output, threads);
+    plan(&tiles->output, graph, threads / tiles->shares);
+    tiles->weights = xt_graph_permanent(graph, conv->op.name, XT_WORKING_WEIGHTS,
+                                        weight_count(&tiles->output) * sizeof(uint16_t));
+    conv->own[0] = conv->own_weights = true;
+}
+
+/* The weights of XT_TILE_CONV_WIDE output channels from O, I, H, W: by blocks of input channels and
+ * taps, of which a tile has pairs of input channels in its rows. */
+static void sort_panel(const float *dense, const struct xt_tile_conv *job, uint16_t *to)
+{
+    int taps = job->weight_taps;
+    for (int block = 0; block < job->in_c; block += XT_TILE_CONV_CHANNELS)
+        for (int tap = 0; tap < taps; tap++)
+            for (int i = block; i < block + XT_TILE_CONV_CHANNELS; i += 2)
+                for (int o = 0; o < XT_TILE_CONV_WIDE; o++)
+                    for (int k = 0; k < 2; k++)
+                        *to++ =
+                            (uint16_t)(xt_bf16_round(dense[(o * job->in_c + i + k) * taps + tap]) >>
+                                       16);
+}
+
+void xt_cpu_tile_conv_refresh(const struct xt_cpu_tile_conv *tiles, const struct xt_graph *graph)
+{
+    const struct xt_tile_conv *job = &tiles->output;
+    const float *dense = graph->staging.host;
+    uint16_t *to = tiles->weights->data;
+    size_t panel = weight_count(job) / (size_t)job->out_c * XT_TILE_CONV_WIDE;
+#pragma omp parallel for schedule(static)
+    for (int i = 0; i < job->out_c / XT_TILE_CONV_WIDE; i++)
+        sort_panel(dense + panel * (size_t)i, job, to + panel * (size_t)i);
+}
+
+/* ---- running ---- */
 
 /* Units [first, end). The norm: whose sums of this part are formed too; NULL: none. */
 static void run_units(const struct xt_tile_conv *job, const struct xt_graph *graph,
@@ -142,8 +222,20 @@ static void run_slice(const struct xt_tile_conv *job, const struct xt_graph *gra
               job->units / job->n * slice->count);
 }
 
+/* One of `shares` of the output's channels. */
+static struct xt_tile_conv share_of(const struct xt_tile_conv *job, int share, int shares)
+{
+    struct xt_tile_conv some = *job;
+    some.out_c = job->out_c / shares;
+    size_t channel = (size_t)share * (size_t)some.out_c;
+    some.weights += weight_count(&some) / 2 * (size_t)share;
+    some.bias = job->bias ? job->bias + channel : NULL;
+    some.out += channel;
+    return some;
+}
+
 /* A slice in the caller's thread; NULL: the batch, by all threads. */
-static void run(const struct xt_tile_conv *job, const struct xt_graph *graph,
+static void run(const struct xt_tile_conv *job, int shares, const struct xt_graph *graph,
                 const struct xt_op *norm, const struct xt_slice *slice)
 {
     if (slice) {
@@ -153,9 +245,10 @@ static void run(const struct xt_tile_conv *job, const struct xt_graph *graph,
     int parts = graph->options.device->threads;
 #pragma omp parallel for schedule(static)
     for (int part = 0; part < parts; part++) {
+        struct xt_tile_conv some = share_of(job, part % shares, shares);
         int first = 0;
-        int end = xt_tile_conv_part(job, part, parts, &first);
-        run_units(job, graph, norm, part, first, end);
+        int end = xt_tile_conv_part(job, part / shares, parts / shares, &first);
+        run_units(&some, graph, norm, part, first, end);
     }
 }
 
@@ -165,15 +258,18 @@ void xt_cpu_tile_conv_forward(const struct xt_cpu_tile_conv *tiles, const struct
     struct xt_params *params = graph->options.params;
     const struct xt_tensor *in = xt_op_in(op, 0);
     const struct xt_tensor *out = xt_op_out(op, 0);
-    const struct xt_op *norm = ((const struct xt_conv_op *)op)->sums_for[0];
-    int bias = ((const struct xt_conv_op *)op)->bias;
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
+    const struct xt_op *norm = conv->sums_for[0];
     int sample = slice ? slice->first : 0;
     struct xt_tile_conv job = tiles->output;
     job.in = xt_tensor_sample(in, in->value, sample);
     job.out = xt_tensor_sample(out, out->value, sample);
     job.weights = tiles->weights->data;
-    job.bias = bias < 0 ? NULL : xt_params_value(params, &params->items[bias]);
-    run(&job, graph, norm && xt_cpu_norm_wants_sums(norm, graph) ? norm : NULL, slice);
+    job.bias = conv->host_bias.host;
+    if (graph->options.training && conv->bias >= 0)
+        job.bias = xt_params_value(params, &params->items[conv->bias]);
+    run(&job, tiles->shares, graph, norm && xt_cpu_norm_wants_sums(norm, graph) ? norm : NULL,
+        slice);
 }
 
 void xt_cpu_tile_conv_backward(const struct xt_cpu_tile_conv *tiles, const struct xt_op *op,
@@ -190,6 +286,6 @@ void xt_cpu_tile_conv_backward(const struct xt_cpu_tile_conv *tiles, const struc
         job.weights = tiles->turned->data;
         if (norm)
             job.norm = xt_cpu_norm_gradient(norm, conv->adds_grad, sample);
-        run(&job, graph, norm, slice);
+        run(&job, 1, graph, norm, slice);
     }
 }

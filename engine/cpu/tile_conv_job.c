@@ -65,11 +65,12 @@ static size_t unit_bytes(const struct xt_tile_conv *job, int rows)
 }
 
 /* Units of equal height, and how many of them are in L2 at a time. */
-static void plan_units(struct xt_tile_conv *job)
+static void plan_units(struct xt_tile_conv *job, int parts)
 {
     job->image_units = 1;
     while (job->image_units < job->rows &&
-           unit_bytes(job, divide_up(job->rows, job->image_units)) > SOURCE_BYTES)
+           (job->n * job->image_units < parts ||
+            unit_bytes(job, divide_up(job->rows, job->image_units)) > SOURCE_BYTES))
         job->image_units++;
     job->unit_rows = divide_up(job->rows, job->image_units);
     job->image_units = divide_up(job->rows, job->unit_rows);
@@ -101,9 +102,10 @@ static bool is_flat(const struct xt_tile_conv *job)
            job->rows == job->in_h && job->columns == job->in_w;
 }
 
-void xt_tile_conv_plan(struct xt_tile_conv *job)
+void xt_tile_conv_plan(struct xt_tile_conv *job, int parts)
 {
     job->flat = is_flat(job);
+    job->out_pixel = job->out_c;
     job->phase_count = 0;
     if (job->flat) {
         int pixel = job->in_c * (int)sizeof(uint16_t);
@@ -120,7 +122,7 @@ void xt_tile_conv_plan(struct xt_tile_conv *job)
         phase_of(job, tap->y - floor_divide(tap->y, job->step_h) * job->step_h,
                  tap->x - floor_divide(tap->x, job->step_w) * job->step_w);
     }
-    plan_units(job);
+    plan_units(job, parts);
     plan_offsets(job);
 }
 

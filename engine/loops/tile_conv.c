@@ -47,7 +47,7 @@ struct chunk {
     /* What the next chunk reads of the source is fetched into L2 meanwhile. */
     const char *ahead;
     size_t rate, due; /* lines per step, times 256 */
-    int results;      /* of the next block, per step: what a norm has of them is fetched too */
+    int results;      /* of the next block, per step: what is read with them is fetched too */
 };
 
 /* ---- the copy of the source ---- */
@@ -105,19 +105,21 @@ static uint16_t *result_at(const struct chunk *chunk, const struct span *span, i
            (size_t)(first % chunk->pitch) * chunk->out_pixel + channel;
 }
 
-/* Fetches what a norm has of a result, as mask_gradient reads it. */
-XT_INLINE void fetch_norm(const struct xt_tile_conv *job, const uint16_t *to)
+/* Fetches what writing a result reads: what a norm has of it, and what is there. */
+XT_INLINE void fetch_result(const struct xt_tile_conv *job, const uint16_t *to)
 {
     const struct xt_norm_sums *norm = &job->norm;
-    _mm_prefetch((const uint16_t *)norm->y + (to - job->out), _MM_HINT_T0);
-    _mm_prefetch((const uint16_t *)norm->z + (to - job->out), _MM_HINT_T0);
-    if (norm->adds)
+    if (norm->y) {
+        _mm_prefetch((const uint16_t *)norm->y + (to - job->out), _MM_HINT_T0);
+        _mm_prefetch((const uint16_t *)norm->z + (to - job->out), _MM_HINT_T0);
+    }
+    if (norm->adds || job->adds)
         _mm_prefetch(to, _MM_HINT_T0);
 }
 
 /* Few variables, since what the compiler spills waits for the tiles that are being stored. */
 XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block, int channel,
-                        const uint16_t *next, bool gradient)
+                        const uint16_t *next, bool reads)
 {
     const struct xt_tile_conv *job = chunk->job;
     size_t panel = (size_t)job->weight_taps * (size_t)(job->in_c / 2) * WIDE * sizeof(uint32_t);
@@ -145,8 +147,8 @@ XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block,
         _tile_dpbf16ps(3, 5, 7);
         for (due += chunk->rate; due >= 256; due -= 256, ahead += LINE)
             _mm_prefetch(ahead, _MM_HINT_T1);
-        for (int i = gradient ? chunk->results : 0; i > 0; i--, next += chunk->out_pixel)
-            fetch_norm(job, next);
+        for (int i = reads ? chunk->results : 0; i > 0; i--, next += chunk->out_pixel)
+            fetch_result(job, next);
     }
     chunk->ahead = ahead;
     chunk->due = due;
@@ -164,7 +166,7 @@ static __attribute__((noinline)) void multiply_only(struct chunk *chunk, const s
     multiply(chunk, span, block, channel, NULL, false);
 }
 
-/* Fetches the norm's numbers of the results from `next` on. */
+/* Fetches what is read with the results from `next` on. */
 static __attribute__((noinline)) void multiply_ahead(struct chunk *chunk, const struct span *span,
                                                      int block, int channel, const uint16_t *next)
 {
@@ -234,18 +236,23 @@ XT_INLINE void write_tile(const struct chunk *chunk, const struct span *span, in
     __m512 low_bias = bias ? _mm512_loadu_ps(bias) : _mm512_setzero_ps();
     __m512 high_bias = bias ? _mm512_loadu_ps(bias + WIDE) : _mm512_setzero_ps();
     __m512 least = _mm512_set1_ps(chunk->job->relu ? 0 : -INFINITY);
+    bool adds = chunk->job->adds || chunk->job->norm.adds;
     uint16_t *to = result_at(chunk, span, tile, channel);
     for (int i = first; i < start + span->tile_rows; i++, sums += PAIR) {
         if (x < chunk->columns) {
-            __m512 values[] = {
-                _mm512_max_ps(least, _mm512_add_ps(_mm512_load_ps(sums), low_bias)),
-                _mm512_max_ps(least, _mm512_add_ps(_mm512_load_ps(sums + WIDE), high_bias))};
+            __m512 values[] = {_mm512_add_ps(_mm512_load_ps(sums), low_bias),
+                               _mm512_add_ps(_mm512_load_ps(sums + WIDE), high_bias)};
+            for (int k = 0; k < 2; k++) {
+                if (then == NOTHING && adds)
+                    values[k] = _mm512_add_ps(values[k], load_16(to + k * WIDE));
+                values[k] = _mm512_max_ps(least, values[k]);
+            }
             if (then == GRADIENT)
                 mask_gradient(chunk, to, values, of);
             __m512i both = (__m512i)_mm512_cvtne2ps_pbh(values[1], values[0]);
             if (then == STATISTICS)
                 add_statistics(both, of);
-            if (chunk->job->far && !chunk->job->norm.adds)
+            if (chunk->job->far && !adds)
                 _mm512_stream_si512((void *)to, both);
             else
                 _mm512_store_si512(to, both);
@@ -277,14 +284,14 @@ static void take_pixels(struct chunk *chunk, int first, int end)
     chunk->columns = chunk->pitch = end - first;
     chunk->span_count = 1;
     set_span(chunk->spans, job->in + (size_t)first * (size_t)job->in_c,
-             job->out + (size_t)first * (size_t)job->out_c, end - first);
+             job->out + (size_t)first * chunk->out_pixel, end - first);
 }
 
 static void take_units(struct chunk *chunk, int first, int end, uint16_t *left)
 {
     const struct xt_tile_conv *job = chunk->job;
     size_t blocks = (size_t)job->phase_count * (size_t)(job->in_c / DEEP);
-    size_t out_line = (size_t)job->out_w * (size_t)job->out_c;
+    size_t out_line = (size_t)job->out_w * (size_t)job->out_pixel;
     chunk->span_count = end - first;
     for (int unit = first; unit < end; unit++, left += blocks * chunk->block) {
         int row = 0;
@@ -293,7 +300,7 @@ static void take_units(struct chunk *chunk, int first, int end, uint16_t *left)
                       (size_t)(row * job->out_step_h + job->out_y);
         copy_unit(job, unit, left);
         set_span(&chunk->spans[unit - first], left,
-                 job->out + line * out_line + (size_t)(job->out_x * job->out_c),
+                 job->out + line * out_line + (size_t)(job->out_x * job->out_pixel),
                  (rows - 1) * job->pitch + job->columns);
     }
 }
@@ -341,7 +348,7 @@ XT_INLINE void write_block(const struct chunk *chunk, const struct span *span, i
     add_to_doubles(of.second, norm->sums[1] + channel);
 }
 
-/* `next`: the next block's first result, with a norm's gradient; else NULL. */
+/* `next`: the next block's first result, where writing it reads something; else NULL. */
 static void make_block(struct chunk *chunk, const struct span *span, int block, int channel,
                        const uint16_t *next)
 {
@@ -380,7 +387,7 @@ static void make(struct chunk *chunk)
             for (int block = 0; block < span->blocks; block++)
                 for (int channel = first; channel < first + pass; channel += PAIR) {
                     bool last = channel + PAIR == first + pass;
-                    const uint16_t *next = chunk->job->norm.y
+                    const uint16_t *next = chunk->job->norm.y || chunk->job->adds
                                                ? result_at(chunk, span, 2 * (block + last),
                                                            last ? first : channel + PAIR)
                                                : NULL;
@@ -427,20 +434,19 @@ static void list_steps(struct chunk *chunk)
 
 void XT_LOOPS_NAME(tile_conv)(const struct xt_tile_conv *job, int first, int end, float *scratch)
 {
-    size_t pixel = (size_t)job->out_c;
-    struct chunk chunk = {
-        .job = job,
-        .begins = true,
-        .near =
-            (size_t)job->weight_taps * (size_t)job->in_c * pixel * sizeof(uint16_t) <= NEAR_BYTES,
-        .row = job->flat ? (size_t)job->in_c * sizeof *job->in : LINE,
-        .block = job->flat ? DEEP : (size_t)job->block_positions * DEEP,
-        .columns = job->columns,
-        .pitch = job->pitch,
-        .out_pixel = (size_t)job->out_step_w * pixel,
-        .out_row = (size_t)(job->out_step_h * job->out_w) * pixel,
-        .sums = scratch,
-        .steps = (struct step *)(void *)(scratch + SUMS)};
+    size_t pixel = (size_t)job->out_pixel;
+    size_t weights = (size_t)job->weight_taps * (size_t)job->in_c * (size_t)job->out_c;
+    struct chunk chunk = {.job = job,
+                          .begins = true,
+                          .near = weights * sizeof(uint16_t) <= NEAR_BYTES,
+                          .row = job->flat ? (size_t)job->in_c * sizeof *job->in : LINE,
+                          .block = job->flat ? DEEP : (size_t)job->block_positions * DEEP,
+                          .columns = job->columns,
+                          .pitch = job->pitch,
+                          .out_pixel = (size_t)job->out_step_w * pixel,
+                          .out_row = (size_t)(job->out_step_h * job->out_w) * pixel,
+                          .sums = scratch,
+                          .steps = (struct step *)(void *)(scratch + SUMS)};
     list_steps(&chunk);
     chunk.results = chunk.step_count ? (PAIR + chunk.step_count - 1) / chunk.step_count : 0;
     for (int next = 0; first < end; first = next) {

@@ -44,11 +44,14 @@ struct xt_tile_conv {
     int tap_count;
     struct xt_tile_conv_tap taps[XT_TILE_CONV_TAPS_MAX];
     int weight_taps; /* of the weights' copy */
+    bool adds;       /* to what the output's memory holds, before ReLU; without a norm */
     bool relu;
     bool far; /* the output has left the caches when it is read */
 
     /* Set by xt_tile_conv_plan. */
-    bool flat; /* no copy: positions are all pixels in a row */
+    int out_pixel; /* elements from a pixel of the destination to the next one: with fewer out_c
+                      than that a job is a share of the channels */
+    bool flat;     /* no copy: positions are all pixels in a row */
     int phase_count;
     struct xt_tile_conv_phase phases[XT_TILE_CONV_PHASES_MAX];
     int first_y, first_x; /* of the copy, in steps from a position */
@@ -69,7 +72,8 @@ struct xt_tile_conv {
     struct xt_norm_sums norm; /* of the output, of bf16; none with several jobs for a tensor */
 };
 
-void xt_tile_conv_plan(struct xt_tile_conv *job);
+/* With fewer samples than parts the rows of a sample are divided among them. */
+void xt_tile_conv_plan(struct xt_tile_conv *job, int parts);
 /* Floats of scratch for a call: a block's sums, where its products' tiles are, the copy. */
 size_t xt_tile_conv_scratch(const struct xt_tile_conv *job);
 /* Products of tiles of a block, and floats of scratch for where their tiles are. */

@@ -10,7 +10,7 @@
 struct work {
     struct xt_tile_conv job;
     size_t inputs, outputs;
-    uint16_t *in_memory, *out;
+    uint16_t *in_memory, *out, *added; /* added: what the output's memory held */
     uint32_t *weights_memory;
     float *bias, *scratch;
     double *in, *weights; /* [taps][in_c][out_c] */
@@ -51,16 +51,24 @@ static void make_weights(struct work *work, struct xt_rng *rng)
     free(plain);
 }
 
+/* What the job adds to; without it the output's memory holds anything. */
+static void fill_output(struct work *work)
+{
+    memcpy(work->out, work->added, work->outputs * sizeof *work->out);
+}
+
 static void setup(struct work *work, const struct xt_tile_conv *shape)
 {
     struct xt_rng rng = xt_rng_begin(7, 0);
     *work = (struct work){.job = *shape};
     struct xt_tile_conv *job = &work->job;
-    xt_tile_conv_plan(job);
+    xt_tile_conv_plan(job, 1);
     work->inputs = (size_t)(job->n * job->in_h * job->in_w * job->in_c);
     work->outputs = (size_t)(job->n * job->out_h * job->out_w * job->out_c);
     work->in_memory = aligned_memory(work->inputs * sizeof(uint16_t));
     work->out = aligned_memory(work->outputs * sizeof(uint16_t));
+    work->added = aligned_memory(work->outputs * sizeof(uint16_t));
+    free(random_numbers(&rng, XT_BF16, work->outputs, work->added));
     work->bias = aligned_memory((size_t)job->out_c * sizeof(float));
     work->scratch = aligned_memory(xt_tile_conv_scratch(job) * sizeof(float));
     work->in = random_numbers(&rng, XT_BF16, work->inputs, work->in_memory);
@@ -71,6 +79,7 @@ static void setup(struct work *work, const struct xt_tile_conv *shape)
     job->out = work->out;
     if (job->relu)
         job->bias = work->bias;
+    fill_output(work);
 }
 
 static void clear(struct work *work)
@@ -78,6 +87,7 @@ static void clear(struct work *work)
     free(work->in_memory);
     free(work->weights_memory);
     free(work->out);
+    free(work->added);
     free(work->bias);
     free(work->scratch);
     free(work->in);
@@ -89,6 +99,14 @@ static double input(const struct work *work, int n, int y, int x, int i)
     const struct xt_tile_conv *job = &work->job;
     bool inside = y >= 0 && y < job->in_h && x >= 0 && x < job->in_w;
     return inside ? work->in[((n * job->in_h + y) * job->in_w + x) * job->in_c + i] : 0;
+}
+
+/* Of the destination's element; the grid's place, or none. */
+static size_t element(const struct xt_tile_conv *job, int n, int row, int column, int o)
+{
+    int y = row * job->out_step_h + job->out_y;
+    int x = column * job->out_step_w + job->out_x;
+    return (size_t)(((n * job->out_h + y) * job->out_w + x) * job->out_c + o);
 }
 
 /* [out_c], all at once, since weights are read fastest in their order. */
@@ -107,16 +125,11 @@ static void make_wanted(const struct work *work, int n, int row, int column, dou
                 sums[o] += by * weights[o];
         }
     }
-    for (int o = 0; o < job->out_c; o++)
+    for (int o = 0; o < job->out_c; o++) {
+        if (job->adds)
+            sums[o] += (double)xt_bf16_to_float(work->added[element(job, n, row, column, o)]);
         sums[o] = job->relu && sums[o] < 0 ? 0 : sums[o];
-}
-
-/* Of the destination's element; the grid's place, or none. */
-static size_t element(const struct xt_tile_conv *job, int n, int row, int column, int o)
-{
-    int y = row * job->out_step_h + job->out_y;
-    int x = column * job->out_step_w + job->out_x;
-    return (size_t)(((n * job->out_h + y) * job->out_w + x) * job->out_c + o);
+    }
 }
 
 /* What the grid does not have stays as it was. */
@@ -136,11 +149,10 @@ static void check(struct work *work)
                     if (!(fabs(got - right) <= most))
                         fail_msg("%d, %d, %d, channel %d is %g, not %g", n, row, column, o, got,
                                  right);
-                    *at = UINT16_MAX;
+                    *at = work->added[at - work->out];
                 }
             }
-    for (size_t i = 0; i < work->outputs; i++)
-        assert_int_equal(work->out[i], UINT16_MAX);
+    assert_memory_equal(work->out, work->added, work->outputs * sizeof *work->out);
 }
 
 /* ---- shapes ---- */
@@ -185,6 +197,7 @@ static void check_parts(struct work *work, const struct xt_loops *loops)
     int from = 0;
     work->out = aligned_memory(work->outputs * sizeof(uint16_t));
     work->job.out = work->out;
+    fill_output(work);
     for (int part = 0; part < PARTS; part++) {
         int first = 0;
         int end = xt_tile_conv_part(job, part, PARTS, &first);
@@ -198,21 +211,57 @@ static void check_parts(struct work *work, const struct xt_loops *loops)
     free(whole);
 }
 
+/* So are shares of the channels, each of which is a job. */
+static void check_shares(struct work *work, const struct xt_loops *loops)
+{
+    enum { SHARE = 2 * XT_TILE_CONV_WIDE };
+    struct xt_tile_conv some = work->job;
+    uint16_t *whole = work->out;
+    work->out = aligned_memory(work->outputs * sizeof(uint16_t));
+    work->job.out = work->out;
+    fill_output(work);
+    some.out_c = SHARE;
+    for (int o = 0; o < work->job.out_c; o += SHARE) {
+        some.out = work->out + o;
+        some.bias = work->job.bias ? work->job.bias + o : NULL;
+        some.weights =
+            work->weights_memory + place(&work->job, 0, 0, o) * sizeof(uint16_t) / sizeof(uint32_t);
+        loops->tile_conv(&some, 0, some.units, work->scratch);
+    }
+    assert_memory_equal(whole, work->out, work->outputs * sizeof(uint16_t));
+    free(whole);
+}
+
 static void it_is_what_plain_loops_make_of_it(void **state)
 {
     const struct xt_loops *loops = tiles();
     (void)state;
     for (int i = 0; i < SHAPES; i++)
-        for (int variant = 0; variant < 2; variant++) {
+        for (int variant = 0; variant < 3; variant++) {
             struct work work;
             struct xt_tile_conv shape = shape_of(i);
-            shape.relu = shape.far = variant;
+            shape.relu = shape.far = variant > 0;
+            shape.adds = variant > 1;
             setup(&work, &shape);
             loops->tile_conv(&work.job, 0, work.job.units, work.scratch);
             check_parts(&work, loops);
+            check_shares(&work, loops);
             check(&work);
             clear(&work);
         }
+}
+
+/* Three rows each: of two each one part would have four. */
+static void a_sample_is_divided_among_parts(void **state)
+{
+    struct xt_tile_conv job = forward(32, 32, 9, 13, (int[]){3, 3}, 1);
+    (void)state;
+    job.n = 1;
+    xt_tile_conv_plan(&job, 1);
+    assert_int_equal(job.units, 1);
+    xt_tile_conv_plan(&job, 4);
+    assert_int_equal(job.units, 3);
+    assert_int_equal(job.unit_rows, 3);
 }
 
 /* Phase (0, 1) of the input's gradient of a 3x3 with strides of 2, between which others write; and
@@ -363,6 +412,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_what_plain_loops_make_of_it),
+        cmocka_unit_test(a_sample_is_divided_among_parts),
         cmocka_unit_test(a_phase_writes_its_own_pixels),
         cmocka_unit_test(statistics_come_with_the_output),
         cmocka_unit_test(the_gradient_before_relu_comes_with_its_sums),

@@ -292,7 +292,8 @@ def recurrence(r, c, h, w):
 
     def run(layer, x):
         rows = x.permute(0, 3, 1, 2).flatten(2) if columns else x.mean(2).transpose(1, 2)
-        return layer(rows)[0].transpose(1, 2).unsqueeze(2)
+        # Dense: of the strides that unsqueeze leaves PyTorch 2.8's batch norms make wrong gradients, as finite differences say.
+        return layer(rows)[0].transpose(1, 2).unsqueeze(2).clone(memory_format=torch.contiguous_format)
     return Step(str(layer), run, layer)
 
 

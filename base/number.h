@@ -40,6 +40,12 @@ static inline uint32_t xt_bf16_round(float value)
     return bits + 0x7FFF + ((bits >> 16) & 1);
 }
 
+/* Two of them, the first in the lower half. */
+static inline uint32_t xt_bf16_pair(float first, float second)
+{
+    return xt_bf16_round(first) >> 16 | (xt_bf16_round(second) & 0xFFFF0000u);
+}
+
 /* fp16 has 10 bits of fraction, exponents -14 to 15, and below them steps of 2^-24. */
 static inline float xt_fp16_to_float(uint16_t half)
 {

@@ -13,8 +13,8 @@ struct state {
     struct xt_data_grad data;
     const struct xt_buffer
         *data_weights; /* NULL: these loops do not compute the input's gradient */
-    bool by_pointwise,
-        by_tiles; /* beside the loops for the weights' gradient; tiles in inference */
+    bool by_pointwise; /* beside the loops for the weights' gradient */
+    bool by_tiles;     /* likewise; or in inference */
     struct xt_cpu_pointwise pointwise;
     struct xt_cpu_tile_conv tiles;
     struct xt_cpu_winograd winograd;

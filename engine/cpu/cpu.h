@@ -100,6 +100,9 @@ void xt_cpu_tile_conv_backward(const struct xt_cpu_tile_conv *tiles, const struc
 /* Part `part` of `parts` of so many pixels, in units of what the loops keep in registers: from
  * *first up to the returned end. */
 int xt_cpu_pointwise_part(int pixels, int part, int parts, int *first);
+/* Among how many shares of a convolution's `blocks` of output channels the threads are divided:
+ * more than one where that makes each thread read less. */
+int xt_cpu_channel_shares(size_t weight_bytes, size_t input_bytes, int blocks, int threads);
 
 /* A 1x1 convolution of inference in int8 or bf16 by loops (loops/pointwise_infer_job.h), in place
  * of its primitive. */
@@ -159,7 +162,7 @@ void xt_cpu_norm_recompute(struct xt_op *op, struct xt_graph *graph);
  * forward, after it, in the caller's thread. A pivot that is written is the first of the thread's
  * scratch. */
 bool xt_cpu_norm_wants_sums(const struct xt_op *op, const struct xt_graph *graph);
-struct xt_norm_sums xt_cpu_norm_gradient(const struct xt_op *op, bool adds, int sample);
+struct xt_norm_sums xt_cpu_norm_gradient(const struct xt_op *op, int sample);
 void xt_cpu_norm_begin_part(const struct xt_op *op, const struct xt_graph *graph, bool backward,
                             int part, struct xt_norm_sums *of);
 void xt_cpu_norm_end_part(const struct xt_op *op, const struct xt_graph *graph, int part,

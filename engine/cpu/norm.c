@@ -290,13 +290,12 @@ static void running_statistics(struct state *norm, const struct xt_graph *graph)
     }
 }
 
-struct xt_norm_sums xt_cpu_norm_gradient(const struct xt_op *op, bool adds, int sample)
+struct xt_norm_sums xt_cpu_norm_gradient(const struct xt_op *op, int sample)
 {
     const struct xt_tensor *z = xt_op_in(op, 0);
     const struct xt_tensor *y = xt_op_out(op, XT_NORM_FULL);
     return (struct xt_norm_sums){.z = xt_tensor_sample(z, z->value, sample),
-                                 .y = xt_tensor_sample(y, y->value, sample),
-                                 .adds = adds};
+                                 .y = xt_tensor_sample(y, y->value, sample)};
 }
 
 void xt_cpu_norm_begin_part(const struct xt_op *op, const struct xt_graph *graph, bool backward,

@@ -110,9 +110,9 @@ enum xt_status xt_cpu_pointwise_backward(const struct xt_cpu_pointwise *pointwis
 #pragma omp parallel for schedule(static)
     for (int block = 0; block < job.out_c / XT_POINTWISE_BLOCK; block++)
         graph->loops->pointwise_turn(weights, job.out_c, job.in_c, block, pointwise->turned->data);
-    if (norm) {
-        job.norm = xt_cpu_norm_gradient(norm, conv->adds_grad, 0);
-    }
+    if (norm)
+        job.norm = xt_cpu_norm_gradient(norm, 0);
+    job.adds = conv->adds_grad;
     convolve(&job, graph, pixels_of(xt_op_out(op, 0)), norm);
     return XT_OK;
 }

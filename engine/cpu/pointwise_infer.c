@@ -66,16 +66,11 @@ static size_t column_of(const struct xt_pointwise_infer *job)
     return (size_t)job->in_c * xt_dtype_size(job->dtype);
 }
 
-/* Threads share the channels instead of the pixels where that makes each read less. */
-static int shares_of(const struct xt_conv_op *conv, int threads)
+int xt_cpu_channel_shares(size_t weight_bytes, size_t input_bytes, int blocks, int threads)
 {
-    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
-    int blocks = xt_op_out(&conv->op, 0)->c / XT_POINTWISE_INFER_OUT;
-    size_t weights = (size_t)in->c * xt_dtype_size(in->dtype) * (size_t)xt_op_out(&conv->op, 0)->c;
-    size_t pixels = xt_tensor_bytes(in);
     size_t shares = 1;
     while ((size_t)threads % (2 * shares) == 0 && (size_t)blocks % (2 * shares) == 0 &&
-           weights / shares > pixels * 2 * shares / (size_t)threads)
+           weight_bytes / shares > input_bytes * 2 * shares / (size_t)threads)
         shares *= 2;
     return (int)shares;
 }
@@ -86,8 +81,10 @@ void xt_cpu_pointwise_infer_prepare(struct xt_cpu_pointwise_infer *pointwise,
     const char *name = conv->op.name;
     pointwise->job = describe_job(conv);
     pointwise->loop = loop_for(conv, graph);
-    pointwise->shares = shares_of(conv, graph->options.device->threads);
     size_t channels = (size_t)pointwise->job.out_c;
+    pointwise->shares = xt_cpu_channel_shares(
+        channels * column_of(&pointwise->job), xt_tensor_bytes(xt_op_in(&conv->op, 0)),
+        pointwise->job.out_c / XT_POINTWISE_INFER_OUT, graph->options.device->threads);
     pointwise->weights =
         xt_graph_permanent(graph, name, XT_WORKING_WEIGHTS, channels * column_of(&pointwise->job));
     pointwise->bias = xt_graph_permanent(graph, name, "bias", channels * sizeof(float));

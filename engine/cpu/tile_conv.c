@@ -145,55 +145,43 @@ static size_t weight_count(const struct xt_tile_conv *job)
     return (size_t)job->weight_taps * (size_t)job->in_c * (size_t)job->out_c;
 }
 
-/* Threads share the channels instead of the pixels where that makes each read less. */
-static int shares_of(const struct xt_tile_conv *job, int threads)
-{
-    enum { BLOCK = 2 * XT_TILE_CONV_WIDE };
-    size_t pixels = (size_t)job->n * (size_t)job->in_h * (size_t)job->in_w * (size_t)job->in_c;
-    size_t weights = weight_count(job);
-    int shares = 1;
-    while (threads % (2 * shares) == 0 && job->out_c % (2 * shares * BLOCK) == 0 &&
-           weights / (size_t)shares > pixels * 2 * (size_t)shares / (size_t)threads)
-        shares *= 2;
-    return shares;
-}
-
 void xt_cpu_tile_conv_prepare_inference(struct xt_cpu_tile_conv *tiles, struct xt_conv_op *conv,
                                         struct xt_graph *graph)
 {
+    enum { BLOCK = 2 * XT_TILE_CONV_WIDE };
     int threads = graph->options.device->threads;
     tiles->output = describe_output(conv, graph);
-    tiles->shares = shares_of(&tiles->output, threads);
+    size_t weights = weight_count(&tiles->output) * sizeof(uint16_t);
+    tiles->shares = xt_cpu_channel_shares(weights, xt_tensor_bytes(xt_op_in(&conv->op, 0)),
+                                          tiles->output.out_c / BLOCK, threads);
     plan(&tiles->output, graph, threads / tiles->shares);
-    tiles->weights = xt_graph_permanent(graph, conv->op.name, XT_WORKING_WEIGHTS,
-                                        weight_count(&tiles->output) * sizeof(uint16_t));
+    tiles->weights = xt_graph_permanent(graph, conv->op.name, XT_WORKING_WEIGHTS, weights);
     conv->own[0] = conv->own_weights = true;
 }
 
 /* The weights of XT_TILE_CONV_WIDE output channels from O, I, H, W: by blocks of input channels and
  * taps, of which a tile has pairs of input channels in its rows. */
-static void sort_panel(const float *dense, const struct xt_tile_conv *job, uint16_t *to)
+static void sort_panel(const float *dense, const struct xt_tile_conv *job, uint32_t *to)
 {
     int taps = job->weight_taps;
     for (int block = 0; block < job->in_c; block += XT_TILE_CONV_CHANNELS)
         for (int tap = 0; tap < taps; tap++)
             for (int i = block; i < block + XT_TILE_CONV_CHANNELS; i += 2)
-                for (int o = 0; o < XT_TILE_CONV_WIDE; o++)
-                    for (int k = 0; k < 2; k++)
-                        *to++ =
-                            (uint16_t)(xt_bf16_round(dense[(o * job->in_c + i + k) * taps + tap]) >>
-                                       16);
+                for (int o = 0; o < XT_TILE_CONV_WIDE; o++) {
+                    const float *from = dense + (o * job->in_c + i) * taps + tap;
+                    *to++ = xt_bf16_pair(from[0], from[taps]);
+                }
 }
 
 void xt_cpu_tile_conv_refresh(const struct xt_cpu_tile_conv *tiles, const struct xt_graph *graph)
 {
     const struct xt_tile_conv *job = &tiles->output;
     const float *dense = graph->staging.host;
-    uint16_t *to = tiles->weights->data;
+    uint32_t *to = tiles->weights->data;
     size_t panel = weight_count(job) / (size_t)job->out_c * XT_TILE_CONV_WIDE;
 #pragma omp parallel for schedule(static)
     for (int i = 0; i < job->out_c / XT_TILE_CONV_WIDE; i++)
-        sort_panel(dense + panel * (size_t)i, job, to + panel * (size_t)i);
+        sort_panel(dense + panel * (size_t)i, job, to + panel / 2 * (size_t)i);
 }
 
 /* ---- running ---- */
@@ -285,7 +273,8 @@ void xt_cpu_tile_conv_backward(const struct xt_cpu_tile_conv *tiles, const struc
         job.out = xt_tensor_sample(xt_op_in(op, 0), xt_op_in_grad(op, 0), sample);
         job.weights = tiles->turned->data;
         if (norm)
-            job.norm = xt_cpu_norm_gradient(norm, conv->adds_grad, sample);
+            job.norm = xt_cpu_norm_gradient(norm, sample);
+        job.adds = conv->adds_grad;
         run(&job, 1, graph, norm, slice);
     }
 }

@@ -13,5 +13,4 @@ struct xt_norm_sums {
     float *pivot;  /* [c]; NULL: no sums */
     const void *z; /* the norm's input */
     const void *y; /* its output, after ReLU */
-    bool adds;     /* with y: to what the output's memory holds */
 };

@@ -100,7 +100,7 @@ XT_INLINE void mask_gradient(const struct xt_pointwise *job, const float *out, c
         for (int r = 0; r < rows; r++) {
             size_t at = (size_t)r * (size_t)job->out_c + (size_t)v * LANES;
             xt_vector grad = tile[r][v];
-            if (job->norm.adds)
+            if (job->adds)
                 grad += xt_vector_load(out + at);
             grad = xt_vector_where_above_0(xt_vector_load(y + at), grad);
             sums->first[v] += grad;

@@ -19,6 +19,7 @@ struct xt_pointwise {
     const float *weights; /* [out_c / 16][in_c][16] */
     float *out;
     struct xt_norm_sums norm; /* of the output; of float32 */
+    bool adds;                /* with norm.y: to what the output's memory holds */
 };
 
 /* Pixels [first, end) of the output. */

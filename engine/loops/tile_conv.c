@@ -113,7 +113,7 @@ XT_INLINE void fetch_result(const struct xt_tile_conv *job, const uint16_t *to)
         _mm_prefetch((const uint16_t *)norm->y + (to - job->out), _MM_HINT_T0);
         _mm_prefetch((const uint16_t *)norm->z + (to - job->out), _MM_HINT_T0);
     }
-    if (norm->adds || job->adds)
+    if (job->adds)
         _mm_prefetch(to, _MM_HINT_T0);
 }
 
@@ -212,11 +212,8 @@ XT_INLINE void mask_gradient(const struct chunk *chunk, const uint16_t *to, __m5
     const uint16_t *y = (const uint16_t *)norm->y + (to - chunk->job->out);
     const uint16_t *z = (const uint16_t *)norm->z + (to - chunk->job->out);
     for (int i = 0; i < 2; i++, y += WIDE, z += WIDE) {
-        __m512 grad = grads[i];
-        if (norm->adds)
-            grad = _mm512_add_ps(grad, load_16(to + i * WIDE));
         __mmask16 above = _mm512_cmp_ps_mask(load_16(y), _mm512_setzero_ps(), _CMP_GT_OQ);
-        grad = _mm512_maskz_mov_ps(above, grad);
+        __m512 grad = _mm512_maskz_mov_ps(above, grads[i]);
         of->first[i] = _mm512_add_ps(of->first[i], grad);
         of->second[i] =
             _mm512_fmadd_ps(grad, _mm512_sub_ps(load_16(z), of->pivot[i]), of->second[i]);
@@ -236,14 +233,14 @@ XT_INLINE void write_tile(const struct chunk *chunk, const struct span *span, in
     __m512 low_bias = bias ? _mm512_loadu_ps(bias) : _mm512_setzero_ps();
     __m512 high_bias = bias ? _mm512_loadu_ps(bias + WIDE) : _mm512_setzero_ps();
     __m512 least = _mm512_set1_ps(chunk->job->relu ? 0 : -INFINITY);
-    bool adds = chunk->job->adds || chunk->job->norm.adds;
+    bool adds = chunk->job->adds;
     uint16_t *to = result_at(chunk, span, tile, channel);
     for (int i = first; i < start + span->tile_rows; i++, sums += PAIR) {
         if (x < chunk->columns) {
             __m512 values[] = {_mm512_add_ps(_mm512_load_ps(sums), low_bias),
                                _mm512_add_ps(_mm512_load_ps(sums + WIDE), high_bias)};
             for (int k = 0; k < 2; k++) {
-                if (then == NOTHING && adds)
+                if (adds)
                     values[k] = _mm512_add_ps(values[k], load_16(to + k * WIDE));
                 values[k] = _mm512_max_ps(least, values[k]);
             }

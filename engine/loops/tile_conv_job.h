@@ -44,7 +44,7 @@ struct xt_tile_conv {
     int tap_count;
     struct xt_tile_conv_tap taps[XT_TILE_CONV_TAPS_MAX];
     int weight_taps; /* of the weights' copy */
-    bool adds;       /* to what the output's memory holds, before ReLU; without a norm */
+    bool adds;       /* to what the output's memory holds, before ReLU */
     bool relu;
     bool far; /* the output has left the caches when it is read */
 

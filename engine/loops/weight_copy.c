@@ -22,11 +22,6 @@ XT_INLINE void write_line(uint32_t *to, const line *from)
 #endif
 }
 
-XT_INLINE uint32_t pair_of(float first, float second)
-{
-    return xt_bf16_round(first) >> 16 | (xt_bf16_round(second) & 0xFFFF0000u);
-}
-
 /* Interleaves two rows to one of pairs, `count` times. */
 static void pair_rows(const float *restrict from, uint32_t *restrict to, size_t stride,
                       size_t count)
@@ -36,7 +31,7 @@ static void pair_rows(const float *restrict from, uint32_t *restrict to, size_t 
         line pairs;
 #pragma omp simd
         for (size_t k = 0; k < BLOCK; k++)
-            pairs[k] = pair_of(row[k], row[BLOCK + k]);
+            pairs[k] = xt_bf16_pair(row[k], row[BLOCK + k]);
         write_line(to + j * stride, &pairs);
     }
 }
@@ -51,7 +46,7 @@ static void pair_columns(const float *restrict from, uint32_t *restrict to, size
     uint32_t pairs[NUMBERS / 2];
 #pragma omp simd
     for (size_t i = 0; i < NUMBERS / 2; i++)
-        pairs[i] = pair_of(from[2 * i], from[2 * i + 1]);
+        pairs[i] = xt_bf16_pair(from[2 * i], from[2 * i + 1]);
     memcpy(lines, pairs, sizeof lines);
     for (int round = 0; round < ROUNDS; round++) {
         for (size_t i = 0; i < PAIRS / 2; i++) {

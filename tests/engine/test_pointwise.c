@@ -170,7 +170,7 @@ static void check_gradient(const struct work *work, const float *plain, const fl
         struct sum sum = {0};
         for (int p = 0; p < out_pixels(work); p++) {
             int at = p * job->out_c + o;
-            float grad = job->norm.adds ? plain[at] + before[at] : plain[at];
+            float grad = job->adds ? plain[at] + before[at] : plain[at];
             grad = y[at] > 0 ? grad : 0;
             assert_true(work->out[at] == grad);
             add_to_sum(&sum, (double)grad,
@@ -207,7 +207,7 @@ static void run_gradient(const struct xt_loops *loops, struct work *work, bool a
     begin_sums(&work->job.norm, work->job.out_c, sums, pivot);
     work->job.norm.z = tensors[2];
     work->job.norm.y = tensors[3];
-    work->job.norm.adds = adds;
+    work->job.adds = adds;
     loops->pointwise(&work->job, 0, out_pixels(work) / 2);
     loops->pointwise(&work->job, out_pixels(work) / 2, out_pixels(work));
     check_gradient(work, plain, before);

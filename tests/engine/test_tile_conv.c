@@ -51,7 +51,7 @@ static void make_weights(struct work *work, struct xt_rng *rng)
     free(plain);
 }
 
-/* What the job adds to; without it the output's memory holds anything. */
+/* What the job adds to, else NaN. */
 static void fill_output(struct work *work)
 {
     memcpy(work->out, work->added, work->outputs * sizeof *work->out);
@@ -68,7 +68,9 @@ static void setup(struct work *work, const struct xt_tile_conv *shape)
     work->in_memory = aligned_memory(work->inputs * sizeof(uint16_t));
     work->out = aligned_memory(work->outputs * sizeof(uint16_t));
     work->added = aligned_memory(work->outputs * sizeof(uint16_t));
-    free(random_numbers(&rng, XT_BF16, work->outputs, work->added));
+    memset(work->added, UINT8_MAX, work->outputs * sizeof(uint16_t));
+    if (job->adds)
+        free(random_numbers(&rng, XT_BF16, work->outputs, work->added));
     work->bias = aligned_memory((size_t)job->out_c * sizeof(float));
     work->scratch = aligned_memory(xt_tile_conv_scratch(job) * sizeof(float));
     work->in = random_numbers(&rng, XT_BF16, work->inputs, work->in_memory);
@@ -355,7 +357,7 @@ static void check_gradient(const struct work *work, const uint16_t *plain, const
     for (size_t o = 0; o < c; o++) {
         struct sum sum = {0};
         for (size_t at = o; at < work->outputs; at += c) {
-            double grad = value_at(plain, at) + (job->norm.adds ? value_at(before, at) : 0);
+            double grad = value_at(plain, at) + (job->adds ? value_at(before, at) : 0);
             double got = value_at(work->out, at);
             bool above = value_at(job->norm.y, at) > 0;
             double size = fabs(value_at(plain, at)) + fabs(got);
@@ -387,7 +389,7 @@ static void run_gradient(const struct xt_loops *loops, struct work *work, bool a
     begin_sums(&work->job.norm, work->job.out_c, sums, pivot);
     work->job.norm.z = tensors[2];
     work->job.norm.y = tensors[3];
-    work->job.norm.adds = adds;
+    work->job.adds = adds;
     loops->tile_conv(&work->job, 0, work->job.units, work->scratch);
     check_gradient(work, tensors[0], tensors[1]);
     for (int i = 0; i < 4; i++)

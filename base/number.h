@@ -46,6 +46,22 @@ static inline uint32_t xt_bf16_pair(float first, float second)
     return xt_bf16_round(first) >> 16 | (xt_bf16_round(second) & 0xFFFF0000u);
 }
 
+/* What rounding to bf16 leaves out, exactly; of an infinity nothing. */
+static inline float xt_bf16_rest(float value)
+{
+    float rest = value - xt_float_of_bits(xt_bf16_round(value) & 0xFFFF0000u);
+    return rest - rest == 0 ? rest : 0;
+}
+
+/* As xt_bf16_pair; of each is left what rounding leaves out. */
+static inline uint32_t xt_bf16_take_pair(float *first, float *second)
+{
+    uint32_t pair = xt_bf16_pair(*first, *second);
+    *first = xt_bf16_rest(*first);
+    *second = xt_bf16_rest(*second);
+    return pair;
+}
+
 /* fp16 has 10 bits of fraction, exponents -14 to 15, and below them steps of 2^-24. */
 static inline float xt_fp16_to_float(uint16_t half)
 {

@@ -8,9 +8,10 @@ bool xt_cpu_pointwise_can(const struct xt_conv_op *conv, struct xt_graph *graph)
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
     const struct xt_op *op = &conv->op;
     return graph->loops->pointwise && graph->options.training && xt_op_learns(op, graph) &&
-           !op->by_slices[0] && !op->by_slices[1] && in->dtype == XT_F32 && out->dtype == XT_F32 &&
-           conv->kernel[0] == 1 && conv->kernel[1] == 1 && xt_conv_is_even(conv) &&
-           !conv->pads[0] && !conv->pads[1] && conv->groups == 1 && conv->bias < 0 && !conv->relu &&
+           !xt_cpu_tile_conv_can(conv, graph) && !op->by_slices[0] && !op->by_slices[1] &&
+           in->dtype == XT_F32 && out->dtype == XT_F32 && conv->kernel[0] == 1 &&
+           conv->kernel[1] == 1 && xt_conv_is_even(conv) && !conv->pads[0] && !conv->pads[1] &&
+           conv->groups == 1 && conv->bias < 0 && !conv->relu &&
            in->c % XT_POINTWISE_CHANNELS == 0 && out->c % XT_POINTWISE_CHANNELS == 0 &&
            xt_cpu_weights_are(conv, graph, dnnl_OIhw16i16o);
 }

@@ -1,5 +1,5 @@
-/* Convolutions of bf16 by matrix tiles on CPUs that have them (loops/tile_conv_job.h): in training
- * forward and for the input's gradient, and those of inference. */
+/* Convolutions of bf16 and float32 by matrix tiles on CPUs that have them (loops/tile_conv_job.h):
+ * in training forward and for the input's gradient, and those of inference. */
 #include "engine/cpu/cpu.h"
 
 static bool has_shape(const struct xt_conv_op *conv, const struct xt_graph *graph)
@@ -7,9 +7,10 @@ static bool has_shape(const struct xt_conv_op *conv, const struct xt_graph *grap
     enum { STRIDE_MOST = 2 };
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
-    return graph->loops->tile_conv && xt_device_cpu_has_tiles() && in->dtype == XT_BF16 &&
-           out->dtype == XT_BF16 && conv->groups == 1 && xt_conv_is_even(conv) &&
-           conv->strides[0] <= STRIDE_MOST && conv->strides[1] <= STRIDE_MOST &&
+    return graph->loops->tile_conv && xt_device_cpu_has_tiles() &&
+           (in->dtype == XT_BF16 || in->dtype == XT_F32) && out->dtype == in->dtype &&
+           conv->groups == 1 && xt_conv_is_even(conv) && conv->strides[0] <= STRIDE_MOST &&
+           conv->strides[1] <= STRIDE_MOST &&
            conv->kernel[0] * conv->kernel[1] <= XT_TILE_CONV_TAPS_MAX &&
            in->c % XT_TILE_CONV_CHANNELS == 0 && out->c % XT_TILE_CONV_CHANNELS == 0;
 }
@@ -19,16 +20,19 @@ bool xt_cpu_tile_conv_can(const struct xt_conv_op *conv, const struct xt_graph *
     return graph->options.training && xt_op_learns(&conv->op, graph) && has_shape(conv, graph);
 }
 
-/* Of slices, which L2 holds, oneDNN's primitives are faster if few products go into a sum. */
+/* Of slices, which L2 holds, oneDNN's primitives in bf16 are faster if few products go into a sum.
+ */
 bool xt_cpu_tile_conv_can_infer(const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
     enum { SLICE_INPUTS_LEAST = 128 };
     const struct xt_tensor *residual = conv->fold.residual;
     int64_t inputs = conv->kernel[0] * conv->kernel[1] * xt_op_in(&conv->op, 0)->c;
-    if (conv->op.by_slices[0] && inputs < SLICE_INPUTS_LEAST)
+    if (conv->op.by_slices[0] && inputs < SLICE_INPUTS_LEAST &&
+        xt_op_in(&conv->op, 0)->dtype == XT_BF16)
         return false;
     return !graph->options.training && !conv->fold.activation &&
-           (!residual || residual->dtype == XT_BF16) && has_shape(conv, graph);
+           (!residual || residual->dtype == xt_op_out(&conv->op, 0)->dtype) &&
+           has_shape(conv, graph);
 }
 
 /* In inference the next op reads the output, from the last cache if it was not written past it. */
@@ -38,7 +42,8 @@ static struct xt_tile_conv describe_output(const struct xt_conv_op *conv,
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
     int kernel_w = (int)conv->kernel[1];
-    struct xt_tile_conv job = {.n = in->n,
+    struct xt_tile_conv job = {.f32 = in->dtype == XT_F32,
+                               .n = in->n,
                                .in_h = in->h,
                                .in_w = in->w,
                                .in_c = in->c,
@@ -70,7 +75,8 @@ static struct xt_tile_conv describe_input_grad(const struct xt_conv_op *conv, in
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
     int strides[] = {(int)conv->strides[0], (int)conv->strides[1]};
     int kernel_w = (int)conv->kernel[1];
-    struct xt_tile_conv job = {.n = in->n,
+    struct xt_tile_conv job = {.f32 = in->dtype == XT_F32,
+                               .n = in->n,
                                .in_h = out->h,
                                .in_w = out->w,
                                .in_c = out->c,
@@ -108,6 +114,7 @@ static struct xt_buffer *copy_weights(struct xt_conv_op *conv, struct xt_graph *
                                   .out_is_row = out_is_row,
                                   .out_is_wide = out_is_wide,
                                   .by_tiles = true,
+                                  .summands = in->dtype == XT_F32 ? XT_TILE_CONV_SUMMANDS : 1,
                                   .wide = XT_TILE_CONV_WIDE};
     return xt_cpu_add_weight_copy(conv, graph, &copy);
 }
@@ -140,9 +147,10 @@ void xt_cpu_tile_conv_prepare(struct xt_cpu_tile_conv *tiles, struct xt_conv_op 
 
 /* ---- inference ---- */
 
-static size_t weight_count(const struct xt_tile_conv *job)
+/* Numbers of bf16 for an output channel. */
+static size_t channel_weights(const struct xt_tile_conv *job)
 {
-    return (size_t)job->weight_taps * (size_t)job->in_c * (size_t)job->out_c;
+    return xt_tile_conv_weights(job) * (size_t)xt_tile_conv_summands(job);
 }
 
 void xt_cpu_tile_conv_prepare_inference(struct xt_cpu_tile_conv *tiles, struct xt_conv_op *conv,
@@ -151,7 +159,8 @@ void xt_cpu_tile_conv_prepare_inference(struct xt_cpu_tile_conv *tiles, struct x
     enum { BLOCK = 2 * XT_TILE_CONV_WIDE };
     int threads = graph->options.device->threads;
     tiles->output = describe_output(conv, graph);
-    size_t weights = weight_count(&tiles->output) * sizeof(uint16_t);
+    size_t weights =
+        channel_weights(&tiles->output) * (size_t)tiles->output.out_c * sizeof(uint16_t);
     tiles->shares = xt_cpu_channel_shares(weights, xt_tensor_bytes(xt_op_in(&conv->op, 0)),
                                           tiles->output.out_c / BLOCK, threads);
     plan(&tiles->output, graph, threads / tiles->shares);
@@ -159,29 +168,32 @@ void xt_cpu_tile_conv_prepare_inference(struct xt_cpu_tile_conv *tiles, struct x
     conv->own[0] = conv->own_weights = true;
 }
 
-/* The weights of XT_TILE_CONV_WIDE output channels from O, I, H, W: by blocks of input channels and
- * taps, of which a tile has pairs of input channels in its rows. */
-static void sort_panel(const float *dense, const struct xt_tile_conv *job, uint32_t *to)
+/* A summand of the weights of XT_TILE_CONV_WIDE output channels from O, I, H, W: by blocks of input
+ * channels and taps, of which a tile has pairs of input channels in its rows. Of the weights is
+ * left what the summand leaves out. */
+static void sort_panel(float *dense, const struct xt_tile_conv *job, uint32_t *to)
 {
     int taps = job->weight_taps;
     for (int block = 0; block < job->in_c; block += XT_TILE_CONV_CHANNELS)
         for (int tap = 0; tap < taps; tap++)
             for (int i = block; i < block + XT_TILE_CONV_CHANNELS; i += 2)
                 for (int o = 0; o < XT_TILE_CONV_WIDE; o++) {
-                    const float *from = dense + (o * job->in_c + i) * taps + tap;
-                    *to++ = xt_bf16_pair(from[0], from[taps]);
+                    float *from = dense + (o * job->in_c + i) * taps + tap;
+                    *to++ = xt_bf16_take_pair(&from[0], &from[taps]);
                 }
 }
 
 void xt_cpu_tile_conv_refresh(const struct xt_cpu_tile_conv *tiles, const struct xt_graph *graph)
 {
     const struct xt_tile_conv *job = &tiles->output;
-    const float *dense = graph->staging.host;
+    float *dense = graph->staging.host;
     uint32_t *to = tiles->weights->data;
-    size_t panel = weight_count(job) / (size_t)job->out_c * XT_TILE_CONV_WIDE;
+    size_t panel = xt_tile_conv_weights(job) * XT_TILE_CONV_WIDE;
+    size_t summands = (size_t)xt_tile_conv_summands(job);
 #pragma omp parallel for schedule(static)
     for (int i = 0; i < job->out_c / XT_TILE_CONV_WIDE; i++)
-        sort_panel(dense + panel * (size_t)i, job, to + panel / 2 * (size_t)i);
+        for (size_t k = 0; k < summands; k++)
+            sort_panel(dense + panel * (size_t)i, job, to + panel / 2 * ((size_t)i * summands + k));
 }
 
 /* ---- running ---- */
@@ -216,9 +228,9 @@ static struct xt_tile_conv share_of(const struct xt_tile_conv *job, int share, i
     struct xt_tile_conv some = *job;
     some.out_c = job->out_c / shares;
     size_t channel = (size_t)share * (size_t)some.out_c;
-    some.weights += weight_count(&some) / 2 * (size_t)share;
+    some.weights += channel_weights(&some) * (size_t)some.out_c / 2 * (size_t)share;
     some.bias = job->bias ? job->bias + channel : NULL;
-    some.out += channel;
+    some.out = (char *)job->out + channel * xt_tile_conv_element(job);
     return some;
 }
 

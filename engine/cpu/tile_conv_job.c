@@ -61,7 +61,8 @@ static void plan_reach(struct xt_tile_conv *job)
 static size_t unit_bytes(const struct xt_tile_conv *job, int rows)
 {
     size_t positions = (size_t)(rows + job->more_rows) * (size_t)job->pitch;
-    return positions * (size_t)job->phase_count * (size_t)job->in_c * sizeof(uint16_t);
+    return positions * (size_t)job->phase_count * (size_t)job->in_c * sizeof(uint16_t) *
+           (size_t)xt_tile_conv_summands(job);
 }
 
 /* Units of equal height, and how many of them are in L2 at a time. */
@@ -108,10 +109,11 @@ void xt_tile_conv_plan(struct xt_tile_conv *job, int parts)
     job->out_pixel = job->out_c;
     job->phase_count = 0;
     if (job->flat) {
-        int pixel = job->in_c * (int)sizeof(uint16_t);
+        int pixel = job->in_c * (int)sizeof(uint16_t) * xt_tile_conv_summands(job);
         int most = smaller(SOURCE_BYTES / pixel, FLAT_MOST);
         job->units = job->n * job->rows * job->columns;
         job->chunk_units = larger(most / BLOCK, 1) * BLOCK;
+        job->block_positions = job->chunk_units | 1;
         job->offsets[0] = 0;
         return;
     }
@@ -129,11 +131,11 @@ void xt_tile_conv_plan(struct xt_tile_conv *job, int parts)
 size_t xt_tile_conv_scratch(const struct xt_tile_conv *job)
 {
     size_t fixed = SUMS + xt_tile_conv_list(job);
-    if (job->flat)
+    if (job->flat && !job->f32)
         return fixed;
-    size_t blocks = (size_t)job->phase_count * (size_t)(job->in_c / XT_TILE_CONV_CHANNELS);
-    size_t unit = blocks * (size_t)job->block_positions * XT_TILE_CONV_CHANNELS;
-    return fixed + (size_t)job->chunk_units * unit * sizeof(uint16_t) / sizeof(float);
+    size_t unit = xt_tile_conv_summand(job) * (size_t)xt_tile_conv_summands(job);
+    size_t units = job->flat ? 1 : (size_t)job->chunk_units;
+    return fixed + units * unit * sizeof(uint16_t) / sizeof(float);
 }
 
 int xt_tile_conv_pixels(const struct xt_tile_conv *job, int first, int end)

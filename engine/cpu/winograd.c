@@ -72,11 +72,21 @@ static bool is_supported(const struct xt_conv_op *conv, struct xt_graph *graph)
            conv->pads[1] < conv->kernel[1] && xt_cpu_weights_are(conv, graph, dnnl_OIhw16i16o);
 }
 
+/* Tiles take no more time for a line's products, nor where the transforms' cost is small beside
+ * that of products. */
+static bool tiles_are_faster(const struct xt_conv_op *conv, const struct xt_graph *graph)
+{
+    enum { FEW = 192 };
+    bool is_line = conv->kernel[0] == 1 || conv->kernel[1] == 1;
+    return xt_cpu_tile_conv_can_infer(conv, graph) && (is_line || xt_op_in(&conv->op, 0)->c > FEW);
+}
+
 bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph)
 {
-    return conv->strides[0] == 1 && conv->strides[1] == 1 && xt_conv_is_even(conv) &&
-           has_type(conv) && conv->groups == 1 && graph->loops->winograd && has_channels(conv) &&
-           form_of(conv, graph) < XT_WINOGRAD_FORMS && is_supported(conv, graph);
+    return !tiles_are_faster(conv, graph) && conv->strides[0] == 1 && conv->strides[1] == 1 &&
+           xt_conv_is_even(conv) && has_type(conv) && conv->groups == 1 && graph->loops->winograd &&
+           has_channels(conv) && form_of(conv, graph) < XT_WINOGRAD_FORMS &&
+           is_supported(conv, graph);
 }
 
 static size_t weight_count(const struct xt_winograd_grad *job)

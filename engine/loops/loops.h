@@ -42,8 +42,9 @@ struct xt_sparse_rows {
 
 /* A convolution's weights and their bf16 copy for a kernel of matrix tiles. From blocks of 16 by
  * 16, [out / 16][in / 16][taps][16][16], to [wide axis / wide][taps][other axis / 2][wide][2], or
- * by tiles to [wide axis / wide][other axis / 32][taps][16][wide][2]. The wide axis is a multiple
- * of `wide` and of 16; the other axis's last block is zero-padded, by tiles it is a multiple of 32.
+ * by tiles to [wide axis / wide][summands][other axis / 32][taps][16][wide][2]. The wide axis is a
+ * multiple of `wide` and of 16; the other axis's last block is zero-padded, by tiles it is a
+ * multiple of 32. Each summand is the rounded rest of those before it.
  */
 struct xt_weight_copy {
     const float *from;
@@ -52,6 +53,7 @@ struct xt_weight_copy {
     bool out_is_row; /* of a block of 16 by 16; else its column */
     bool out_is_wide;
     bool by_tiles;
+    int summands; /* by tiles; else 0 */
     int wide;
     int spare; /* rows of pairs behind each [taps], of zeros */
 };
@@ -63,7 +65,8 @@ static inline size_t xt_weight_copy_pairs(const struct xt_weight_copy *copy)
 }
 static inline size_t xt_weight_copy_panel(const struct xt_weight_copy *copy)
 {
-    return ((size_t)copy->taps * xt_weight_copy_pairs(copy) + (size_t)copy->spare) *
+    size_t summands = copy->by_tiles ? (size_t)copy->summands : 1;
+    return (summands * (size_t)copy->taps * xt_weight_copy_pairs(copy) + (size_t)copy->spare) *
            (size_t)copy->wide;
 }
 

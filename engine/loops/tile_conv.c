@@ -20,7 +20,7 @@ enum {
 /* Positions that are counted through: of a unit's copy, or pixels of a flat job. */
 struct span {
     const uint16_t *left; /* the first position's */
-    uint16_t *out;        /* the first position's result */
+    char *out;            /* the first position's result */
     int count;
     int tile_rows, blocks;
 };
@@ -33,12 +33,15 @@ struct step {
 /* A chunk in progress. */
 struct chunk {
     const struct xt_tile_conv *job;
-    bool near;    /* all weights are in L2 */
-    bool begins;  /* the pivot is still to be set */
-    size_t row;   /* bytes from a position's channels to the next one's */
-    size_t block; /* elements from a block of channels to the next one */
+    bool near;      /* all weights are in L2 */
+    bool begins;    /* the pivot is still to be set */
+    size_t row;     /* bytes from a position's channels to the next one's */
+    size_t block;   /* elements from a block of channels to the next one */
+    size_t panel;   /* bytes from the weights of WIDE channels to the next ones' */
+    size_t summand; /* bytes from a summand's copy of the source to the next one's */
     int columns, pitch;
-    size_t out_pixel, out_row; /* elements from a result to the next one, to the next row's */
+    size_t out_size;           /* of an element */
+    size_t out_pixel, out_row; /* bytes from a result to the next one, to the next row's */
     float *sums;
     int span_count;
     struct span spans[XT_TILE_CONV_UNITS_MAX];
@@ -52,21 +55,72 @@ struct chunk {
 
 /* ---- the copy of the source ---- */
 
+/* Of the words of two vectors the upper ones. */
+static const _Alignas(LINE) uint16_t upper_halves[DEEP] = {
+    1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,
+    33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
+
+XT_INLINE __m512 widen(__m256i values)
+{
+    return (__m512)_mm512_slli_epi32(_mm512_cvtepu16_epi32(values), 16);
+}
+
+/* The nearest number of bf16, ties away from zero. */
+XT_INLINE __m512 round_to_bf16(__m512 value)
+{
+    __m512i bits = _mm512_add_epi32((__m512i)value, _mm512_set1_epi32(0x8000));
+    return (__m512)_mm512_and_si512(bits, _mm512_set1_epi32((int)0xFFFF0000));
+}
+
+/* What rounding left out; of an infinity nothing, so that its products stay infinite. */
+XT_INLINE __m512 rest_of(__m512 value, __m512 rounded)
+{
+    enum { INFINITIES = 0x18 };
+    __mmask16 finite = (__mmask16)~_mm512_fpclass_ps_mask(rounded, INFINITIES);
+    return _mm512_maskz_sub_ps(finite, value, rounded);
+}
+
+/* DEEP numbers as sums of three of bf16, `summand` elements apart. */
+XT_INLINE void split(const float *from, size_t summand, uint16_t *to)
+{
+    __m512i order = _mm512_load_si512(upper_halves);
+    __m512 low = _mm512_loadu_ps(from);
+    __m512 high = _mm512_loadu_ps(from + DEEP / 2);
+    for (int i = 0; i < XT_TILE_CONV_SUMMANDS; i++, to += summand) {
+        __m512 rounded[] = {round_to_bf16(low), round_to_bf16(high)};
+        _mm512_store_si512(
+            to, _mm512_permutex2var_epi16((__m512i)rounded[0], order, (__m512i)rounded[1]));
+        low = i ? _mm512_sub_ps(low, rounded[0]) : rest_of(low, rounded[0]);
+        high = i ? _mm512_sub_ps(high, rounded[1]) : rest_of(high, rounded[1]);
+    }
+}
+
+/* A pixel's channels; `from` NULL: zeros. */
+XT_INLINE void copy_pixel(const struct xt_tile_conv *job, const void *from, uint16_t *to)
+{
+    size_t block = (size_t)job->block_positions * DEEP;
+    size_t summand = xt_tile_conv_summand(job);
+    int summands = xt_tile_conv_summands(job);
+    for (size_t k = 0; k < (size_t)job->in_c; k += DEEP, to += block) {
+        if (from && job->f32)
+            split((const float *)from + k, summand, to);
+        else if (from)
+            _mm512_store_si512(to, _mm512_loadu_si512((const uint16_t *)from + k));
+        for (int i = 0; i < summands && !from; i++)
+            _mm512_store_si512(to + (size_t)i * summand, _mm512_setzero_si512());
+    }
+}
+
 /* `count` columns of a row, every `step`-th pixel from column `first` on, zeros outside of the
  * image; `row` NULL: all are. */
-static void copy_row(const struct xt_tile_conv *job, const uint16_t *row, int first, int count,
+static void copy_row(const struct xt_tile_conv *job, const char *row, int first, int count,
                      uint16_t *to)
 {
-    size_t c = (size_t)job->in_c;
-    size_t block = (size_t)job->block_positions * DEEP;
+    size_t pixel = (size_t)job->in_c * xt_tile_conv_element(job);
     for (int i = 0; i < count; i++, to += DEEP) {
         int x = first + i * job->step_w;
         bool within = row && x >= 0 && x < job->in_w;
-        const uint16_t *from = within ? row + (size_t)x * c : NULL;
-        for (size_t k = 0; k < c; k += DEEP) {
-            __m512i pixel = within ? _mm512_loadu_si512(from + k) : _mm512_setzero_si512();
-            _mm512_store_si512(to + k / DEEP * block, pixel);
-        }
+        copy_pixel(job, within ? row + (size_t)x * pixel : NULL, to);
     }
 }
 
@@ -74,8 +128,9 @@ static void copy_unit(const struct xt_tile_conv *job, int unit, uint16_t *to)
 {
     int first = 0;
     int rows = xt_tile_conv_rows(job, unit, &first);
-    size_t row = (size_t)job->in_w * (size_t)job->in_c;
-    const uint16_t *image = job->in + (size_t)(unit / job->image_units) * (size_t)job->in_h * row;
+    size_t row = (size_t)job->in_w * (size_t)job->in_c * xt_tile_conv_element(job);
+    const char *image =
+        (const char *)job->in + (size_t)(unit / job->image_units) * (size_t)job->in_h * row;
     size_t plane = (size_t)job->in_c * (size_t)job->block_positions;
     for (int p = 0; p < job->phase_count; p++, to += plane)
         for (int i = 0; i < rows + job->more_rows; i++) {
@@ -97,33 +152,88 @@ static int tile_start(const struct span *span, int tile)
 }
 
 /* The first result of a tile that no tile before has. */
-static uint16_t *result_at(const struct chunk *chunk, const struct span *span, int tile,
-                           int channel)
+static char *result_at(const struct chunk *chunk, const struct span *span, int tile, int channel)
 {
     int first = tile * span->tile_rows;
     return span->out + (size_t)(first / chunk->pitch) * chunk->out_row +
-           (size_t)(first % chunk->pitch) * chunk->out_pixel + channel;
+           (size_t)(first % chunk->pitch) * chunk->out_pixel + (size_t)channel * chunk->out_size;
 }
 
 /* Fetches what writing a result reads: what a norm has of it, and what is there. */
-XT_INLINE void fetch_result(const struct xt_tile_conv *job, const uint16_t *to)
+XT_INLINE void fetch_result(const struct xt_tile_conv *job, const char *to)
 {
     const struct xt_norm_sums *norm = &job->norm;
-    if (norm->y) {
-        _mm_prefetch((const uint16_t *)norm->y + (to - job->out), _MM_HINT_T0);
-        _mm_prefetch((const uint16_t *)norm->z + (to - job->out), _MM_HINT_T0);
+    size_t size = PAIR * xt_tile_conv_element(job);
+    for (const char *end = to + size; to < end; to += LINE) {
+        size_t offset = (size_t)(to - (const char *)job->out);
+        if (norm->y) {
+            _mm_prefetch((const char *)norm->y + offset, _MM_HINT_T0);
+            _mm_prefetch((const char *)norm->z + offset, _MM_HINT_T0);
+        }
+        if (job->adds)
+            _mm_prefetch(to, _MM_HINT_T0);
     }
-    if (job->adds)
-        _mm_prefetch(to, _MM_HINT_T0);
+}
+
+XT_INLINE void fetch_tiles(const char *right, size_t panel)
+{
+    for (int i = 0; i < WIDE; i++) {
+        _mm_prefetch(right + (size_t)i * LINE, _MM_HINT_T0);
+        _mm_prefetch(right + panel + (size_t)i * LINE, _MM_HINT_T0);
+    }
+}
+
+XT_INLINE void load_left(const char *left, size_t lower, size_t row)
+{
+    _tile_loadd(4, left, row);
+    _tile_loadd(5, left + lower, row);
+}
+
+XT_INLINE void load_right(const char *right, size_t panel)
+{
+    _tile_loadd(6, right, LINE);
+    _tile_loadd(7, right + panel, LINE);
+}
+
+XT_INLINE void add_products(void)
+{
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+}
+
+/* The six largest products of summands, each beside one with which it shares a matrix; meanwhile
+ * the weights of the next step are fetched. */
+XT_INLINE void add_products_f32(const char *left, size_t lower, size_t left_summand,
+                                const char *right, size_t panel, const char *next)
+{
+    size_t right_summand = panel / XT_TILE_CONV_SUMMANDS;
+    load_right(right + 2 * right_summand, panel);
+    load_left(left, lower, LINE);
+    add_products();
+    load_right(right + right_summand, panel);
+    add_products();
+    fetch_tiles(next + 2 * right_summand, panel);
+    load_left(left + left_summand, lower, LINE);
+    add_products();
+    load_right(right, panel);
+    add_products();
+    fetch_tiles(next + right_summand, panel);
+    load_left(left + 2 * left_summand, lower, LINE);
+    add_products();
+    load_left(left, lower, LINE);
+    add_products();
+    fetch_tiles(next, panel);
 }
 
 /* Few variables, since what the compiler spills waits for the tiles that are being stored. */
 XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block, int channel,
-                        const uint16_t *next, bool reads)
+                        const char *next, bool reads, bool f32)
 {
     const struct xt_tile_conv *job = chunk->job;
-    size_t panel = (size_t)job->weight_taps * (size_t)(job->in_c / 2) * WIDE * sizeof(uint32_t);
-    size_t row = chunk->row;
+    size_t panel = chunk->panel;
+    size_t row = f32 ? LINE : chunk->row;
     const char *right = (const char *)job->weights + (size_t)(channel / WIDE) * panel;
     const char *left = (const char *)span->left + (size_t)tile_start(span, 2 * block) * row;
     size_t lower = (size_t)(tile_start(span, 2 * block + 1) - tile_start(span, 2 * block)) * row;
@@ -137,14 +247,18 @@ XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block,
     for (const struct step *step = chunk->steps; step < end; step++) {
         const char *a = left + step->left;
         const char *b = right + step->right;
-        _tile_loadd(4, a, row);
-        _tile_loadd(6, b, LINE);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_loadd(7, b + panel, LINE);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_loadd(5, a + lower, row);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
+        if (f32) {
+            add_products_f32(a, lower, chunk->summand, b, panel, right + step[1].right);
+        } else {
+            _tile_loadd(4, a, row);
+            _tile_loadd(6, b, LINE);
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_loadd(7, b + panel, LINE);
+            _tile_dpbf16ps(1, 4, 7);
+            _tile_loadd(5, a + lower, row);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+        }
         for (due += chunk->rate; due >= 256; due -= 256, ahead += LINE)
             _mm_prefetch(ahead, _MM_HINT_T1);
         for (int i = reads ? chunk->results : 0; i > 0; i--, next += chunk->out_pixel)
@@ -160,17 +274,31 @@ XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block,
     _tile_stored(3, below + WIDE, 2 * LINE);
 }
 
-static __attribute__((noinline)) void multiply_only(struct chunk *chunk, const struct span *span,
+static __attribute__((noinline)) void multiply_bf16(struct chunk *chunk, const struct span *span,
                                                     int block, int channel)
 {
-    multiply(chunk, span, block, channel, NULL, false);
+    multiply(chunk, span, block, channel, NULL, false, false);
+}
+
+static __attribute__((noinline)) void multiply_f32(struct chunk *chunk, const struct span *span,
+                                                   int block, int channel)
+{
+    multiply(chunk, span, block, channel, NULL, false, true);
 }
 
 /* Fetches what is read with the results from `next` on. */
-static __attribute__((noinline)) void multiply_ahead(struct chunk *chunk, const struct span *span,
-                                                     int block, int channel, const uint16_t *next)
+static __attribute__((noinline)) void multiply_bf16_ahead(struct chunk *chunk,
+                                                          const struct span *span, int block,
+                                                          int channel, const char *next)
 {
-    multiply(chunk, span, block, channel, next, true);
+    multiply(chunk, span, block, channel, next, true, false);
+}
+
+static __attribute__((noinline)) void multiply_f32_ahead(struct chunk *chunk,
+                                                         const struct span *span, int block,
+                                                         int channel, const char *next)
+{
+    multiply(chunk, span, block, channel, next, true, true);
 }
 
 /* A norm's sums of a block. */
@@ -182,21 +310,14 @@ struct norm_sums {
 /* What becomes of the products beside being written. */
 enum then { NOTHING, STATISTICS, GRADIENT };
 
-XT_INLINE __m512 widen(__m256i values)
+XT_INLINE __m512 load_16(const void *from, bool f32)
 {
-    return (__m512)_mm512_slli_epi32(_mm512_cvtepu16_epi32(values), 16);
-}
-
-XT_INLINE __m512 load_16(const uint16_t *from)
-{
-    return widen(_mm256_load_si256((const __m256i *)(const void *)from));
+    return f32 ? _mm512_load_ps(from) : widen(_mm256_load_si256(from));
 }
 
 /* Of the rounded numbers, which are what is normalised. */
-XT_INLINE void add_statistics(__m512i both, struct norm_sums *of)
+XT_INLINE void add_statistics(const __m512 values[2], struct norm_sums *of)
 {
-    __m512 values[2] = {widen(_mm512_castsi512_si256(both)),
-                        widen(_mm512_extracti64x4_epi64(both, 1))};
     for (int i = 0; i < 2; i++) {
         __m512 value = _mm512_sub_ps(values[i], of->pivot[i]);
         of->first[i] = _mm512_add_ps(of->first[i], value);
@@ -205,25 +326,42 @@ XT_INLINE void add_statistics(__m512i both, struct norm_sums *of)
 }
 
 /* The norm's tensors lie as the output does. */
-XT_INLINE void mask_gradient(const struct chunk *chunk, const uint16_t *to, __m512 grads[2],
-                             struct norm_sums *of)
+XT_INLINE void mask_gradient(const struct chunk *chunk, const char *to, __m512 grads[2],
+                             struct norm_sums *of, bool f32)
 {
     const struct xt_norm_sums *norm = &chunk->job->norm;
-    const uint16_t *y = (const uint16_t *)norm->y + (to - chunk->job->out);
-    const uint16_t *z = (const uint16_t *)norm->z + (to - chunk->job->out);
-    for (int i = 0; i < 2; i++, y += WIDE, z += WIDE) {
-        __mmask16 above = _mm512_cmp_ps_mask(load_16(y), _mm512_setzero_ps(), _CMP_GT_OQ);
+    size_t half = WIDE * (f32 ? sizeof(float) : sizeof(uint16_t));
+    const char *y = (const char *)norm->y + (to - (const char *)chunk->job->out);
+    const char *z = (const char *)norm->z + (to - (const char *)chunk->job->out);
+    for (int i = 0; i < 2; i++, y += half, z += half) {
+        __mmask16 above = _mm512_cmp_ps_mask(load_16(y, f32), _mm512_setzero_ps(), _CMP_GT_OQ);
         __m512 grad = _mm512_maskz_mov_ps(above, grads[i]);
         of->first[i] = _mm512_add_ps(of->first[i], grad);
         of->second[i] =
-            _mm512_fmadd_ps(grad, _mm512_sub_ps(load_16(z), of->pivot[i]), of->second[i]);
+            _mm512_fmadd_ps(grad, _mm512_sub_ps(load_16(z, f32), of->pivot[i]), of->second[i]);
         grads[i] = grad;
     }
 }
 
-/* The sums of a tile's positions that no tile before has, rounded. */
+/* Rounds them if they are written as bf16; `far`: past the caches. */
+XT_INLINE void write_results(__m512 values[2], char *to, bool f32, bool far)
+{
+    __m512i lines[] = {(__m512i)values[0], (__m512i)values[1]};
+    if (!f32) {
+        lines[0] = (__m512i)_mm512_cvtne2ps_pbh(values[1], values[0]);
+        values[0] = widen(_mm512_castsi512_si256(lines[0]));
+        values[1] = widen(_mm512_extracti64x4_epi64(lines[0], 1));
+    }
+    for (int i = 0; i < (f32 ? 2 : 1); i++, to += LINE)
+        if (far)
+            _mm512_stream_si512((void *)to, lines[i]);
+        else
+            _mm512_store_si512(to, lines[i]);
+}
+
+/* The sums of a tile's positions that no tile before has. */
 XT_INLINE void write_tile(const struct chunk *chunk, const struct span *span, int tile, int channel,
-                          const float *sums, struct norm_sums *of, enum then then)
+                          const float *sums, struct norm_sums *of, enum then then, bool f32)
 {
     int first = tile * span->tile_rows;
     int start = tile_start(span, tile);
@@ -234,25 +372,23 @@ XT_INLINE void write_tile(const struct chunk *chunk, const struct span *span, in
     __m512 high_bias = bias ? _mm512_loadu_ps(bias + WIDE) : _mm512_setzero_ps();
     __m512 least = _mm512_set1_ps(chunk->job->relu ? 0 : -INFINITY);
     bool adds = chunk->job->adds;
-    uint16_t *to = result_at(chunk, span, tile, channel);
+    bool far = chunk->job->far && !adds;
+    size_t half = WIDE * (f32 ? sizeof(float) : sizeof(uint16_t));
+    char *to = result_at(chunk, span, tile, channel);
     for (int i = first; i < start + span->tile_rows; i++, sums += PAIR) {
         if (x < chunk->columns) {
             __m512 values[] = {_mm512_add_ps(_mm512_load_ps(sums), low_bias),
                                _mm512_add_ps(_mm512_load_ps(sums + WIDE), high_bias)};
             for (int k = 0; k < 2; k++) {
                 if (adds)
-                    values[k] = _mm512_add_ps(values[k], load_16(to + k * WIDE));
+                    values[k] = _mm512_add_ps(values[k], load_16(to + (size_t)k * half, f32));
                 values[k] = _mm512_max_ps(least, values[k]);
             }
             if (then == GRADIENT)
-                mask_gradient(chunk, to, values, of);
-            __m512i both = (__m512i)_mm512_cvtne2ps_pbh(values[1], values[0]);
+                mask_gradient(chunk, to, values, of, f32);
+            write_results(values, to, f32, far);
             if (then == STATISTICS)
-                add_statistics(both, of);
-            if (chunk->job->far && !adds)
-                _mm512_stream_si512((void *)to, both);
-            else
-                _mm512_store_si512(to, both);
+                add_statistics(values, of);
         }
         to += chunk->out_pixel;
         if (++x == chunk->pitch) {
@@ -264,7 +400,7 @@ XT_INLINE void write_tile(const struct chunk *chunk, const struct span *span, in
 
 /* ---- chunks ---- */
 
-static void set_span(struct span *span, const uint16_t *left, uint16_t *out, int count)
+static void set_span(struct span *span, const uint16_t *left, char *out, int count)
 {
     int blocks = (count + PAIR - 1) / PAIR;
     *span = (struct span){.left = left,
@@ -274,30 +410,35 @@ static void set_span(struct span *span, const uint16_t *left, uint16_t *out, int
                           .blocks = blocks};
 }
 
-/* Pixels [first, end) where they are. */
-static void take_pixels(struct chunk *chunk, int first, int end)
+/* Pixels [first, end): where they are, or their summands in `left`. */
+static void take_pixels(struct chunk *chunk, int first, int end, uint16_t *left)
 {
     const struct xt_tile_conv *job = chunk->job;
+    size_t pixel = (size_t)job->in_c * xt_tile_conv_element(job);
+    const char *from = (const char *)job->in + (size_t)first * pixel;
+    for (int i = 0; i < end - first && job->f32; i++)
+        copy_pixel(job, from + (size_t)i * pixel, left + (size_t)i * DEEP);
     chunk->columns = chunk->pitch = end - first;
     chunk->span_count = 1;
-    set_span(chunk->spans, job->in + (size_t)first * (size_t)job->in_c,
-             job->out + (size_t)first * chunk->out_pixel, end - first);
+    set_span(chunk->spans, job->f32 ? left : (const uint16_t *)(const void *)from,
+             (char *)job->out + (size_t)first * chunk->out_pixel, end - first);
 }
 
 static void take_units(struct chunk *chunk, int first, int end, uint16_t *left)
 {
     const struct xt_tile_conv *job = chunk->job;
-    size_t blocks = (size_t)job->phase_count * (size_t)(job->in_c / DEEP);
-    size_t out_line = (size_t)job->out_w * (size_t)job->out_pixel;
+    size_t unit_copy = (size_t)xt_tile_conv_summands(job) * xt_tile_conv_summand(job);
+    size_t out_pixel = (size_t)job->out_pixel * chunk->out_size;
+    size_t out_line = (size_t)job->out_w * out_pixel;
     chunk->span_count = end - first;
-    for (int unit = first; unit < end; unit++, left += blocks * chunk->block) {
+    for (int unit = first; unit < end; unit++, left += unit_copy) {
         int row = 0;
         int rows = xt_tile_conv_rows(job, unit, &row);
         size_t line = (size_t)(unit / job->image_units) * (size_t)job->out_h +
                       (size_t)(row * job->out_step_h + job->out_y);
         copy_unit(job, unit, left);
         set_span(&chunk->spans[unit - first], left,
-                 job->out + line * out_line + (size_t)(job->out_x * job->out_pixel),
+                 (char *)job->out + line * out_line + (size_t)job->out_x * out_pixel,
                  (rows - 1) * job->pitch + job->columns);
     }
 }
@@ -322,13 +463,13 @@ static void set_pivot(const struct chunk *chunk, int channel)
             job->bias ? _mm512_loadu_ps(job->bias + channel + i * WIDE) : _mm512_setzero_ps();
         __m512 value = _mm512_add_ps(_mm512_load_ps(chunk->sums + i * WIDE), bias);
         value = job->relu ? _mm512_max_ps(value, _mm512_setzero_ps()) : value;
-        _mm512_storeu_ps(job->norm.pivot + channel + i * WIDE,
-                         widen((__m256i)_mm512_cvtneps_pbh(value)));
+        value = job->f32 ? value : widen((__m256i)_mm512_cvtneps_pbh(value));
+        _mm512_storeu_ps(job->norm.pivot + channel + i * WIDE, value);
     }
 }
 
 XT_INLINE void write_block(const struct chunk *chunk, const struct span *span, int block,
-                           int channel, enum then then)
+                           int channel, enum then then, bool f32)
 {
     const struct xt_norm_sums *norm = &chunk->job->norm;
     struct norm_sums of;
@@ -336,36 +477,47 @@ XT_INLINE void write_block(const struct chunk *chunk, const struct span *span, i
         of.first[i] = of.second[i] = _mm512_setzero_ps();
         of.pivot[i] = _mm512_loadu_ps(norm->pivot + channel + i * WIDE);
     }
-    write_tile(chunk, span, 2 * block, channel, chunk->sums, &of, then);
-    write_tile(chunk, span, 2 * block + 1, channel, chunk->sums + span->tile_rows * PAIR, &of,
-               then);
+    write_tile(chunk, span, 2 * block, channel, chunk->sums, &of, then, f32);
+    write_tile(chunk, span, 2 * block + 1, channel, chunk->sums + span->tile_rows * PAIR, &of, then,
+               f32);
     if (then == NOTHING)
         return;
     add_to_doubles(of.first, norm->sums[0] + channel);
     add_to_doubles(of.second, norm->sums[1] + channel);
 }
 
-/* `next`: the next block's first result, where writing it reads something; else NULL. */
-static void make_block(struct chunk *chunk, const struct span *span, int block, int channel,
-                       const uint16_t *next)
+/* Sums that have been formed become results. */
+XT_INLINE void finish_block(const struct chunk *chunk, const struct span *span, int block,
+                            int channel, bool f32)
 {
     const struct xt_norm_sums *norm = &chunk->job->norm;
-    /* A compiler barrier: tile loads and stores are invisible to the optimiser. */
-    __asm__ volatile("" ::: "memory");
-    if (next)
-        multiply_ahead(chunk, span, block, channel, next);
-    else
-        multiply_only(chunk, span, block, channel);
-    __asm__ volatile("" ::: "memory");
     if (norm->y) {
-        write_block(chunk, span, block, channel, GRADIENT);
+        write_block(chunk, span, block, channel, GRADIENT, f32);
     } else if (norm->pivot) {
         if (chunk->begins && span == chunk->spans && block == 0)
             set_pivot(chunk, channel);
-        write_block(chunk, span, block, channel, STATISTICS);
+        write_block(chunk, span, block, channel, STATISTICS, f32);
     } else {
-        write_block(chunk, span, block, channel, NOTHING);
+        write_block(chunk, span, block, channel, NOTHING, f32);
     }
+}
+
+/* `next`: the next block's first result, where writing it reads something; else NULL. */
+static void make_block(struct chunk *chunk, const struct span *span, int block, int channel,
+                       const char *next)
+{
+    /* A compiler barrier: tile loads and stores are invisible to the optimiser. */
+    __asm__ volatile("" ::: "memory");
+    bool f32 = chunk->job->f32;
+    if (next)
+        (f32 ? multiply_f32_ahead : multiply_bf16_ahead)(chunk, span, block, channel, next);
+    else
+        (f32 ? multiply_f32 : multiply_bf16)(chunk, span, block, channel);
+    __asm__ volatile("" ::: "memory");
+    if (f32)
+        finish_block(chunk, span, block, channel, true);
+    else
+        finish_block(chunk, span, block, channel, false);
 }
 
 /* All channels of a block follow each other, so that its results are written together; with weights
@@ -384,10 +536,10 @@ static void make(struct chunk *chunk)
             for (int block = 0; block < span->blocks; block++)
                 for (int channel = first; channel < first + pass; channel += PAIR) {
                     bool last = channel + PAIR == first + pass;
-                    const uint16_t *next = chunk->job->norm.y || chunk->job->adds
-                                               ? result_at(chunk, span, 2 * (block + last),
-                                                           last ? first : channel + PAIR)
-                                               : NULL;
+                    const char *next = chunk->job->norm.y || chunk->job->adds
+                                           ? result_at(chunk, span, 2 * (block + last),
+                                                       last ? first : channel + PAIR)
+                                           : NULL;
                     make_block(chunk, span, block, channel, next);
                 }
         }
@@ -398,7 +550,7 @@ static void look_ahead(struct chunk *chunk, int first, int end)
 {
     const struct xt_tile_conv *job = chunk->job;
     size_t steps = 0;
-    size_t pixel = (size_t)job->in_c * sizeof *job->in;
+    size_t pixel = (size_t)job->in_c * xt_tile_conv_element(job);
     size_t from = (size_t)first;
     size_t to = (size_t)end;
     if (!job->flat) {
@@ -408,7 +560,7 @@ static void look_ahead(struct chunk *chunk, int first, int end)
     }
     for (int i = 0; i < chunk->span_count; i++)
         steps += (size_t)chunk->spans[i].blocks;
-    steps *= (size_t)(job->out_c / PAIR * job->in_c / DEEP * job->tap_count);
+    steps *= (size_t)(job->out_c / PAIR) * xt_tile_conv_steps(job);
     size_t lines = (to - from) * pixel / LINE;
     chunk->ahead = (const char *)job->in + from * pixel;
     chunk->rate = steps ? lines * 256 / steps : 0;
@@ -420,24 +572,34 @@ static void list_steps(struct chunk *chunk)
     const struct xt_tile_conv *job = chunk->job;
     struct step *step = chunk->steps;
     for (int k = 0; k < job->in_c / DEEP; k++)
-        for (int i = 0; i < job->tap_count; i++, step++) {
-            int tile = k * job->weight_taps + job->taps[i].weights;
-            size_t left = (size_t)k * chunk->block * sizeof *job->in;
+        for (int i = 0; i < job->tap_count; i++) {
+            size_t tile = (size_t)(k * job->weight_taps + job->taps[i].weights);
+            size_t left = (size_t)k * chunk->block * sizeof(uint16_t);
             step->left = (uint32_t)(left + (size_t)job->offsets[i] * LINE);
-            step->right = (uint32_t)tile * (uint32_t)(TILE_PAIRS * sizeof *job->weights);
+            step->right = (uint32_t)(tile * TILE_PAIRS * sizeof *job->weights);
+            step++;
         }
     chunk->step_count = (int)(step - chunk->steps);
+    if (!chunk->step_count)
+        return;
+    *step = chunk->steps[0];
+    step->right += (uint32_t)(chunk->near ? 2 * chunk->panel : 0);
 }
 
 void XT_LOOPS_NAME(tile_conv)(const struct xt_tile_conv *job, int first, int end, float *scratch)
 {
-    size_t pixel = (size_t)job->out_pixel;
-    size_t weights = (size_t)job->weight_taps * (size_t)job->in_c * (size_t)job->out_c;
+    size_t size = xt_tile_conv_element(job);
+    size_t pixel = (size_t)job->out_pixel * size;
+    size_t channel = (size_t)xt_tile_conv_summands(job) * xt_tile_conv_weights(job) * 2;
+    bool in_place = job->flat && !job->f32;
     struct chunk chunk = {.job = job,
                           .begins = true,
-                          .near = weights * sizeof(uint16_t) <= NEAR_BYTES,
-                          .row = job->flat ? (size_t)job->in_c * sizeof *job->in : LINE,
-                          .block = job->flat ? DEEP : (size_t)job->block_positions * DEEP,
+                          .near = channel * (size_t)job->out_c <= NEAR_BYTES,
+                          .row = in_place ? (size_t)job->in_c * size : LINE,
+                          .block = in_place ? DEEP : (size_t)job->block_positions * DEEP,
+                          .panel = channel * WIDE,
+                          .summand = xt_tile_conv_summand(job) * sizeof(uint16_t),
+                          .out_size = size,
                           .columns = job->columns,
                           .pitch = job->pitch,
                           .out_pixel = (size_t)job->out_step_w * pixel,
@@ -452,11 +614,11 @@ void XT_LOOPS_NAME(tile_conv)(const struct xt_tile_conv *job, int first, int end
         if (job->flat && chunks > 1)
             count = (count + PAIR - 1) / PAIR * PAIR;
         next = first + count < end ? first + count : end;
+        uint16_t *left = (uint16_t *)(void *)(scratch + SUMS + xt_tile_conv_list(job));
         if (job->flat)
-            take_pixels(&chunk, first, next);
+            take_pixels(&chunk, first, next, left);
         else
-            take_units(&chunk, first, next,
-                       (uint16_t *)(void *)(scratch + SUMS + xt_tile_conv_list(job)));
+            take_units(&chunk, first, next, left);
         look_ahead(&chunk, next, next + count < end ? next + count : end);
         make(&chunk);
         chunk.begins = false;

@@ -1,10 +1,14 @@
-/* A convolution in bf16 by matrix tiles (AMX), forward or for the input's gradient: on a grid of
+/* A convolution by matrix tiles of bf16 (AMX), forward or for the input's gradient: on a grid of
  * positions, the sums over taps of a source pixel's channels times the tap's weights. The input's
  * gradient is one job for each phase of the strides; a phase that no tap reaches gets zeros.
  *
  * Source pixels are copied to scratch with their padding, by blocks of channels, so that positions
  * are counted through and a tap is an offset; a 1x1 kernel without strides reads them where they
  * are. A result depends on its own pixels alone, whatever the division of the work.
+ *
+ * A number of float32 is the sum of three of bf16 to its last bit but one; of the nine products of
+ * two numbers' summands the six largest are formed and added in float32, so that results are as
+ * exact as by float32's own products (G. Henry, P. Tang, A. Heinecke, arXiv:1904.06376).
  */
 #pragma once
 
@@ -17,6 +21,7 @@
 enum {
     XT_TILE_CONV_CHANNELS = 32, /* both tensors' channels are multiples */
     XT_TILE_CONV_WIDE = 16,     /* channels of the output in a tile: the weights' copy's `wide` */
+    XT_TILE_CONV_SUMMANDS = 3,  /* of a number of float32 */
     XT_TILE_CONV_TAPS_MAX = 49,
     XT_TILE_CONV_PHASES_MAX = 4, /* of the steps */
     XT_TILE_CONV_UNITS_MAX = 32  /* in scratch at a time */
@@ -35,6 +40,7 @@ struct xt_tile_conv_phase {
 
 /* Tensors are dense N, H, W, C, aligned to 64. */
 struct xt_tile_conv {
+    bool f32; /* the tensors' type; else bf16 */
     int n;
     int in_h, in_w, in_c;                     /* the source */
     int out_h, out_w, out_c;                  /* the destination */
@@ -64,19 +70,40 @@ struct xt_tile_conv {
     int block_positions;                /* of a block of channels of a unit's copy */
 
     /* A run's memory. */
-    const uint16_t *in;
+    const void *in;
     const uint32_t *weights; /* struct xt_weight_copy's by tiles, the output's channels being its
                                 wide axis; aligned to 64 */
     const float *bias;       /* [out_c]; NULL: none */
-    uint16_t *out;
-    struct xt_norm_sums norm; /* of the output, of bf16; none with several jobs for a tensor */
+    void *out;
+    struct xt_norm_sums norm; /* of the output, of its type; none with several jobs for a tensor */
 };
+
+static inline size_t xt_tile_conv_element(const struct xt_tile_conv *job)
+{
+    return job->f32 ? sizeof(float) : sizeof(uint16_t);
+}
+static inline int xt_tile_conv_summands(const struct xt_tile_conv *job)
+{
+    return job->f32 ? XT_TILE_CONV_SUMMANDS : 1;
+}
+/* Numbers of a summand of a unit's copy; flat: of a chunk's. */
+static inline size_t xt_tile_conv_summand(const struct xt_tile_conv *job)
+{
+    int planes = job->flat ? 1 : job->phase_count;
+    return (size_t)planes * (size_t)job->in_c * (size_t)job->block_positions;
+}
+/* Weights of an output channel. */
+static inline size_t xt_tile_conv_weights(const struct xt_tile_conv *job)
+{
+    return (size_t)job->weight_taps * (size_t)job->in_c;
+}
 
 /* With fewer samples than parts the rows of a sample are divided among them. */
 void xt_tile_conv_plan(struct xt_tile_conv *job, int parts);
 /* Floats of scratch for a call: a block's sums, where its products' tiles are, the copy. */
 size_t xt_tile_conv_scratch(const struct xt_tile_conv *job);
-/* Products of tiles of a block, and floats of scratch for where their tiles are. */
+/* Steps of a block's products of tiles, and floats of scratch for where their tiles are, and those
+ * of the next block's first step. */
 static inline size_t xt_tile_conv_steps(const struct xt_tile_conv *job)
 {
     return (size_t)(job->in_c / XT_TILE_CONV_CHANNELS) * (size_t)job->tap_count;
@@ -84,7 +111,7 @@ static inline size_t xt_tile_conv_steps(const struct xt_tile_conv *job)
 static inline size_t xt_tile_conv_list(const struct xt_tile_conv *job)
 {
     enum { STEP = 2, LINE = 16 };
-    return (xt_tile_conv_steps(job) * STEP + LINE - 1) / LINE * LINE;
+    return ((xt_tile_conv_steps(job) + 1) * STEP + LINE - 1) / LINE * LINE;
 }
 /* Part `part` of `parts`: units from *first up to the returned end. */
 int xt_tile_conv_part(const struct xt_tile_conv *job, int part, int parts, int *first);

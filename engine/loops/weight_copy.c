@@ -63,6 +63,29 @@ static void pair_columns(const float *restrict from, uint32_t *restrict to, size
         write_line(to + j * stride, &lines[j]);
 }
 
+/* `count` rows of pairs of a block. */
+static void copy_block(const struct xt_weight_copy *copy, const float *from, uint32_t *to,
+                       size_t count)
+{
+    if (copy->out_is_row == copy->out_is_wide)
+        pair_columns(from, to, (size_t)copy->wide, count);
+    else
+        pair_rows(from, to, (size_t)copy->wide, count);
+}
+
+static void copy_summands(const struct xt_weight_copy *copy, const float *from, uint32_t *to)
+{
+    size_t summand = (size_t)copy->taps * xt_weight_copy_pairs(copy) * (size_t)copy->wide;
+    float rest[NUMBERS];
+    memcpy(rest, from, sizeof rest);
+    for (int i = 0; i < copy->summands; i++, to += summand) {
+        copy_block(copy, rest, to, PAIRS);
+#pragma omp simd
+        for (size_t k = 0; k < NUMBERS; k++)
+            rest[k] = xt_bf16_rest(rest[k]);
+    }
+}
+
 static void clear_spares(const struct xt_weight_copy *copy)
 {
     static const line zeros;
@@ -101,10 +124,10 @@ void XT_LOOPS_NAME(copy_weights)(const struct xt_weight_copy *copy, int row)
             copy->to + wide / stride * panel + place_of(copy, tap, pair) * stride + wide % stride;
         for (size_t k = 0; k < NUMBERS; k += LINE)
             __builtin_prefetch(from + AHEAD + k);
-        if (copy->out_is_row == copy->out_is_wide)
-            pair_columns(from, to, stride, count);
+        if (copy->summands > 1)
+            copy_summands(copy, from, to);
         else
-            pair_rows(from, to, stride, count);
+            copy_block(copy, from, to, count);
     }
     if (row == 0)
         clear_spares(copy);

@@ -7,7 +7,7 @@ run=("${small[@]}" --threads 1 --steps 22 --save-every 4 --eval-every 2 --log-ev
   --ema 0.9 --accumulate 2 --patience 100 --optim sgd --clip 0 --sched constant --on-nan rollback)
 
 # Which rate diverges, and comes to the end at a part of it, depends on the CPU's last bits.
-for lr in 300 500 100 700 1000 none; do
+for lr in 120 130 140 160 180 280 300 500 100 700 1000 none; do
   rm -rf "$tree/whole"
   [ $lr != none ] || fail 'no rate diverges and comes to the end' "$(cat "$tree/warnings")"
   "$xtrain" "${run[@]}" --lr $lr --out "$tree/whole" >/dev/null 2>"$tree/warnings" || continue

@@ -9,9 +9,9 @@
 /* A convolution by tiles with random tensors; without tiles there is nothing to test. */
 struct work {
     struct xt_tile_conv job;
-    size_t inputs, outputs;
-    uint16_t *in_memory, *out, *added; /* added: what the output's memory held */
-    uint32_t *weights_memory;
+    size_t inputs, outputs, output_bytes;
+    void *in_memory, *out, *added; /* added: what the output's memory held */
+    uint16_t *weights_memory;
     float *bias, *scratch;
     double *in, *weights; /* [taps][in_c][out_c] */
 };
@@ -28,33 +28,64 @@ static const struct xt_loops *tiles(void)
     return loops;
 }
 
-/* Where weight [tap][i][o] lies, in numbers of 16 bits. */
+static enum xt_dtype dtype_of(const struct xt_tile_conv *job)
+{
+    return job->f32 ? XT_F32 : XT_BF16;
+}
+
+static double number_at(const struct xt_tile_conv *job, const void *tensor, size_t at)
+{
+    return job->f32 ? (double)((const float *)tensor)[at]
+                    : (double)xt_bf16_to_float(((const uint16_t *)tensor)[at]);
+}
+
+static void *address_of(const struct xt_tile_conv *job, void *tensor, size_t at)
+{
+    return (char *)tensor + at * xt_tile_conv_element(job);
+}
+
+/* Where weight [tap][i][o] lies, its first summand, in numbers of 16 bits; the next ones are a
+ * panel apart. */
+static size_t panel_of(const struct xt_tile_conv *job)
+{
+    return (size_t)(job->weight_taps * job->in_c * XT_TILE_CONV_WIDE);
+}
+
 static size_t place(const struct xt_tile_conv *job, int tap, int i, int o)
 {
-    size_t panel = (size_t)(job->weight_taps * job->in_c * XT_TILE_CONV_WIDE);
+    size_t panel = panel_of(job) * (size_t)xt_tile_conv_summands(job);
     size_t line = (size_t)((i / 32 * job->weight_taps + tap) * 16 + i % 32 / 2);
     return (size_t)(o / 16) * panel + line * 32 + (size_t)(o % 16 * 2 + i % 2);
+}
+
+static void place_weight(const struct xt_tile_conv *job, double weight, uint16_t *to)
+{
+    for (int i = 0; i < xt_tile_conv_summands(job); i++, to += panel_of(job)) {
+        *to = (uint16_t)(xt_bf16_round((float)weight) >> 16);
+        weight -= (double)xt_bf16_to_float(*to);
+    }
 }
 
 static void make_weights(struct work *work, struct xt_rng *rng)
 {
     const struct xt_tile_conv *job = &work->job;
     size_t count = (size_t)(job->weight_taps * job->in_c * job->out_c);
-    uint16_t *plain = aligned_memory(count * sizeof *plain);
-    uint16_t *to = aligned_memory(count * sizeof *to);
-    work->weights = random_numbers(rng, XT_BF16, count, plain);
-    work->weights_memory = (uint32_t *)(void *)to;
+    void *plain = aligned_memory(count * sizeof(float));
+    work->weights_memory =
+        aligned_memory(count * (size_t)xt_tile_conv_summands(job) * sizeof(uint16_t));
+    work->weights = random_numbers(rng, dtype_of(job), count, plain);
     for (int tap = 0; tap < job->weight_taps; tap++)
         for (int i = 0; i < job->in_c; i++)
             for (int o = 0; o < job->out_c; o++)
-                to[place(job, tap, i, o)] = plain[(tap * job->in_c + i) * job->out_c + o];
+                place_weight(job, work->weights[(tap * job->in_c + i) * job->out_c + o],
+                             work->weights_memory + place(job, tap, i, o));
     free(plain);
 }
 
 /* What the job adds to, else NaN. */
 static void fill_output(struct work *work)
 {
-    memcpy(work->out, work->added, work->outputs * sizeof *work->out);
+    memcpy(work->out, work->added, work->output_bytes);
 }
 
 static void setup(struct work *work, const struct xt_tile_conv *shape)
@@ -65,19 +96,20 @@ static void setup(struct work *work, const struct xt_tile_conv *shape)
     xt_tile_conv_plan(job, 1);
     work->inputs = (size_t)(job->n * job->in_h * job->in_w * job->in_c);
     work->outputs = (size_t)(job->n * job->out_h * job->out_w * job->out_c);
-    work->in_memory = aligned_memory(work->inputs * sizeof(uint16_t));
-    work->out = aligned_memory(work->outputs * sizeof(uint16_t));
-    work->added = aligned_memory(work->outputs * sizeof(uint16_t));
-    memset(work->added, UINT8_MAX, work->outputs * sizeof(uint16_t));
+    work->output_bytes = work->outputs * xt_tile_conv_element(job);
+    work->in_memory = aligned_memory(work->inputs * xt_tile_conv_element(job));
+    work->out = aligned_memory(work->output_bytes);
+    work->added = aligned_memory(work->output_bytes);
+    memset(work->added, UINT8_MAX, work->output_bytes);
     if (job->adds)
-        free(random_numbers(&rng, XT_BF16, work->outputs, work->added));
+        free(random_numbers(&rng, dtype_of(job), work->outputs, work->added));
     work->bias = aligned_memory((size_t)job->out_c * sizeof(float));
     work->scratch = aligned_memory(xt_tile_conv_scratch(job) * sizeof(float));
-    work->in = random_numbers(&rng, XT_BF16, work->inputs, work->in_memory);
+    work->in = random_numbers(&rng, dtype_of(job), work->inputs, work->in_memory);
     free(random_numbers(&rng, XT_F32, (size_t)job->out_c, work->bias));
     make_weights(work, &rng);
     job->in = work->in_memory;
-    job->weights = work->weights_memory;
+    job->weights = (const uint32_t *)(const void *)work->weights_memory;
     job->out = work->out;
     if (job->relu)
         job->bias = work->bias;
@@ -129,9 +161,16 @@ static void make_wanted(const struct work *work, int n, int row, int column, dou
     }
     for (int o = 0; o < job->out_c; o++) {
         if (job->adds)
-            sums[o] += (double)xt_bf16_to_float(work->added[element(job, n, row, column, o)]);
+            sums[o] += number_at(job, work->added, element(job, n, row, column, o));
         sums[o] = job->relu && sums[o] < 0 ? 0 : sums[o];
     }
+}
+
+/* Products are of numbers below 1; without one of a pair's six the error is larger. */
+static double error_most(const struct xt_tile_conv *job, double right)
+{
+    double products = job->in_c * job->tap_count;
+    return job->f32 ? (fabs(right) + products) * 0x1p-24 : fabs(right) / 256 + 1e-5 * products;
 }
 
 /* What the grid does not have stays as it was. */
@@ -144,17 +183,18 @@ static void check(struct work *work)
             for (int column = 0; column < job->columns; column++) {
                 make_wanted(work, n, row, column, wanted);
                 for (int o = 0; o < job->out_c; o++) {
-                    uint16_t *at = work->out + element(job, n, row, column, o);
+                    size_t at = element(job, n, row, column, o);
                     double right = wanted[o];
-                    double got = (double)xt_bf16_to_float(*at);
-                    double most = fabs(right) / 256 + 1e-5 * job->in_c * job->tap_count;
+                    double got = number_at(job, work->out, at);
+                    double most = error_most(job, right);
                     if (!(fabs(got - right) <= most))
                         fail_msg("%d, %d, %d, channel %d is %g, not %g", n, row, column, o, got,
                                  right);
-                    *at = work->added[at - work->out];
+                    memcpy(address_of(job, work->out, at), address_of(job, work->added, at),
+                           xt_tile_conv_element(job));
                 }
             }
-    assert_memory_equal(work->out, work->added, work->outputs * sizeof *work->out);
+    assert_memory_equal(work->out, work->added, work->output_bytes);
 }
 
 /* ---- shapes ---- */
@@ -175,18 +215,23 @@ static struct xt_tile_conv forward(int in_c, int out_c, int h, int w, const int 
     return job;
 }
 
-enum { SHAPES = 9 };
+enum { SHAPES = 9, TYPES = 2 };
 
-static struct xt_tile_conv shape_of(int number)
+/* In bf16, and the same in float32. */
+static struct xt_tile_conv shape_of(int of_type)
 {
+    int number = of_type % SHAPES;
     static const struct {
         int in_c, out_c, h, w, kernel[2], stride;
     } shapes[SHAPES] = {
         {64, 96, 7, 7, {1, 1}, 1},  {32, 32, 9, 13, {3, 3}, 1},   {32, 64, 13, 9, {3, 3}, 2},
         {96, 32, 8, 8, {1, 1}, 2},  {32, 32, 1, 1, {1, 1}, 1},    {32, 160, 17, 5, {5, 1}, 1},
         {64, 32, 4, 94, {7, 7}, 2}, {512, 1024, 5, 3, {1, 1}, 1}, {256, 256, 24, 22, {3, 3}, 1}};
-    return forward(shapes[number].in_c, shapes[number].out_c, shapes[number].h, shapes[number].w,
-                   shapes[number].kernel, shapes[number].stride);
+    struct xt_tile_conv job =
+        forward(shapes[number].in_c, shapes[number].out_c, shapes[number].h, shapes[number].w,
+                shapes[number].kernel, shapes[number].stride);
+    job.f32 = of_type >= SHAPES;
+    return job;
 }
 
 /* Divided among parts it is the same, bit for bit. */
@@ -194,10 +239,10 @@ static void check_parts(struct work *work, const struct xt_loops *loops)
 {
     enum { PARTS = 5 };
     const struct xt_tile_conv *job = &work->job;
-    uint16_t *whole = work->out;
+    void *whole = work->out;
     int pixels = 0;
     int from = 0;
-    work->out = aligned_memory(work->outputs * sizeof(uint16_t));
+    work->out = aligned_memory(work->output_bytes);
     work->job.out = work->out;
     fill_output(work);
     for (int part = 0; part < PARTS; part++) {
@@ -209,7 +254,7 @@ static void check_parts(struct work *work, const struct xt_loops *loops)
         from = end;
     }
     assert_int_equal(pixels, job->n * job->rows * job->columns);
-    assert_memory_equal(whole, work->out, work->outputs * sizeof(uint16_t));
+    assert_memory_equal(whole, work->out, work->output_bytes);
     free(whole);
 }
 
@@ -218,19 +263,19 @@ static void check_shares(struct work *work, const struct xt_loops *loops)
 {
     enum { SHARE = 2 * XT_TILE_CONV_WIDE };
     struct xt_tile_conv some = work->job;
-    uint16_t *whole = work->out;
-    work->out = aligned_memory(work->outputs * sizeof(uint16_t));
+    void *whole = work->out;
+    work->out = aligned_memory(work->output_bytes);
     work->job.out = work->out;
     fill_output(work);
     some.out_c = SHARE;
     for (int o = 0; o < work->job.out_c; o += SHARE) {
-        some.out = work->out + o;
+        some.out = address_of(&some, work->out, (size_t)o);
         some.bias = work->job.bias ? work->job.bias + o : NULL;
         some.weights =
-            work->weights_memory + place(&work->job, 0, 0, o) * sizeof(uint16_t) / sizeof(uint32_t);
+            (const uint32_t *)(const void *)(work->weights_memory + place(&work->job, 0, 0, o));
         loops->tile_conv(&some, 0, some.units, work->scratch);
     }
-    assert_memory_equal(whole, work->out, work->outputs * sizeof(uint16_t));
+    assert_memory_equal(whole, work->out, work->output_bytes);
     free(whole);
 }
 
@@ -238,7 +283,7 @@ static void it_is_what_plain_loops_make_of_it(void **state)
 {
     const struct xt_loops *loops = tiles();
     (void)state;
-    for (int i = 0; i < SHAPES; i++)
+    for (int i = 0; i < SHAPES * TYPES; i++)
         for (int variant = 0; variant < 3; variant++) {
             struct work work;
             struct xt_tile_conv shape = shape_of(i);
@@ -272,9 +317,11 @@ static void a_phase_writes_its_own_pixels(void **state)
 {
     const struct xt_loops *loops = tiles();
     (void)state;
-    for (int taps = 2; taps >= 0; taps -= 2) {
+    for (int i = 0; i < 2 * TYPES; i++) {
+        int taps = i % 2 * 2;
         struct work work;
-        struct xt_tile_conv shape = {.n = 2,
+        struct xt_tile_conv shape = {.f32 = i >= 2,
+                                     .n = 2,
                                      .in_h = 5,
                                      .in_w = 7,
                                      .in_c = 64,
@@ -300,11 +347,6 @@ static void a_phase_writes_its_own_pixels(void **state)
 
 /* ---- sums for a norm ---- */
 
-static double value_at(const uint16_t *tensor, size_t at)
-{
-    return (double)xt_bf16_to_float(tensor[at]);
-}
-
 static void check_statistics(const struct work *work, int from)
 {
     const struct xt_tile_conv *job = &work->job;
@@ -312,9 +354,9 @@ static void check_statistics(const struct work *work, int from)
     for (size_t o = 0; o < c; o++) {
         size_t first = (size_t)from * c + o;
         struct sum sum = {0};
-        assert_true(job->norm.pivot[o] == xt_bf16_to_float(work->out[first]));
+        assert_true((double)job->norm.pivot[o] == number_at(job, work->out, first));
         for (size_t at = first; at < work->outputs; at += c) {
-            double value = value_at(work->out, at) - (double)job->norm.pivot[o];
+            double value = number_at(job, work->out, at) - (double)job->norm.pivot[o];
             add_to_sum(&sum, value, value * value);
         }
         check_sum(&sum, &job->norm, (int)o, 3e-6);
@@ -328,14 +370,14 @@ static void statistics_come_with_the_output(void **state)
     static double sums[2 * 1024];
     static float pivot[1024];
     (void)state;
-    for (int i = 0; i < SHAPES; i++) {
+    for (int i = 0; i < SHAPES * TYPES; i++) {
         struct work work;
         struct xt_tile_conv shape = shape_of(i);
         shape.relu = i % 2;
         setup(&work, &shape);
         loops->tile_conv(&work.job, 0, work.job.units, work.scratch);
-        uint16_t *alone = work.out;
-        work.out = work.job.out = aligned_memory(work.outputs * sizeof(uint16_t));
+        void *alone = work.out;
+        work.out = work.job.out = aligned_memory(work.output_bytes);
         int first = 0;
         xt_tile_conv_part(&work.job, 1, 2, &first);
         for (int from = first; from >= 0; from -= first > 0 ? first : 1) {
@@ -343,42 +385,44 @@ static void statistics_come_with_the_output(void **state)
             loops->tile_conv(&work.job, from, work.job.units, work.scratch);
             check_statistics(&work, xt_tile_conv_pixels(&work.job, 0, from));
         }
-        assert_memory_equal(alone, work.out, work.outputs * sizeof(uint16_t));
+        assert_memory_equal(alone, work.out, work.output_bytes);
         free(alone);
         clear(&work);
     }
 }
 
 /* From the gradient that the convolution alone computes, `plain`, rounded. */
-static void check_gradient(const struct work *work, const uint16_t *plain, const uint16_t *before)
+static void check_gradient(const struct work *work, const void *plain, const void *before)
 {
     const struct xt_tile_conv *job = &work->job;
     size_t c = (size_t)job->out_c;
+    double most = job->f32 ? 0x1p-23 : 0x1p-7;
     for (size_t o = 0; o < c; o++) {
         struct sum sum = {0};
         for (size_t at = o; at < work->outputs; at += c) {
-            double grad = value_at(plain, at) + (job->adds ? value_at(before, at) : 0);
-            double got = value_at(work->out, at);
-            bool above = value_at(job->norm.y, at) > 0;
-            double size = fabs(value_at(plain, at)) + fabs(got);
-            assert_true(above ? fabs(got - grad) <= size / 128 : got == 0);
-            add_to_sum(&sum, got, got * (value_at(job->norm.z, at) - (double)job->norm.pivot[o]));
+            double grad = number_at(job, plain, at) + (job->adds ? number_at(job, before, at) : 0);
+            double got = number_at(job, work->out, at);
+            bool above = number_at(job, job->norm.y, at) > 0;
+            double size = fabs(number_at(job, plain, at)) + fabs(got);
+            assert_true(above ? fabs(got - grad) <= size * most : got == 0);
+            add_to_sum(&sum, got,
+                       got * (number_at(job, job->norm.z, at) - (double)job->norm.pivot[o]));
         }
         /* Their terms are not rounded to bf16, as what is stored is. */
-        check_sum(&sum, &job->norm, (int)o, 4e-3);
+        check_sum(&sum, &job->norm, (int)o, job->f32 ? 3e-6 : 4e-3);
     }
 }
 
 static void run_gradient(const struct xt_loops *loops, struct work *work, bool adds)
 {
-    size_t bytes = work->outputs * sizeof(uint16_t);
+    size_t bytes = work->output_bytes;
     struct xt_rng rng = xt_rng_begin(9, 0);
-    uint16_t *tensors[4];
+    void *tensors[4];
     static double sums[2 * 1024];
     static float pivot[1024];
     for (int i = 0; i < 4; i++) {
         tensors[i] = aligned_memory(bytes);
-        free(random_numbers(&rng, XT_BF16, work->outputs, tensors[i]));
+        free(random_numbers(&rng, dtype_of(&work->job), work->outputs, tensors[i]));
     }
     for (int o = 0; o < work->job.out_c; o++)
         pivot[o] = 0.25F;
@@ -400,7 +444,7 @@ static void the_gradient_before_relu_comes_with_its_sums(void **state)
 {
     const struct xt_loops *loops = tiles();
     (void)state;
-    for (int i = 0; i < SHAPES * 2; i++) {
+    for (int i = 0; i < SHAPES * TYPES * 2; i++) {
         struct work work;
         struct xt_tile_conv shape = shape_of(i / 2);
         shape.far = i / 2 % 2;

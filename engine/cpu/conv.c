@@ -22,7 +22,7 @@ struct state {
     struct xt_cpu_pointwise_infer pointwise_infer;
 };
 
-static struct xt_weight_grad describe_job(const struct xt_conv_op *conv)
+static struct xt_weight_grad describe_job(const struct xt_conv_op *conv, bool by_tiles)
 {
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
@@ -41,8 +41,16 @@ static struct xt_weight_grad describe_job(const struct xt_conv_op *conv)
         .pad_h = (int)conv->pads[0],
         .pad_w = (int)conv->pads[1],
         .f32 = in->dtype == XT_F32,
+        .tiles = in->dtype == XT_F32 && by_tiles,
         .edge = XT_TILE_CHANNELS,
     };
+}
+
+/* Whether float32's weight gradient takes less time by tiles, with the split of both tensors. */
+static bool is_worth_splitting(const struct xt_conv_op *conv)
+{
+    enum { LEAST = 128 };
+    return xt_op_in(&conv->op, 0)->c >= LEAST && xt_op_out(&conv->op, 0)->c >= LEAST;
 }
 
 /* The loops for its weight gradient; NULL: oneDNN's primitive. */
@@ -54,9 +62,10 @@ static xt_weight_grad_loop *loop_for(const struct xt_conv_op *conv, const struct
     int64_t weights = conv->kernel[0] * conv->kernel[1] * in->c * out->c;
     if (conv->groups > 1 || !xt_conv_is_even(conv) || in->dtype != out->dtype)
         return NULL;
-    if (in->dtype == XT_BF16 && xt_device_cpu_has_tiles())
+    if (graph->loops->weight_grad && xt_device_cpu_has_tiles() &&
+        (in->dtype == XT_BF16 || is_worth_splitting(conv)))
         return graph->loops->weight_grad;
-    const struct xt_weight_grad job = describe_job(conv);
+    const struct xt_weight_grad job = describe_job(conv, false);
     if (in->dtype == XT_BF16 && xt_weight_grad_is_flat(&job))
         return graph->loops->weight_grad_bf16;
     if (in->dtype == XT_F32)
@@ -75,8 +84,34 @@ static dnnl_format_tag_t format_of(const struct xt_weight_grad *job)
 /* Whether loops of tiles compute it, from copies of weights in their gradient's format. */
 static bool tiles_can(const struct xt_conv_op *conv, struct xt_graph *graph)
 {
-    const struct xt_weight_grad job = describe_job(conv);
+    bool by_tiles = loop_for(conv, graph) == graph->loops->weight_grad;
+    const struct xt_weight_grad job = describe_job(conv, by_tiles);
     return xt_cpu_tile_conv_can(conv, graph) && xt_cpu_weights_are(conv, graph, format_of(&job));
+}
+
+/* Whether a loop computes the input's gradient: for a high kernel and a low output as in LPRNet's
+ * 13x1, the only case measured. */
+static bool loops_data_grad(const struct xt_conv_op *conv, struct xt_graph *graph,
+                            xt_weight_grad_loop *loop)
+{
+    enum { KERNEL_LEAST = 8, OUTPUT_MOST = 8, WIDE = 32, WEIGHTS_MOST = 1 << 20 };
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    return graph->loops->data_grad && in->dtype == XT_BF16 && loop == graph->loops->weight_grad &&
+           in->wants_grad && conv->kernel[1] == 1 && conv->kernel[0] >= KERNEL_LEAST &&
+           out->h <= OUTPUT_MOST && conv->strides[0] == 1 && conv->strides[1] == 1 &&
+           !conv->pads[0] && !conv->pads[1] && in->c % WIDE == 0 &&
+           conv->kernel[0] * in->c * out->c <= WEIGHTS_MOST &&
+           xt_cpu_weights_are(conv, graph, conv->weight_grad_format);
+}
+
+/* Whether its backward pass is these loops', of any number of samples. */
+static bool loops_can_all(const struct xt_conv_op *conv, struct xt_graph *graph)
+{
+    xt_weight_grad_loop *loop = xt_op_learns(&conv->op, graph) ? loop_for(conv, graph) : NULL;
+    return loop && tiles_can(conv, graph) &&
+           (!xt_op_in(&conv->op, 0)->wants_grad || loops_data_grad(conv, graph, loop) ||
+            xt_cpu_tile_conv_can_input_grad(conv));
 }
 
 /* If a slice fits in L2 together with weights and their sums, and every thread has work. A norm's
@@ -90,8 +125,7 @@ static bool can_slice(const struct xt_op *op, struct xt_graph *graph, bool backw
     int64_t weights = conv->kernel[0] * conv->kernel[1] * in->c * out->c / conv->groups;
     size_t slice = (xt_tensor_bytes(in) + xt_tensor_bytes(out)) / (size_t)in->n * (size_t)samples;
     bool training = graph->options.training;
-    if (samples < graph->slices.samples &&
-        !(xt_op_learns(op, graph) && loop_for(conv, graph) && tiles_can(conv, graph)))
+    if (samples < graph->slices.samples && !loops_can_all(conv, graph))
         return false;
     if (!graph->slices.even || (training && in->dtype != out->dtype) ||
         slice > graph->slices.bytes_most ||
@@ -126,21 +160,6 @@ static const struct xt_cpu_pointwise_infer *pointwise_infer_of(const struct xt_o
     return state && state->by == POINTWISE_INFER ? &state->pointwise_infer : NULL;
 }
 
-/* Whether a loop computes the input's gradient: for a high kernel and a low output as in LPRNet's
- * 13x1, the only case measured. */
-static bool loops_data_grad(const struct xt_conv_op *conv, struct xt_graph *graph,
-                            xt_weight_grad_loop *loop)
-{
-    enum { KERNEL_LEAST = 8, OUTPUT_MOST = 8, WIDE = 32, WEIGHTS_MOST = 1 << 20 };
-    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
-    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
-    return graph->loops->data_grad && loop == graph->loops->weight_grad && in->wants_grad &&
-           conv->kernel[1] == 1 && conv->kernel[0] >= KERNEL_LEAST && out->h <= OUTPUT_MOST &&
-           conv->strides[0] == 1 && conv->strides[1] == 1 && !conv->pads[0] && !conv->pads[1] &&
-           in->c % WIDE == 0 && conv->kernel[0] * in->c * out->c <= WEIGHTS_MOST &&
-           xt_cpu_weights_are(conv, graph, conv->weight_grad_format);
-}
-
 static void prepare_data_grad(struct state *state, struct xt_conv_op *conv, struct xt_graph *graph)
 {
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
@@ -167,7 +186,7 @@ static void prepare_weight_grad(struct state *state, struct xt_conv_op *conv,
 {
     struct xt_op *op = &conv->op;
     struct xt_weight_grad *job = &state->job;
-    *job = describe_job(conv);
+    *job = describe_job(conv, loop == graph->loops->weight_grad);
     job->packed = loop == graph->loops->weight_grad_packed;
     /* From tiles of 16 oneDNN's copies for AVX2 are written by its reference loop. */
     if (job->f32 && !xt_cpu_pointwise_can(conv, graph))
@@ -210,8 +229,11 @@ bool xt_cpu_conv_forms_sums(const struct xt_op *op, struct xt_graph *graph, bool
     if (op->kind != &xt_kind_conv || !xt_op_learns(op, graph) || xt_cpu_winograd_can(conv, graph))
         return false;
     xt_weight_grad_loop *loop = loop_for(conv, graph);
-    return loop && (xt_cpu_pointwise_can(conv, graph) ||
-                    (tiles_can(conv, graph) && !(backward && loops_data_grad(conv, graph, loop))));
+    int channels = backward ? xt_op_in(op, 0)->c : xt_op_out(op, 0)->c;
+    bool by_tiles = tiles_can(conv, graph) && channels % XT_TILE_CONV_CHANNELS == 0 &&
+                    !(backward && (loops_data_grad(conv, graph, loop) ||
+                                   !xt_cpu_tile_conv_can_input_grad(conv)));
+    return loop && (xt_cpu_pointwise_can(conv, graph) || by_tiles);
 }
 
 void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
@@ -244,7 +266,8 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
         state->by_tiles = by_tiles;
         if (by_tiles) {
             xt_cpu_tile_conv_prepare(&state->tiles, conv, graph, state->job.turned,
-                                     xt_op_in(op, 0)->wants_grad && !state->data_weights);
+                                     xt_op_in(op, 0)->wants_grad && !state->data_weights &&
+                                         xt_cpu_tile_conv_can_input_grad(conv));
             op->own_name[0] = op->own_name[1];
         }
         state->by_pointwise = xt_cpu_pointwise_can(conv, graph);

@@ -72,7 +72,7 @@ enum xt_status xt_cpu_pointwise_backward(const struct xt_cpu_pointwise *pointwis
                                          const struct xt_op *op, const struct xt_graph *graph,
                                          struct xt_err *err);
 
-/* A convolution of bf16 in training by matrix tiles (loops/tile_conv_job.h), in place of its
+/* A convolution in training by matrix tiles (loops/tile_conv_job.h), in place of its
  * primitives except for the weights' gradient. */
 struct xt_cpu_tile_conv {
     struct xt_tile_conv output;
@@ -83,6 +83,8 @@ struct xt_cpu_tile_conv {
 };
 /* If the back end's loops write its weights' gradient. */
 bool xt_cpu_tile_conv_can(const struct xt_conv_op *conv, const struct xt_graph *graph);
+/* Whether the input's gradient is among what they compute. */
+bool xt_cpu_tile_conv_can_input_grad(const struct xt_conv_op *conv);
 bool xt_cpu_tile_conv_can_infer(const struct xt_conv_op *conv, const struct xt_graph *graph);
 /* Plans its work and memory, before the op is described. out_is_row: of the weights' blocks. */
 void xt_cpu_tile_conv_prepare(struct xt_cpu_tile_conv *tiles, struct xt_conv_op *conv,

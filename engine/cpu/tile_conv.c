@@ -2,6 +2,13 @@
  * in training forward and for the input's gradient, and those of inference. */
 #include "engine/cpu/cpu.h"
 
+/* The rest of a block is multiplied too: in bf16 oneDNN's primitives take less time then. */
+static bool has_channels(const struct xt_tensor *tensor)
+{
+    return tensor->c >= XT_TILE_CONV_CHANNELS &&
+           (tensor->dtype == XT_F32 || tensor->c % XT_TILE_CONV_CHANNELS == 0);
+}
+
 static bool has_shape(const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
     enum { STRIDE_MOST = 2 };
@@ -11,13 +18,27 @@ static bool has_shape(const struct xt_conv_op *conv, const struct xt_graph *grap
            (in->dtype == XT_BF16 || in->dtype == XT_F32) && out->dtype == in->dtype &&
            conv->groups == 1 && xt_conv_is_even(conv) && conv->strides[0] <= STRIDE_MOST &&
            conv->strides[1] <= STRIDE_MOST &&
-           conv->kernel[0] * conv->kernel[1] <= XT_TILE_CONV_TAPS_MAX &&
-           in->c % XT_TILE_CONV_CHANNELS == 0 && out->c % XT_TILE_CONV_CHANNELS == 0;
+           conv->kernel[0] * conv->kernel[1] <= XT_TILE_CONV_TAPS_MAX && has_channels(in) &&
+           has_channels(out);
 }
 
+/* In float32 a pixel's split is worth its time if several products follow it. */
 bool xt_cpu_tile_conv_can(const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
+    enum { OUTPUTS_LEAST = 128 };
+    int64_t outputs = conv->kernel[0] * conv->kernel[1] * xt_op_out(&conv->op, 0)->c;
+    if (xt_op_in(&conv->op, 0)->dtype == XT_F32 && outputs < OUTPUTS_LEAST)
+        return false;
     return graph->options.training && xt_op_learns(&conv->op, graph) && has_shape(conv, graph);
+}
+
+/* Products with padding are formed too: of a low output of a high kernel most are. */
+bool xt_cpu_tile_conv_can_input_grad(const struct xt_conv_op *conv)
+{
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    int64_t strides = conv->strides[0] * conv->strides[1];
+    return (int64_t)in->h * in->w <= 2 * strides * out->h * out->w;
 }
 
 /* Of slices, which L2 holds, oneDNN's primitives in bf16 are faster if few products go into a sum.
@@ -114,15 +135,26 @@ static struct xt_buffer *copy_weights(struct xt_conv_op *conv, struct xt_graph *
                                   .out_is_row = out_is_row,
                                   .out_is_wide = out_is_wide,
                                   .by_tiles = true,
-                                  .summands = in->dtype == XT_F32 ? XT_TILE_CONV_SUMMANDS : 1,
+                                  .summands = in->dtype == XT_F32 ? XT_SUMMANDS : 1,
                                   .wide = XT_TILE_CONV_WIDE};
     return xt_cpu_add_weight_copy(conv, graph, &copy);
+}
+
+static int panels_of(const struct xt_tile_conv *job)
+{
+    return (job->out_c + XT_TILE_CONV_WIDE - 1) / XT_TILE_CONV_WIDE;
+}
+
+/* Floats of a norm's pivot, in front of a loop's scratch. */
+static size_t pivot_of(const struct xt_tile_conv *job)
+{
+    return (size_t)panels_of(job) * XT_TILE_CONV_WIDE;
 }
 
 static void plan(struct xt_tile_conv *job, struct xt_graph *graph, int parts)
 {
     xt_tile_conv_plan(job, parts);
-    xt_graph_want_scratch(graph, (size_t)job->out_c + xt_tile_conv_scratch(job));
+    xt_graph_want_scratch(graph, pivot_of(job) + xt_tile_conv_scratch(job));
 }
 
 void xt_cpu_tile_conv_prepare(struct xt_cpu_tile_conv *tiles, struct xt_conv_op *conv,
@@ -159,28 +191,38 @@ void xt_cpu_tile_conv_prepare_inference(struct xt_cpu_tile_conv *tiles, struct x
     enum { BLOCK = 2 * XT_TILE_CONV_WIDE };
     int threads = graph->options.device->threads;
     tiles->output = describe_output(conv, graph);
+    int panels = panels_of(&tiles->output);
     size_t weights =
-        channel_weights(&tiles->output) * (size_t)tiles->output.out_c * sizeof(uint16_t);
-    tiles->shares = xt_cpu_channel_shares(weights, xt_tensor_bytes(xt_op_in(&conv->op, 0)),
-                                          tiles->output.out_c / BLOCK, threads);
+        channel_weights(&tiles->output) * (size_t)panels * XT_TILE_CONV_WIDE * sizeof(uint16_t);
+    int blocks = tiles->output.out_c % BLOCK ? 1 : tiles->output.out_c / BLOCK;
+    tiles->shares =
+        xt_cpu_channel_shares(weights, xt_tensor_bytes(xt_op_in(&conv->op, 0)), blocks, threads);
     plan(&tiles->output, graph, threads / tiles->shares);
     tiles->weights = xt_graph_permanent(graph, conv->op.name, XT_WORKING_WEIGHTS, weights);
     conv->own[0] = conv->own_weights = true;
 }
 
-/* A summand of the weights of XT_TILE_CONV_WIDE output channels from O, I, H, W: by blocks of input
- * channels and taps, of which a tile has pairs of input channels in its rows. Of the weights is
- * left what the summand leaves out. */
-static void sort_panel(float *dense, const struct xt_tile_conv *job, uint32_t *to)
+/* Takes a summand of two input channels' weight from O, I, H, W, of what is left of it; beyond the
+ * tensors' channels it is zero. */
+static uint32_t take_pair(float *dense, const struct xt_tile_conv *job, int o, int i, int tap)
 {
-    int taps = job->weight_taps;
+    float none[2] = {0};
+    float *from = dense + ((size_t)o * (size_t)job->in_c + (size_t)i) * (size_t)job->weight_taps +
+                  (size_t)tap;
+    bool is_channel = o < job->out_c;
+    return xt_bf16_take_pair(is_channel && i < job->in_c ? from : &none[0],
+                             is_channel && i + 1 < job->in_c ? from + job->weight_taps : &none[1]);
+}
+
+/* A summand of the weights of XT_TILE_CONV_WIDE output channels: by blocks of input channels and
+ * taps, of which a tile has pairs of input channels in its rows. */
+static void sort_panel(float *dense, const struct xt_tile_conv *job, int first, uint32_t *to)
+{
     for (int block = 0; block < job->in_c; block += XT_TILE_CONV_CHANNELS)
-        for (int tap = 0; tap < taps; tap++)
+        for (int tap = 0; tap < job->weight_taps; tap++)
             for (int i = block; i < block + XT_TILE_CONV_CHANNELS; i += 2)
-                for (int o = 0; o < XT_TILE_CONV_WIDE; o++) {
-                    float *from = dense + (o * job->in_c + i) * taps + tap;
-                    *to++ = xt_bf16_take_pair(&from[0], &from[taps]);
-                }
+                for (int o = first; o < first + XT_TILE_CONV_WIDE; o++)
+                    *to++ = take_pair(dense, job, o, i, tap);
 }
 
 void xt_cpu_tile_conv_refresh(const struct xt_cpu_tile_conv *tiles, const struct xt_graph *graph)
@@ -188,12 +230,12 @@ void xt_cpu_tile_conv_refresh(const struct xt_cpu_tile_conv *tiles, const struct
     const struct xt_tile_conv *job = &tiles->output;
     float *dense = graph->staging.host;
     uint32_t *to = tiles->weights->data;
-    size_t panel = xt_tile_conv_weights(job) * XT_TILE_CONV_WIDE;
+    size_t panel = xt_tile_conv_weights(job) * XT_TILE_CONV_WIDE / 2;
     size_t summands = (size_t)xt_tile_conv_summands(job);
 #pragma omp parallel for schedule(static)
-    for (int i = 0; i < job->out_c / XT_TILE_CONV_WIDE; i++)
+    for (int i = 0; i < panels_of(job); i++)
         for (size_t k = 0; k < summands; k++)
-            sort_panel(dense + panel * (size_t)i, job, to + panel / 2 * ((size_t)i * summands + k));
+            sort_panel(dense, job, i * XT_TILE_CONV_WIDE, to + panel * ((size_t)i * summands + k));
 }
 
 /* ---- running ---- */
@@ -206,8 +248,7 @@ static void run_units(const struct xt_tile_conv *job, const struct xt_graph *gra
     bool backward = job->norm.y != NULL;
     if (norm)
         xt_cpu_norm_begin_part(norm, graph, backward, part, &some.norm);
-    /* Behind the pivot. */
-    graph->loops->tile_conv(&some, first, end, xt_graph_loop_scratch(graph) + job->out_c);
+    graph->loops->tile_conv(&some, first, end, xt_graph_loop_scratch(graph) + pivot_of(job));
     if (norm && !backward)
         xt_cpu_norm_end_part(norm, graph, part, xt_tile_conv_pixels(job, first, end), &some.norm);
 }

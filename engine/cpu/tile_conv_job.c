@@ -61,7 +61,8 @@ static void plan_reach(struct xt_tile_conv *job)
 static size_t unit_bytes(const struct xt_tile_conv *job, int rows)
 {
     size_t positions = (size_t)(rows + job->more_rows) * (size_t)job->pitch;
-    return positions * (size_t)job->phase_count * (size_t)job->in_c * sizeof(uint16_t) *
+    size_t channels = (size_t)xt_tile_conv_blocks(job) * XT_TILE_CONV_CHANNELS;
+    return positions * (size_t)job->phase_count * channels * sizeof(uint16_t) *
            (size_t)xt_tile_conv_summands(job);
 }
 
@@ -83,7 +84,7 @@ static void plan_units(struct xt_tile_conv *job, int parts)
 static void plan_offsets(struct xt_tile_conv *job)
 {
     int positions = (job->unit_rows + job->more_rows) * job->pitch + job->shared;
-    int blocks = job->in_c / XT_TILE_CONV_CHANNELS;
+    int blocks = xt_tile_conv_blocks(job);
     /* Odd, so that blocks do not map to the same cache sets. */
     job->block_positions = positions | 1;
     for (int i = 0; i < job->tap_count; i++) {
@@ -131,7 +132,7 @@ void xt_tile_conv_plan(struct xt_tile_conv *job, int parts)
 size_t xt_tile_conv_scratch(const struct xt_tile_conv *job)
 {
     size_t fixed = SUMS + xt_tile_conv_list(job);
-    if (job->flat && !job->f32)
+    if (xt_tile_conv_is_in_place(job))
         return fixed;
     size_t unit = xt_tile_conv_summand(job) * (size_t)xt_tile_conv_summands(job);
     size_t units = job->flat ? 1 : (size_t)job->chunk_units;

@@ -43,8 +43,8 @@ struct xt_sparse_rows {
 /* A convolution's weights and their bf16 copy for a kernel of matrix tiles. From blocks of 16 by
  * 16, [out / 16][in / 16][taps][16][16], to [wide axis / wide][taps][other axis / 2][wide][2], or
  * by tiles to [wide axis / wide][summands][other axis / 32][taps][16][wide][2]. The wide axis is a
- * multiple of `wide` and of 16; the other axis's last block is zero-padded, by tiles it is a
- * multiple of 32. Each summand is the rounded rest of those before it.
+ * multiple of `wide`; the last blocks of 16, and by tiles of 32, are zero-padded. Each summand is
+ * the rounded rest of those before it.
  */
 struct xt_weight_copy {
     const float *from;
@@ -61,13 +61,20 @@ struct xt_weight_copy {
 /* Rows of pairs of one tap; pairs from one block of the wide axis to the next one. */
 static inline size_t xt_weight_copy_pairs(const struct xt_weight_copy *copy)
 {
-    return ((size_t)(copy->out_is_wide ? copy->in : copy->out) + 1) / 2;
+    enum { TILE = 16 };
+    size_t pairs = ((size_t)(copy->out_is_wide ? copy->in : copy->out) + 1) / 2;
+    return copy->by_tiles ? (pairs + TILE - 1) / TILE * TILE : pairs;
 }
 static inline size_t xt_weight_copy_panel(const struct xt_weight_copy *copy)
 {
     size_t summands = copy->by_tiles ? (size_t)copy->summands : 1;
     return (summands * (size_t)copy->taps * xt_weight_copy_pairs(copy) + (size_t)copy->spare) *
            (size_t)copy->wide;
+}
+
+static inline size_t xt_weight_copy_panels(const struct xt_weight_copy *copy)
+{
+    return (size_t)(((copy->out_is_wide ? copy->out : copy->in) + copy->wide - 1) / copy->wide);
 }
 
 /* What a backward pass does with the gradient before ReLU: sums and stores it, only sums it, or

@@ -5,6 +5,7 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "engine/loops/split.h"
 #include "engine/loops/tiles.h"
 
 enum {
@@ -55,73 +56,57 @@ struct chunk {
 
 /* ---- the copy of the source ---- */
 
-/* Of the words of two vectors the upper ones. */
-static const _Alignas(LINE) uint16_t upper_halves[DEEP] = {
-    1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,
-    33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
-
 XT_INLINE __m512 widen(__m256i values)
 {
     return (__m512)_mm512_slli_epi32(_mm512_cvtepu16_epi32(values), 16);
 }
 
-/* The nearest number of bf16, ties away from zero. */
-XT_INLINE __m512 round_to_bf16(__m512 value)
-{
-    __m512i bits = _mm512_add_epi32((__m512i)value, _mm512_set1_epi32(0x8000));
-    return (__m512)_mm512_and_si512(bits, _mm512_set1_epi32((int)0xFFFF0000));
-}
-
-/* What rounding left out; of an infinity nothing, so that its products stay infinite. */
-XT_INLINE __m512 rest_of(__m512 value, __m512 rounded)
-{
-    enum { INFINITIES = 0x18 };
-    __mmask16 finite = (__mmask16)~_mm512_fpclass_ps_mask(rounded, INFINITIES);
-    return _mm512_maskz_sub_ps(finite, value, rounded);
-}
-
-/* DEEP numbers as sums of three of bf16, `summand` elements apart. */
-XT_INLINE void split(const float *from, size_t summand, uint16_t *to)
-{
-    __m512i order = _mm512_load_si512(upper_halves);
-    __m512 low = _mm512_loadu_ps(from);
-    __m512 high = _mm512_loadu_ps(from + DEEP / 2);
-    for (int i = 0; i < XT_TILE_CONV_SUMMANDS; i++, to += summand) {
-        __m512 rounded[] = {round_to_bf16(low), round_to_bf16(high)};
-        _mm512_store_si512(
-            to, _mm512_permutex2var_epi16((__m512i)rounded[0], order, (__m512i)rounded[1]));
-        low = i ? _mm512_sub_ps(low, rounded[0]) : rest_of(low, rounded[0]);
-        high = i ? _mm512_sub_ps(high, rounded[1]) : rest_of(high, rounded[1]);
-    }
-}
+/* How a source is copied, and where: in numbers, from a block of channels to the next one and from
+ * a summand to the next one. */
+struct copy {
+    int channels;
+    size_t block, summand;
+};
 
 /* A pixel's channels; `from` NULL: zeros. */
-XT_INLINE void copy_pixel(const struct xt_tile_conv *job, const void *from, uint16_t *to)
+XT_INLINE void copy_pixel(const struct copy *copy, const void *from, uint16_t *to, bool f32)
 {
-    size_t block = (size_t)job->block_positions * DEEP;
-    size_t summand = xt_tile_conv_summand(job);
-    int summands = xt_tile_conv_summands(job);
-    for (size_t k = 0; k < (size_t)job->in_c; k += DEEP, to += block) {
-        if (from && job->f32)
-            split((const float *)from + k, summand, to);
+    for (int k = 0; k < copy->channels; k += DEEP, to += copy->block) {
+        __mmask32 lanes = lanes_of(copy->channels - k);
+        if (from && f32)
+            split((const float *)from + k, lanes, copy->summand, to);
         else if (from)
-            _mm512_store_si512(to, _mm512_loadu_si512((const uint16_t *)from + k));
-        for (int i = 0; i < summands && !from; i++)
-            _mm512_store_si512(to + (size_t)i * summand, _mm512_setzero_si512());
+            _mm512_store_si512(to, _mm512_maskz_loadu_epi16(lanes, (const uint16_t *)from + k));
+        for (size_t i = 0; i < (f32 ? XT_SUMMANDS : 1) && !from; i++)
+            _mm512_store_si512(to + i * copy->summand, _mm512_setzero_si512());
     }
 }
 
 /* `count` columns of a row, every `step`-th pixel from column `first` on, zeros outside of the
  * image; `row` NULL: all are. */
+XT_INLINE void copy_columns(const struct xt_tile_conv *job, const char *row, int first, int count,
+                            uint16_t *to, bool f32)
+{
+    const struct copy copy = {.channels = job->in_c,
+                              .block = (size_t)job->block_positions * DEEP,
+                              .summand = xt_tile_conv_summand(job)};
+    size_t pixel = (size_t)job->in_c * (f32 ? sizeof(float) : sizeof(uint16_t));
+    int step = job->step_w;
+    int width = job->in_w;
+    for (int i = 0; i < count; i++, to += DEEP) {
+        int x = first + i * step;
+        bool within = row && x >= 0 && x < width;
+        copy_pixel(&copy, within ? row + (size_t)x * pixel : NULL, to, f32);
+    }
+}
+
 static void copy_row(const struct xt_tile_conv *job, const char *row, int first, int count,
                      uint16_t *to)
 {
-    size_t pixel = (size_t)job->in_c * xt_tile_conv_element(job);
-    for (int i = 0; i < count; i++, to += DEEP) {
-        int x = first + i * job->step_w;
-        bool within = row && x >= 0 && x < job->in_w;
-        copy_pixel(job, within ? row + (size_t)x * pixel : NULL, to);
-    }
+    if (job->f32)
+        copy_columns(job, row, first, count, to, true);
+    else
+        copy_columns(job, row, first, count, to, false);
 }
 
 static void copy_unit(const struct xt_tile_conv *job, int unit, uint16_t *to)
@@ -131,7 +116,7 @@ static void copy_unit(const struct xt_tile_conv *job, int unit, uint16_t *to)
     size_t row = (size_t)job->in_w * (size_t)job->in_c * xt_tile_conv_element(job);
     const char *image =
         (const char *)job->in + (size_t)(unit / job->image_units) * (size_t)job->in_h * row;
-    size_t plane = (size_t)job->in_c * (size_t)job->block_positions;
+    size_t plane = xt_tile_conv_plane(job);
     for (int p = 0; p < job->phase_count; p++, to += plane)
         for (int i = 0; i < rows + job->more_rows; i++) {
             int y = (first + i + job->first_y) * job->step_h + job->phases[p].y;
@@ -175,61 +160,19 @@ XT_INLINE void fetch_result(const struct xt_tile_conv *job, const char *to)
     }
 }
 
-XT_INLINE void fetch_tiles(const char *right, size_t panel)
+/* `panels` 2 or 1, of the right matrix. */
+XT_INLINE void fetch_right(const char *right, size_t panel, int panels)
 {
     for (int i = 0; i < WIDE; i++) {
         _mm_prefetch(right + (size_t)i * LINE, _MM_HINT_T0);
-        _mm_prefetch(right + panel + (size_t)i * LINE, _MM_HINT_T0);
+        if (panels > 1)
+            _mm_prefetch(right + panel + (size_t)i * LINE, _MM_HINT_T0);
     }
-}
-
-XT_INLINE void load_left(const char *left, size_t lower, size_t row)
-{
-    _tile_loadd(4, left, row);
-    _tile_loadd(5, left + lower, row);
-}
-
-XT_INLINE void load_right(const char *right, size_t panel)
-{
-    _tile_loadd(6, right, LINE);
-    _tile_loadd(7, right + panel, LINE);
-}
-
-XT_INLINE void add_products(void)
-{
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-}
-
-/* The six largest products of summands, each beside one with which it shares a matrix; meanwhile
- * the weights of the next step are fetched. */
-XT_INLINE void add_products_f32(const char *left, size_t lower, size_t left_summand,
-                                const char *right, size_t panel, const char *next)
-{
-    size_t right_summand = panel / XT_TILE_CONV_SUMMANDS;
-    load_right(right + 2 * right_summand, panel);
-    load_left(left, lower, LINE);
-    add_products();
-    load_right(right + right_summand, panel);
-    add_products();
-    fetch_tiles(next + 2 * right_summand, panel);
-    load_left(left + left_summand, lower, LINE);
-    add_products();
-    load_right(right, panel);
-    add_products();
-    fetch_tiles(next + right_summand, panel);
-    load_left(left + 2 * left_summand, lower, LINE);
-    add_products();
-    load_left(left, lower, LINE);
-    add_products();
-    fetch_tiles(next, panel);
 }
 
 /* Few variables, since what the compiler spills waits for the tiles that are being stored. */
 XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block, int channel,
-                        const char *next, bool reads, bool f32)
+                        const char *next, int panels, bool reads, bool f32)
 {
     const struct xt_tile_conv *job = chunk->job;
     size_t panel = chunk->panel;
@@ -248,16 +191,27 @@ XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block,
         const char *a = left + step->left;
         const char *b = right + step->right;
         if (f32) {
-            add_products_f32(a, lower, chunk->summand, b, panel, right + step[1].right);
+            add_products_f32(&(struct products){.left = a,
+                                                .lower = lower,
+                                                .row = LINE,
+                                                .left_summand = chunk->summand,
+                                                .right = {b, b + panel},
+                                                .right_summand = panel / XT_SUMMANDS},
+                             2, panels);
+            for (size_t i = 0; i < XT_SUMMANDS; i++)
+                fetch_right(right + step[1].right + i * (panel / XT_SUMMANDS), panel, panels);
         } else {
             _tile_loadd(4, a, row);
             _tile_loadd(6, b, LINE);
             _tile_dpbf16ps(0, 4, 6);
-            _tile_loadd(7, b + panel, LINE);
-            _tile_dpbf16ps(1, 4, 7);
+            if (panels > 1) {
+                _tile_loadd(7, b + panel, LINE);
+                _tile_dpbf16ps(1, 4, 7);
+            }
             _tile_loadd(5, a + lower, row);
             _tile_dpbf16ps(2, 5, 6);
-            _tile_dpbf16ps(3, 5, 7);
+            if (panels > 1)
+                _tile_dpbf16ps(3, 5, 7);
         }
         for (due += chunk->rate; due >= 256; due -= 256, ahead += LINE)
             _mm_prefetch(ahead, _MM_HINT_T1);
@@ -277,13 +231,26 @@ XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block,
 static __attribute__((noinline)) void multiply_bf16(struct chunk *chunk, const struct span *span,
                                                     int block, int channel)
 {
-    multiply(chunk, span, block, channel, NULL, false, false);
+    multiply(chunk, span, block, channel, NULL, 2, false, false);
 }
 
 static __attribute__((noinline)) void multiply_f32(struct chunk *chunk, const struct span *span,
                                                    int block, int channel)
 {
-    multiply(chunk, span, block, channel, NULL, false, true);
+    multiply(chunk, span, block, channel, NULL, 2, false, true);
+}
+
+/* The last channels, if there are no more than WIDE. */
+static __attribute__((noinline)) void
+multiply_bf16_last(struct chunk *chunk, const struct span *span, int block, int channel)
+{
+    multiply(chunk, span, block, channel, NULL, 1, false, false);
+}
+
+static __attribute__((noinline)) void
+multiply_f32_last(struct chunk *chunk, const struct span *span, int block, int channel)
+{
+    multiply(chunk, span, block, channel, NULL, 1, false, true);
 }
 
 /* Fetches what is read with the results from `next` on. */
@@ -291,14 +258,14 @@ static __attribute__((noinline)) void multiply_bf16_ahead(struct chunk *chunk,
                                                           const struct span *span, int block,
                                                           int channel, const char *next)
 {
-    multiply(chunk, span, block, channel, next, true, false);
+    multiply(chunk, span, block, channel, next, 2, true, false);
 }
 
 static __attribute__((noinline)) void multiply_f32_ahead(struct chunk *chunk,
                                                          const struct span *span, int block,
                                                          int channel, const char *next)
 {
-    multiply(chunk, span, block, channel, next, true, true);
+    multiply(chunk, span, block, channel, next, 2, true, true);
 }
 
 /* A norm's sums of a block. */
@@ -307,12 +274,18 @@ struct norm_sums {
     __m512 pivot[2];
 };
 
-/* What becomes of the products beside being written. */
-enum then { NOTHING, STATISTICS, GRADIENT };
+/* What becomes of the products beside being written. UNEVEN: nothing, and channels are no multiple
+ * of PAIR. */
+enum then { NOTHING, STATISTICS, GRADIENT, UNEVEN };
 
 XT_INLINE __m512 load_16(const void *from, bool f32)
 {
     return f32 ? _mm512_load_ps(from) : widen(_mm256_load_si256(from));
+}
+
+XT_INLINE __m512 load_some(const void *from, __mmask16 lanes, bool f32)
+{
+    return f32 ? _mm512_maskz_loadu_ps(lanes, from) : widen(_mm256_maskz_loadu_epi16(lanes, from));
 }
 
 /* Of the rounded numbers, which are what is normalised. */
@@ -343,20 +316,32 @@ XT_INLINE void mask_gradient(const struct chunk *chunk, const char *to, __m512 g
     }
 }
 
-/* Rounds them if they are written as bf16; `far`: past the caches. */
-XT_INLINE void write_results(__m512 values[2], char *to, bool f32, bool far)
+/* The line that holds two vectors in bf16; they become what it holds. */
+XT_INLINE __m512i round_results(__m512 values[2])
 {
-    __m512i lines[] = {(__m512i)values[0], (__m512i)values[1]};
-    if (!f32) {
-        lines[0] = (__m512i)_mm512_cvtne2ps_pbh(values[1], values[0]);
-        values[0] = widen(_mm512_castsi512_si256(lines[0]));
-        values[1] = widen(_mm512_extracti64x4_epi64(lines[0], 1));
+    __m512i both = (__m512i)_mm512_cvtne2ps_pbh(values[1], values[0]);
+    values[0] = widen(_mm512_castsi512_si256(both));
+    values[1] = widen(_mm512_extracti64x4_epi64(both, 1));
+    return both;
+}
+
+XT_INLINE void write_line(__m512i line, char *to, bool far)
+{
+    if (far)
+        _mm512_stream_si512((void *)to, line);
+    else
+        _mm512_store_si512(to, line);
+}
+
+/* The channels that there are. */
+XT_INLINE void write_some(const __m512 values[2], __mmask32 lanes, char *to, bool f32)
+{
+    if (f32) {
+        _mm512_mask_storeu_ps(to, (__mmask16)lanes, values[0]);
+        _mm512_mask_storeu_ps(to + LINE, (__mmask16)(lanes >> WIDE), values[1]);
+    } else {
+        _mm512_mask_storeu_epi16(to, lanes, (__m512i)_mm512_cvtne2ps_pbh(values[1], values[0]));
     }
-    for (int i = 0; i < (f32 ? 2 : 1); i++, to += LINE)
-        if (far)
-            _mm512_stream_si512((void *)to, lines[i]);
-        else
-            _mm512_store_si512(to, lines[i]);
 }
 
 /* The sums of a tile's positions that no tile before has. */
@@ -368,8 +353,11 @@ XT_INLINE void write_tile(const struct chunk *chunk, const struct span *span, in
     sums += (first - start) * PAIR;
     int x = first % chunk->pitch;
     const float *bias = chunk->job->bias ? chunk->job->bias + channel : NULL;
-    __m512 low_bias = bias ? _mm512_loadu_ps(bias) : _mm512_setzero_ps();
-    __m512 high_bias = bias ? _mm512_loadu_ps(bias + WIDE) : _mm512_setzero_ps();
+    __mmask32 lanes = then == UNEVEN ? lanes_of(chunk->job->out_c - channel) : (__mmask32)-1;
+    __mmask16 half_lanes[] = {(__mmask16)lanes, (__mmask16)(lanes >> WIDE)};
+    __m512 low_bias = bias ? _mm512_maskz_loadu_ps(half_lanes[0], bias) : _mm512_setzero_ps();
+    __m512 high_bias =
+        bias ? _mm512_maskz_loadu_ps(half_lanes[1], bias + WIDE) : _mm512_setzero_ps();
     __m512 least = _mm512_set1_ps(chunk->job->relu ? 0 : -INFINITY);
     bool adds = chunk->job->adds;
     bool far = chunk->job->far && !adds;
@@ -380,15 +368,25 @@ XT_INLINE void write_tile(const struct chunk *chunk, const struct span *span, in
             __m512 values[] = {_mm512_add_ps(_mm512_load_ps(sums), low_bias),
                                _mm512_add_ps(_mm512_load_ps(sums + WIDE), high_bias)};
             for (int k = 0; k < 2; k++) {
-                if (adds)
+                if (adds && then == UNEVEN)
+                    values[k] = _mm512_add_ps(values[k],
+                                              load_some(to + (size_t)k * half, half_lanes[k], f32));
+                else if (adds)
                     values[k] = _mm512_add_ps(values[k], load_16(to + (size_t)k * half, f32));
                 values[k] = _mm512_max_ps(least, values[k]);
             }
             if (then == GRADIENT)
                 mask_gradient(chunk, to, values, of, f32);
-            write_results(values, to, f32, far);
-            if (then == STATISTICS)
-                add_statistics(values, of);
+            if (then == UNEVEN) {
+                write_some(values, lanes, to, f32);
+            } else {
+                __m512i line = f32 ? (__m512i)values[0] : round_results(values);
+                if (then == STATISTICS)
+                    add_statistics(values, of);
+                write_line(line, to, far);
+                if (f32)
+                    write_line((__m512i)values[1], to + LINE, far);
+            }
         }
         to += chunk->out_pixel;
         if (++x == chunk->pitch) {
@@ -410,17 +408,31 @@ static void set_span(struct span *span, const uint16_t *left, char *out, int cou
                           .blocks = blocks};
 }
 
+static void copy_pixels(const struct xt_tile_conv *job, const char *from, int count, uint16_t *to)
+{
+    const struct copy copy = {.channels = job->in_c,
+                              .block = (size_t)job->block_positions * DEEP,
+                              .summand = xt_tile_conv_summand(job)};
+    size_t pixel = (size_t)job->in_c * xt_tile_conv_element(job);
+    for (int i = 0; i < count; i++, from += pixel, to += DEEP)
+        if (job->f32)
+            copy_pixel(&copy, from, to, true);
+        else
+            copy_pixel(&copy, from, to, false);
+}
+
 /* Pixels [first, end): where they are, or their summands in `left`. */
 static void take_pixels(struct chunk *chunk, int first, int end, uint16_t *left)
 {
     const struct xt_tile_conv *job = chunk->job;
     size_t pixel = (size_t)job->in_c * xt_tile_conv_element(job);
     const char *from = (const char *)job->in + (size_t)first * pixel;
-    for (int i = 0; i < end - first && job->f32; i++)
-        copy_pixel(job, from + (size_t)i * pixel, left + (size_t)i * DEEP);
+    bool in_place = xt_tile_conv_is_in_place(job);
+    if (!in_place)
+        copy_pixels(job, from, end - first, left);
     chunk->columns = chunk->pitch = end - first;
     chunk->span_count = 1;
-    set_span(chunk->spans, job->f32 ? left : (const uint16_t *)(const void *)from,
+    set_span(chunk->spans, in_place ? (const uint16_t *)(const void *)from : left,
              (char *)job->out + (size_t)first * chunk->out_pixel, end - first);
 }
 
@@ -473,14 +485,15 @@ XT_INLINE void write_block(const struct chunk *chunk, const struct span *span, i
 {
     const struct xt_norm_sums *norm = &chunk->job->norm;
     struct norm_sums of;
-    for (int i = 0; i < 2 && then != NOTHING; i++) {
+    bool sums = then == STATISTICS || then == GRADIENT;
+    for (int i = 0; i < 2 && sums; i++) {
         of.first[i] = of.second[i] = _mm512_setzero_ps();
         of.pivot[i] = _mm512_loadu_ps(norm->pivot + channel + i * WIDE);
     }
     write_tile(chunk, span, 2 * block, channel, chunk->sums, &of, then, f32);
     write_tile(chunk, span, 2 * block + 1, channel, chunk->sums + span->tile_rows * PAIR, &of, then,
                f32);
-    if (then == NOTHING)
+    if (!sums)
         return;
     add_to_doubles(of.first, norm->sums[0] + channel);
     add_to_doubles(of.second, norm->sums[1] + channel);
@@ -491,7 +504,9 @@ XT_INLINE void finish_block(const struct chunk *chunk, const struct span *span, 
                             int channel, bool f32)
 {
     const struct xt_norm_sums *norm = &chunk->job->norm;
-    if (norm->y) {
+    if (chunk->job->out_c % PAIR != 0) {
+        write_block(chunk, span, block, channel, UNEVEN, f32);
+    } else if (norm->y) {
         write_block(chunk, span, block, channel, GRADIENT, f32);
     } else if (norm->pivot) {
         if (chunk->begins && span == chunk->spans && block == 0)
@@ -509,7 +524,9 @@ static void make_block(struct chunk *chunk, const struct span *span, int block, 
     /* A compiler barrier: tile loads and stores are invisible to the optimiser. */
     __asm__ volatile("" ::: "memory");
     bool f32 = chunk->job->f32;
-    if (next)
+    if (chunk->job->out_c - channel <= WIDE)
+        (f32 ? multiply_f32_last : multiply_bf16_last)(chunk, span, block, channel);
+    else if (next)
         (f32 ? multiply_f32_ahead : multiply_bf16_ahead)(chunk, span, block, channel, next);
     else
         (f32 ? multiply_f32 : multiply_bf16)(chunk, span, block, channel);
@@ -535,7 +552,7 @@ static void make(struct chunk *chunk)
             rows = span->tile_rows;
             for (int block = 0; block < span->blocks; block++)
                 for (int channel = first; channel < first + pass; channel += PAIR) {
-                    bool last = channel + PAIR == first + pass;
+                    bool last = channel + PAIR >= first + pass;
                     const char *next = chunk->job->norm.y || chunk->job->adds
                                            ? result_at(chunk, span, 2 * (block + last),
                                                        last ? first : channel + PAIR)
@@ -560,7 +577,7 @@ static void look_ahead(struct chunk *chunk, int first, int end)
     }
     for (int i = 0; i < chunk->span_count; i++)
         steps += (size_t)chunk->spans[i].blocks;
-    steps *= (size_t)(job->out_c / PAIR) * xt_tile_conv_steps(job);
+    steps *= (size_t)((job->out_c + PAIR - 1) / PAIR) * xt_tile_conv_steps(job);
     size_t lines = (to - from) * pixel / LINE;
     chunk->ahead = (const char *)job->in + from * pixel;
     chunk->rate = steps ? lines * 256 / steps : 0;
@@ -571,7 +588,7 @@ static void list_steps(struct chunk *chunk)
 {
     const struct xt_tile_conv *job = chunk->job;
     struct step *step = chunk->steps;
-    for (int k = 0; k < job->in_c / DEEP; k++)
+    for (int k = 0; k < xt_tile_conv_blocks(job); k++)
         for (int i = 0; i < job->tap_count; i++) {
             size_t tile = (size_t)(k * job->weight_taps + job->taps[i].weights);
             size_t left = (size_t)k * chunk->block * sizeof(uint16_t);
@@ -591,7 +608,7 @@ void XT_LOOPS_NAME(tile_conv)(const struct xt_tile_conv *job, int first, int end
     size_t size = xt_tile_conv_element(job);
     size_t pixel = (size_t)job->out_pixel * size;
     size_t channel = (size_t)xt_tile_conv_summands(job) * xt_tile_conv_weights(job) * 2;
-    bool in_place = job->flat && !job->f32;
+    bool in_place = xt_tile_conv_is_in_place(job);
     struct chunk chunk = {.job = job,
                           .begins = true,
                           .near = channel * (size_t)job->out_c <= NEAR_BYTES,

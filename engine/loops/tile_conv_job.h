@@ -6,9 +6,9 @@
  * are counted through and a tap is an offset; a 1x1 kernel without strides reads them where they
  * are. A result depends on its own pixels alone, whatever the division of the work.
  *
- * A number of float32 is the sum of three of bf16 to its last bit but one; of the nine products of
- * two numbers' summands the six largest are formed and added in float32, so that results are as
- * exact as by float32's own products (G. Henry, P. Tang, A. Heinecke, arXiv:1904.06376).
+ * In float32 both matrices are sums of three of bf16 (summands.h); of the nine products of two
+ * numbers' summands the six largest are formed. A tile's are added before the sum is, so that
+ * results are more exact than by float32's own products, one after the other.
  */
 #pragma once
 
@@ -17,11 +17,11 @@
 #include <stdint.h>
 
 #include "engine/loops/norm_sums.h"
+#include "engine/loops/summands.h"
 
 enum {
-    XT_TILE_CONV_CHANNELS = 32, /* both tensors' channels are multiples */
-    XT_TILE_CONV_WIDE = 16,     /* channels of the output in a tile: the weights' copy's `wide` */
-    XT_TILE_CONV_SUMMANDS = 3,  /* of a number of float32 */
+    XT_TILE_CONV_CHANNELS = 32, /* of the source in a tile */
+    XT_TILE_CONV_WIDE = 16,     /* of the output in a tile: the weights' copy's `wide` */
     XT_TILE_CONV_TAPS_MAX = 49,
     XT_TILE_CONV_PHASES_MAX = 4, /* of the steps */
     XT_TILE_CONV_UNITS_MAX = 32  /* in scratch at a time */
@@ -72,10 +72,11 @@ struct xt_tile_conv {
     /* A run's memory. */
     const void *in;
     const uint32_t *weights; /* struct xt_weight_copy's by tiles, the output's channels being its
-                                wide axis; aligned to 64 */
+                                wide axis; zeros for the rest of the last tiles; aligned to 64 */
     const float *bias;       /* [out_c]; NULL: none */
     void *out;
-    struct xt_norm_sums norm; /* of the output, of its type; none with several jobs for a tensor */
+    struct xt_norm_sums norm; /* of the output, of its type, whose channels are a multiple of
+                                 XT_TILE_CONV_CHANNELS; none with several jobs for a tensor */
 };
 
 static inline size_t xt_tile_conv_element(const struct xt_tile_conv *job)
@@ -84,18 +85,32 @@ static inline size_t xt_tile_conv_element(const struct xt_tile_conv *job)
 }
 static inline int xt_tile_conv_summands(const struct xt_tile_conv *job)
 {
-    return job->f32 ? XT_TILE_CONV_SUMMANDS : 1;
+    return job->f32 ? XT_SUMMANDS : 1;
 }
-/* Numbers of a summand of a unit's copy; flat: of a chunk's. */
+/* Blocks of the source's channels. */
+static inline int xt_tile_conv_blocks(const struct xt_tile_conv *job)
+{
+    return (job->in_c + XT_TILE_CONV_CHANNELS - 1) / XT_TILE_CONV_CHANNELS;
+}
+/* Whether pixels are multiplied where they are. */
+static inline bool xt_tile_conv_is_in_place(const struct xt_tile_conv *job)
+{
+    return job->flat && !job->f32 && job->in_c % XT_TILE_CONV_CHANNELS == 0;
+}
+/* Numbers of a phase of a unit's copy, and of a summand; flat: of a chunk's. */
+static inline size_t xt_tile_conv_plane(const struct xt_tile_conv *job)
+{
+    size_t channels = (size_t)xt_tile_conv_blocks(job) * XT_TILE_CONV_CHANNELS;
+    return channels * (size_t)job->block_positions;
+}
 static inline size_t xt_tile_conv_summand(const struct xt_tile_conv *job)
 {
-    int planes = job->flat ? 1 : job->phase_count;
-    return (size_t)planes * (size_t)job->in_c * (size_t)job->block_positions;
+    return xt_tile_conv_plane(job) * (size_t)(job->flat ? 1 : job->phase_count);
 }
-/* Weights of an output channel. */
+/* Weights of an output channel, with those of the last block that are zero. */
 static inline size_t xt_tile_conv_weights(const struct xt_tile_conv *job)
 {
-    return (size_t)job->weight_taps * (size_t)job->in_c;
+    return (size_t)(job->weight_taps * xt_tile_conv_blocks(job)) * XT_TILE_CONV_CHANNELS;
 }
 
 /* With fewer samples than parts the rows of a sample are divided among them. */
@@ -106,7 +121,7 @@ size_t xt_tile_conv_scratch(const struct xt_tile_conv *job);
  * of the next block's first step. */
 static inline size_t xt_tile_conv_steps(const struct xt_tile_conv *job)
 {
-    return (size_t)(job->in_c / XT_TILE_CONV_CHANNELS) * (size_t)job->tap_count;
+    return (size_t)xt_tile_conv_blocks(job) * (size_t)job->tap_count;
 }
 static inline size_t xt_tile_conv_list(const struct xt_tile_conv *job)
 {

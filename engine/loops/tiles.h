@@ -6,7 +6,10 @@
 
 #ifdef __AMX_BF16__
 #include <immintrin.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "engine/loops/element.h"
 
 static inline void configure_tiles(int rows)
 {
@@ -23,6 +26,62 @@ static inline void configure_tiles(int rows)
     /* The intrinsic's operand is the first bytes alone: without this the others' stores may go. */
     __asm__ volatile("" ::"m"(tiles));
     _tile_loadconfig(&tiles);
+}
+
+/* Matrices of float32 as the sums of three of bf16: where tiles of the first summands are, and
+ * bytes from one to the next. */
+struct products {
+    const char *left;
+    size_t lower, row; /* bytes to the lower tile, from a row to the next one */
+    size_t left_summand;
+    const char *right[2];
+    size_t right_summand;
+};
+
+XT_INLINE void load_left(const struct products *of, size_t summand, int rows)
+{
+    const char *left = of->left + summand * of->left_summand;
+    _tile_loadd(4, left, of->row);
+    if (rows > 1)
+        _tile_loadd(5, left + of->lower, of->row);
+}
+
+XT_INLINE void load_right(const struct products *of, size_t summand, int columns)
+{
+    enum { LINE = 64 };
+    _tile_loadd(6, of->right[0] + summand * of->right_summand, LINE);
+    if (columns > 1)
+        _tile_loadd(7, of->right[1] + summand * of->right_summand, LINE);
+}
+
+XT_INLINE void add_products(int rows, int columns)
+{
+    _tile_dpbf16ps(0, 4, 6);
+    if (columns > 1)
+        _tile_dpbf16ps(1, 4, 7);
+    if (rows > 1)
+        _tile_dpbf16ps(2, 5, 6);
+    if (rows > 1 && columns > 1)
+        _tile_dpbf16ps(3, 5, 7);
+}
+
+/* The six largest of the nine products, each beside one with which it shares a matrix: the others
+ * are below half of float32's last bit (G. Henry, P. Tang, A. Heinecke, arXiv:1904.06376). */
+XT_INLINE void add_products_f32(const struct products *of, int rows, int columns)
+{
+    load_right(of, 2, columns);
+    load_left(of, 0, rows);
+    add_products(rows, columns);
+    load_right(of, 1, columns);
+    add_products(rows, columns);
+    load_left(of, 1, rows);
+    add_products(rows, columns);
+    load_right(of, 0, columns);
+    add_products(rows, columns);
+    load_left(of, 2, rows);
+    add_products(rows, columns);
+    load_left(of, 0, rows);
+    add_products(rows, columns);
 }
 
 #endif

@@ -86,15 +86,33 @@ static void copy_summands(const struct xt_weight_copy *copy, const float *from, 
     }
 }
 
+/* The lower half of the last tile of each tap, for which there is no block. */
+static void clear_half_tiles(const struct xt_weight_copy *copy, uint32_t *panel)
+{
+    static const line zeros;
+    size_t taps = (size_t)copy->taps;
+    size_t half = PAIRS * (size_t)copy->wide;
+    size_t summand = taps * xt_weight_copy_pairs(copy) * (size_t)copy->wide;
+    for (int i = 0; i < copy->summands; i++, panel += summand)
+        for (size_t tap = 0; tap < taps; tap++) {
+            uint32_t *tile = panel + summand - (taps - tap) * 2 * half;
+            for (size_t k = half; k < 2 * half; k += BLOCK)
+                write_line(tile + k, &zeros);
+        }
+}
+
 static void clear_spares(const struct xt_weight_copy *copy)
 {
     static const line zeros;
+    int paired = copy->out_is_wide ? copy->in : copy->out;
     size_t panel = xt_weight_copy_panel(copy);
     size_t spare = (size_t)copy->spare * (size_t)copy->wide;
-    int panels = (copy->out_is_wide ? copy->out : copy->in) / copy->wide;
-    for (size_t end = panel; end <= (size_t)panels * panel; end += panel)
+    for (size_t end = panel; end <= xt_weight_copy_panels(copy) * panel; end += panel) {
         for (size_t i = end - spare; i < end; i += BLOCK)
             write_line(copy->to + i, &zeros);
+        if (copy->by_tiles && (paired + BLOCK - 1) / BLOCK % 2)
+            clear_half_tiles(copy, copy->to + end - panel);
+    }
 }
 
 /* Where a block's first row of pairs goes in its panel, in rows. */

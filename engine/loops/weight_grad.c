@@ -1,10 +1,12 @@
-/* One part of a convolution's weight gradient by AMX; weight_grad_job.h says how it is divided. */
+/* One part of a convolution's weight gradient by AMX, of bf16 or float32; weight_grad_job.h says
+ * how it is divided. */
 #include "engine/loops/table.h"
 
 #ifdef __AMX_BF16__
 #include <string.h>
 
 #include "engine/loops/ahead.h"
+#include "engine/loops/split.h"
 #include "engine/loops/tiles.h"
 #include "engine/loops/weight_grad_tile.h"
 
@@ -21,9 +23,10 @@ struct part {
     int right_first, right_tiles;
     bool narrow; /* tiles of the left matrix have fewer rows than 16 */
     uint16_t *left, *right;
-    const uint16_t **pointers;
-    const uint16_t **columns; /* where the right matrix begins for them */
-    uint16_t *rows;           /* folded: of the input, with their padding */
+    const uint16_t **pointers; /* to a unit's pixels; of float32, behind them to their summands */
+    uint16_t *splits;          /* the summands */
+    const uint16_t **columns;  /* where the right matrix begins for them */
+    uint16_t *rows;            /* folded: of the input, with their padding */
     const uint16_t *zeros;
     float *bias; /* NULL: another part computes the sums, or they are not needed */
     float *sums;
@@ -34,9 +37,15 @@ struct part {
 
 /* ---- pixel addresses ---- */
 
+/* Elements of 16 bits of a pixel of the output or the input. */
+static size_t pixel_of(const struct xt_weight_grad *job, bool out)
+{
+    return (size_t)(out ? job->out_c : job->in_c) * (job->f32 ? 2 : 1);
+}
+
 /* `count` pixels of a row, every `step`-th from column `first` on; `row` NULL: outside the
  * image. */
-static void point_row(const struct part *part, const uint16_t *row, int w, int c, int first,
+static void point_row(const struct part *part, const uint16_t *row, int w, size_t c, int first,
                       int step, int count, const uint16_t **to)
 {
     int before = first < 0 ? (-first + step - 1) / step : 0;
@@ -45,7 +54,7 @@ static void point_row(const struct part *part, const uint16_t *row, int w, int c
     for (int i = 0; i < before && i < count; i++)
         to[i] = part->zeros;
     for (int i = before; i < end; i++)
-        to[i] = row + (ptrdiff_t)(first + i * step) * c;
+        to[i] = row + (size_t)(first + i * step) * c;
     for (int i = end > before ? end : before; i < count; i++)
         to[i] = part->zeros;
 }
@@ -54,7 +63,7 @@ static void point_flat(const struct part *part, bool out, int unit)
 {
     const struct xt_weight_grad *job = part->job;
     const uint16_t *from = out ? job->out_grad : job->in;
-    size_t c = (size_t)(out ? job->out_c : job->in_c);
+    size_t c = pixel_of(job, out);
     size_t first = (size_t)unit * PIXELS;
     size_t left = (size_t)job->n * (size_t)job->h * (size_t)job->w - first;
     for (size_t i = 0; i < PIXELS; i++)
@@ -91,15 +100,15 @@ static void point(const struct part *part, bool out, int plane, int unit, int co
     int first = unit % job->image_units * job->unit_rows;
     int h = out ? job->out_h : job->h;
     int w = out ? job->out_w : job->w;
-    int c = out ? job->out_c : job->in_c;
+    size_t c = pixel_of(job, out);
     int step = out ? 1 : job->stride_w;
     int column = out ? 0 : plane % planes_w - job->pad_w;
     const uint16_t *image = out ? job->out_grad : job->in;
-    image += (size_t)(unit / job->image_units) * (size_t)h * (size_t)w * (size_t)c;
+    image += (size_t)(unit / job->image_units) * (size_t)h * (size_t)w * c;
     for (int i = 0, row = first; i < count; row++, i += job->pitch) {
         int y = out ? row : row * job->stride_h + plane / planes_w - job->pad_h;
         bool within = y >= 0 && y < h && (!out || row < first + job->unit_rows);
-        const uint16_t *from = within ? image + (size_t)y * (size_t)w * (size_t)c : NULL;
+        const uint16_t *from = within ? image + (size_t)y * (size_t)w * c : NULL;
         int pixels = count - i < job->pitch ? count - i : job->pitch;
         if (!out && job->fold > 1)
             point_folded(part, from, pixels, part->rows + (size_t)(row - first) * job->row,
@@ -119,6 +128,30 @@ static void point_unit(const struct part *part, bool left, int plane, int unit)
     else
         point(part, out, plane, unit,
               left ? job->unit_blocks * PIXELS : job->unit_pixels + job->pairings - 1);
+}
+
+/* Of `count` pixels the channels [first, end), and pointers to their summands. */
+static void split_pixels(struct part *part, int count, int first, int end)
+{
+    const struct xt_weight_grad *job = part->job;
+    size_t row = (size_t)job->split_row;
+    size_t summand = (size_t)job->split_pixels * row;
+    const uint16_t **to = part->pointers + job->split_pixels;
+    uint16_t *at = part->splits;
+    for (int i = 0; i < count; i++, at += row) {
+        const float *from = (const float *)(const void *)part->pointers[i];
+        for (int k = first; k < end; k += XT_SPLIT)
+            split(from + k, lanes_of(end - k), summand, at + k);
+        for (int k = 0; k < XT_SUMMANDS; k++)
+            to[k * job->split_pixels + i] = at + (size_t)k * summand;
+    }
+}
+
+/* The pixels of a summand; of bf16, the tensor's. */
+static const uint16_t *const *pixels_of(const struct part *part, int summand)
+{
+    const struct xt_weight_grad *job = part->job;
+    return part->pointers + (job->f32 ? (summand + 1) * job->split_pixels : 0);
 }
 
 /* Channels of a pixel of a matrix. */
@@ -206,11 +239,19 @@ static void make_left(struct part *part)
 {
     const struct xt_weight_grad *job = part->job;
     int c = channels_of(part, true);
+    int first = part->left_first * CHANNELS;
+    int tiles = part->left_tiles * CHANNELS;
     uint16_t *to = part->left;
     for (int u = 0; u < part->units; u++) {
+        int pixels = job->unit_blocks * PIXELS;
         point_unit(part, true, 0, part->unit + u);
-        for (int i = 0; i < job->unit_blocks; i++, to += PIXELS)
-            turn_tiles(part, part->pointers + i * PIXELS, c, to, job->turned ? part->bias : NULL);
+        if (job->f32)
+            split_pixels(part, pixels, first, first + tiles < c ? first + tiles : c);
+        for (int k = 0; k < xt_weight_grad_summands(job); k++)
+            for (int i = 0; i < pixels; i += PIXELS)
+                turn_tiles(part, pixels_of(part, k) + i, c, to + (size_t)k * job->left_size + i,
+                           job->turned ? part->bias : NULL);
+        to += pixels;
     }
 }
 
@@ -310,6 +351,8 @@ static void make_right(struct part *part)
 {
     const struct xt_weight_grad *job = part->job;
     int c = channels_of(part, false);
+    int first = part->right_first * CHANNELS;
+    int tiles = part->right_tiles * CHANNELS;
     float *bias = job->turned ? NULL : part->bias;
     for (int plane = 0; plane < job->planes; plane++)
         for (int u = 0; u < part->units; u++) {
@@ -317,9 +360,15 @@ static void make_right(struct part *part)
             uint16_t *to = pairs_at(part, plane, 0) + at;
             uint16_t *odd = reads_odd(job, plane) ? pairs_at(part, plane, 1) + at : NULL;
             point_unit(part, false, plane, part->unit + u);
-            for (int i = 0; i < job->unit_pixels; i += PIXELS)
-                pair_tiles(part, part->pointers + i, c, to + i * CHANNELS,
-                           odd ? odd + i * CHANNELS : NULL, bias);
+            if (job->f32)
+                split_pixels(part, job->unit_pixels + job->pairings - 1, first,
+                             first + tiles < c ? first + tiles : c);
+            for (int k = 0; k < xt_weight_grad_summands(job); k++) {
+                size_t summand = (size_t)k * job->right_size;
+                for (int i = 0; i < job->unit_pixels; i += PIXELS)
+                    pair_tiles(part, pixels_of(part, k) + i, c, to + summand + i * CHANNELS,
+                               odd ? odd + summand + i * CHANNELS : NULL, bias);
+            }
         }
 }
 
@@ -376,15 +425,35 @@ struct walk {
     size_t skipped; /* of the right matrix behind a unit's pixels; several units are whole */
 };
 
+XT_INLINE void add_products_bf16(const uint16_t *left, size_t lower, size_t stride,
+                                 const uint16_t *right0, const uint16_t *right1, int rows,
+                                 int columns)
+{
+    _tile_loadd(6, right0, 64);
+    _tile_loadd(4, left, stride);
+    _tile_dpbf16ps(0, 4, 6);
+    if (columns > 1) {
+        _tile_loadd(7, right1, 64);
+        _tile_dpbf16ps(1, 4, 7);
+    }
+    if (rows > 1) {
+        _tile_loadd(5, left + lower, stride);
+        _tile_dpbf16ps(2, 5, 6);
+        if (columns > 1)
+            _tile_dpbf16ps(3, 5, 7);
+    }
+}
+
 /* Adds a chunk's products to up to two rows by two columns of tiles; the sums at `next` are fetched
  * into L1. Few variables, as what the compiler spills waits for the tiles that are being stored. */
 XT_INLINE void add_block(struct walk *walk, const uint16_t *left, const uint16_t *right0,
                          const uint16_t *right1, float *sums, const float *next, int rows,
-                         int columns)
+                         int columns, bool f32)
 {
     enum { PART = 4 * 16 /* of a tile of sums */ };
     const float *end = next + 2 * SUMS;
-    size_t stride = (size_t)walk->part->job->left_stride * sizeof(uint16_t);
+    const struct xt_weight_grad *job = walk->part->job;
+    size_t stride = (size_t)job->left_stride * sizeof(uint16_t);
     struct xt_ahead *ahead = &walk->part->ahead;
     const char *at = ahead->at[ahead->which];
     size_t due = ahead->due;
@@ -404,19 +473,17 @@ XT_INLINE void add_block(struct walk *walk, const uint16_t *left, const uint16_t
     }
     for (int u = walk->part->units; u > 0; u--) {
         for (int i = walk->blocks; i > 0; i--) {
-            _tile_loadd(6, right0, 64);
-            _tile_loadd(4, left, stride);
-            _tile_dpbf16ps(0, 4, 6);
-            if (columns > 1) {
-                _tile_loadd(7, right1, 64);
-                _tile_dpbf16ps(1, 4, 7);
-            }
-            if (rows > 1) {
-                _tile_loadd(5, left + walk->lower, stride);
-                _tile_dpbf16ps(2, 5, 6);
-                if (columns > 1)
-                    _tile_dpbf16ps(3, 5, 7);
-            }
+            if (f32)
+                add_products_f32(
+                    &(struct products){.left = (const char *)left,
+                                       .lower = walk->lower * sizeof *left,
+                                       .row = stride,
+                                       .left_summand = job->left_size * sizeof *left,
+                                       .right = {(const char *)right0, (const char *)right1},
+                                       .right_summand = job->right_size * sizeof *left},
+                    rows, columns);
+            else
+                add_products_bf16(left, walk->lower, stride, right0, right1, rows, columns);
             left += PIXELS;
             right0 += TILE;
             right1 += TILE;
@@ -446,47 +513,75 @@ XT_INLINE void add_block(struct walk *walk, const uint16_t *left, const uint16_t
         ahead->which = 1;
 }
 
+typedef void add_tiles(struct walk *walk, const uint16_t *left, const uint16_t *right0,
+                       const uint16_t *right1, float *sums, const float *next);
+
 static __attribute__((noinline)) void add_two_by_two(struct walk *walk, const uint16_t *left,
                                                      const uint16_t *right0, const uint16_t *right1,
                                                      float *sums, const float *next)
 {
-    add_block(walk, left, right0, right1, sums, next, 2, 2);
+    add_block(walk, left, right0, right1, sums, next, 2, 2, false);
 }
 
 static __attribute__((noinline)) void add_two_by_one(struct walk *walk, const uint16_t *left,
-                                                     const uint16_t *right, float *sums,
-                                                     const float *next)
+                                                     const uint16_t *right0, const uint16_t *right1,
+                                                     float *sums, const float *next)
 {
-    add_block(walk, left, right, right, sums, next, 2, 1);
+    add_block(walk, left, right0, right1, sums, next, 2, 1, false);
 }
 
 static __attribute__((noinline)) void add_one_by_one(struct walk *walk, const uint16_t *left,
-                                                     const uint16_t *right, float *sums,
-                                                     const float *next)
+                                                     const uint16_t *right0, const uint16_t *right1,
+                                                     float *sums, const float *next)
 {
-    add_block(walk, left, right, right, sums, next, 1, 1);
+    add_block(walk, left, right0, right1, sums, next, 1, 1, false);
+}
+
+static __attribute__((noinline)) void add_two_by_two_f32(struct walk *walk, const uint16_t *left,
+                                                         const uint16_t *right0,
+                                                         const uint16_t *right1, float *sums,
+                                                         const float *next)
+{
+    add_block(walk, left, right0, right1, sums, next, 2, 2, true);
+}
+
+static __attribute__((noinline)) void add_two_by_one_f32(struct walk *walk, const uint16_t *left,
+                                                         const uint16_t *right0,
+                                                         const uint16_t *right1, float *sums,
+                                                         const float *next)
+{
+    add_block(walk, left, right0, right1, sums, next, 2, 1, true);
+}
+
+static __attribute__((noinline)) void add_one_by_one_f32(struct walk *walk, const uint16_t *left,
+                                                         const uint16_t *right0,
+                                                         const uint16_t *right1, float *sums,
+                                                         const float *next)
+{
+    add_block(walk, left, right0, right1, sums, next, 1, 1, true);
 }
 
 /* All columns of up to two rows. */
 static void add_rows(struct walk *walk, int row, int rows)
 {
     const struct part *part = walk->part;
+    bool f32 = part->job->f32;
+    add_tiles *two_by_two = f32 ? add_two_by_two_f32 : add_two_by_two;
+    add_tiles *two_by_one = f32 ? add_two_by_one_f32 : add_two_by_one;
+    add_tiles *one_by_one = f32 ? add_one_by_one_f32 : add_one_by_one;
     int count = part->right_tiles * taps_of(part->job);
     int wide = 0;
     const uint16_t *left = part->left + (size_t)row * walk->lower + walk->first * PIXELS;
     for (int j = 0; j < count; j += wide) {
         wide = rows > 1 && count - j > 1 ? 2 : 1;
-        const uint16_t *right = part->columns[j] + walk->first * TILE;
+        const uint16_t *right0 = part->columns[j] + walk->first * TILE;
+        const uint16_t *right1 = part->columns[j + wide - 1] + walk->first * TILE;
         float *sums = sums_at(part, row, j);
         const float *next =
             j + wide < count ? sums + (size_t)wide * walk->column : sums_at(part, row + rows, 0);
-        if (wide > 1)
-            add_two_by_two(walk, left, right, part->columns[j + 1] + walk->first * TILE, sums,
-                           next);
-        else if (rows > 1)
-            add_two_by_one(walk, left, right, sums, next);
-        else
-            add_one_by_one(walk, left, right, sums, next);
+        (wide > 1   ? two_by_two
+         : rows > 1 ? two_by_one
+                    : one_by_one)(walk, left, right0, right1, sums, next);
     }
 }
 
@@ -568,6 +663,7 @@ void XT_LOOPS_NAME(weight_grad)(const struct xt_weight_grad *job, int number)
         .pointers = (const uint16_t **)(void *)(scratch + job->pointers_at),
         .columns = (const uint16_t **)(void *)(scratch + job->columns_at),
         .rows = (uint16_t *)(void *)(scratch + job->rows_at),
+        .splits = (uint16_t *)(void *)(scratch + job->splits_at),
         .zeros = (const uint16_t *)(const void *)(scratch + job->zeros_at),
         .bias = xt_weight_grad_bias(job, number),
         .sums = xt_weight_grad_sums(job, group),

@@ -1,13 +1,15 @@
-/* The weight gradient of a convolution: of bf16 by matrix tiles (AMX), of float32 by AVX-512 or
- * AVX2.
+/* The weight gradient of a convolution: by matrix tiles of bf16 (AMX), of float32 also by AVX-512
+ * or AVX2.
  *
- * In bf16 dW[tap][o][i] is a product over pixels, of the output's gradient and of the input moved
+ * By tiles dW[tap][o][i] is a product over pixels, of the output's gradient and of the input moved
  * by the tap. One of the two is the left matrix, transposed so that a row is a channel's pixels;
  * the other is the right matrix, pairs of pixels side by side. With several taps that is the input,
  * with pairs that begin at even and at odd pixels, so that every tap's offset is whole pairs and
  * tiles begin at cache lines. The output's pixels are counted in rows of `pitch`, the image's width
  * plus the kernel's overhang, so that a tap is an offset in pixels. Of few channels a row of taps
- * lies side by side in a pixel of the input (`fold`), which fills the tiles.
+ * lies side by side in a pixel of the input (`fold`), which fills the tiles. In float32 both are
+ * sums of three matrices of bf16, and of their nine products the six largest are formed
+ * (summands.h).
  *
  * Work is divided into parts, one per thread: groups of samples (of pixels, for 1x1) with separate
  * sums, which are added in order; and with many weights, shares of the channels. So the result
@@ -21,6 +23,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "engine/loops/summands.h"
 
 /* Work is counted in blocks of pixels; float32 processes up to XT_F32_BLOCKS at a time, or one
  * row. */
@@ -39,6 +43,7 @@ struct xt_weight_grad {
     int pad_h, pad_w;
 
     bool f32;    /* the tensors; else bf16 */
+    bool tiles;  /* float32 by matrix tiles */
     bool packed; /* float32 for many channels */
     int edge;    /* channels of a tile: XT_TILE_CHANNELS, or 8 in float32 by AVX2 */
 
@@ -70,7 +75,9 @@ struct xt_weight_grad {
     size_t row;                 /* elements of a row of the input with its padding, if folded */
     size_t part_bytes;          /* scratch of a part */
     /* In it; the left matrix is at 0. */
-    size_t right_at, pointers_at, columns_at, rows_at, zeros_at, bias_at;
+    size_t right_at, pointers_at, columns_at, rows_at, splits_at, zeros_at, bias_at;
+    int split_pixels, split_row;  /* float32: pixels of a summand's copy, numbers of one of them */
+    size_t left_size, right_size; /* elements of a summand of the matrices */
 
     /* A run's memory. */
     const void *in;       /* [n][h][w][in_c] */
@@ -79,6 +86,11 @@ struct xt_weight_grad {
     float *bias_grad;     /* [out_c]; NULL: not needed */
     void *scratch;        /* xt_weight_grad_scratch bytes, aligned to 64 */
 };
+
+static inline int xt_weight_grad_summands(const struct xt_weight_grad *job)
+{
+    return job->f32 ? XT_SUMMANDS : 1;
+}
 
 /* One part's work. */
 typedef void xt_weight_grad_loop(const struct xt_weight_grad *job, int part);

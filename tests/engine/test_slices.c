@@ -170,8 +170,8 @@ static void distances(const struct pass *one, const struct pass *other, double a
 }
 
 /* On some pictures of PICTURES: where a ReLU's or a pool's decision hangs on the last bit of a
- * statistic, the gradient moves by 1e-3, and on half of the pictures of LPRNet one does. Returns the
- * one by slices, without its values. */
+ * statistic, the gradient moves by 1e-3, and on half of the pictures of LPRNet one does. Returns
+ * the one by slices, without its values. */
 static struct pass both_ways_agree(struct pass pass, double most)
 {
     enum { PICTURES = 8 };

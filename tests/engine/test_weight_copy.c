@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/number.h"
 #include "base/rng.h"
@@ -56,6 +57,73 @@ static void copies(const struct xt_loops *loops, bool out_is_row, bool out_is_wi
     free(to);
 }
 
+/* Where a summand of it lies by tiles, and the bits of what those before it leave out. */
+static size_t tile_index(const struct xt_weight_copy *w, int o, int i, int tap, int summand)
+{
+    int wide = w->out_is_wide ? o : i;
+    int paired = w->out_is_wide ? i : o;
+    int tiles = ((w->out_is_wide ? w->in : w->out) + 31) / 32;
+    int at = ((wide / 16 * w->summands + summand) * tiles + paired / 32) * w->taps + tap;
+    return (size_t)((at * 16 + paired % 32 / 2) * 16 + wide % 16) * 2 + (size_t)(paired % 2);
+}
+
+static uint16_t summand_of(float weight, int summand)
+{
+    for (; summand > 0; summand--)
+        weight -= xt_bf16_to_float((uint16_t)(xt_bf16_round(weight) >> 16));
+    return (uint16_t)(xt_bf16_round(weight) >> 16);
+}
+
+/* The paired axis has five blocks of 16, so half of each last tile is zero. */
+static void copies_by_tiles(const struct xt_loops *loops, bool out_is_row, bool out_is_wide,
+                            int summands)
+{
+    struct xt_weight_copy w = {.out = out_is_wide ? 48 : 80,
+                               .in = out_is_wide ? 80 : 48,
+                               .taps = 3,
+                               .out_is_row = out_is_row,
+                               .out_is_wide = out_is_wide,
+                               .by_tiles = true,
+                               .summands = summands,
+                               .wide = 16};
+    size_t count = xt_weight_copy_panels(&w) * xt_weight_copy_panel(&w) * 2;
+    size_t zeros = 0;
+    float *from = aligned_alloc(64, 80 * 48 * 3 * sizeof *from);
+    uint16_t *to = aligned_alloc(64, count * sizeof *to);
+    struct xt_rng rng = xt_rng_begin(2, (uint64_t)summands);
+    assert_true(from && to);
+    memset(to, 0xFF, count * sizeof *to);
+    for (size_t i = 0; i < 80 * 48 * 3; i++)
+        from[i] = 2 * xt_rng_uniform(&rng) - 1;
+    w.from = from;
+    w.to = (uint32_t *)(void *)to;
+    for (int row = 0; row < w.out / 16; row++)
+        loops->copy_weights(&w, row);
+    for (int o = 0; o < w.out; o++)
+        for (int i = 0; i < w.in; i++)
+            for (int tap = 0; tap < w.taps; tap++)
+                for (int k = 0; k < summands; k++) {
+                    uint16_t *at = &to[tile_index(&w, o, i, tap, k)];
+                    assert_int_equal(*at, summand_of(from[source_index(&w, o, i, tap)], k));
+                    *at = 0;
+                }
+    for (size_t i = 0; i < count; i++)
+        zeros += to[i] == 0;
+    assert_int_equal(zeros, count);
+    free(from);
+    free(to);
+}
+
+static void tiles_hold_each_summand_and_zeros_beside_it(void **state)
+{
+    const struct xt_loops *all[BUILDS_MAX];
+    (void)state;
+    for (int b = builds(all) - 1; b >= 0; b--)
+        for (int which = 0; which < 4; which++)
+            for (int summands = 1; summands <= 3; summands += 2)
+                copies_by_tiles(all[b], which & 1, which & 2, summands);
+}
+
 static void every_format_holds_each_weight_in_its_place(void **state)
 {
     static const int wides[] = {32, 48, 64};
@@ -70,6 +138,7 @@ static void every_format_holds_each_weight_in_its_place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_format_holds_each_weight_in_its_place)};
+        cmocka_unit_test(every_format_holds_each_weight_in_its_place),
+        cmocka_unit_test(tiles_hold_each_summand_and_zeros_beside_it)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,6 @@
+/* Numbers of float32 as sums of three of bf16, for products by matrix tiles: to the last bit but
+ * one (G. Henry, P. Tang, A. Heinecke, arXiv:1904.06376).
+ */
+#pragma once
+
+enum { XT_SUMMANDS = 3, XT_SPLIT = 32 /* numbers at a time */ };

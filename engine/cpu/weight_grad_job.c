@@ -144,7 +144,7 @@ static void plan_scratch(struct xt_weight_grad *job)
     int rows = job->fold > 1 ? divide_up(job->unit_pixels + 1, job->pitch) : 0;
     size_t chunk = (size_t)job->chunk_units * (size_t)job->unit_pixels;
     size_t summands = (size_t)xt_weight_grad_summands(job);
-    job->left_size = aligned((size_t)(left * XT_TILE_CHANNELS * job->left_stride));
+    job->left_size = aligned((size_t)(left * XT_TILE_CHANNELS) * (size_t)job->left_stride);
     job->right_size = (size_t)(right * XT_TILE_CHANNELS) * chunk;
     job->right_at = summands * job->left_size * sizeof(uint16_t);
     job->pointers_at = job->right_at + summands * job->right_size * sizeof(uint16_t);

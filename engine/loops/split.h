@@ -2,6 +2,7 @@
  * are built for AMX. */
 #pragma once
 
+#ifdef __AMX_BF16__
 #include <immintrin.h>
 
 #include "engine/loops/element.h"
@@ -48,3 +49,5 @@ XT_INLINE void split(const float *from, __mmask32 lanes, size_t summand, uint16_
         high = i ? _mm512_sub_ps(high, rounded[1]) : rest_of(high, rounded[1]);
     }
 }
+
+#endif

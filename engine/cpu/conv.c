@@ -46,11 +46,12 @@ static struct xt_weight_grad describe_job(const struct xt_conv_op *conv, bool by
     };
 }
 
-/* Whether float32's weight gradient takes less time by tiles, with the split of both tensors. */
-static bool is_worth_splitting(const struct xt_conv_op *conv)
+/* Whether float32's weight gradient takes less time by tiles, with the split of both tensors.
+ * Weights stay in the order that they have without tiles, so that ranks on other CPUs agree. */
+static bool is_worth_splitting(const struct xt_weight_grad *job)
 {
     enum { LEAST = 128 };
-    return xt_op_in(&conv->op, 0)->c >= LEAST && xt_op_out(&conv->op, 0)->c >= LEAST;
+    return xt_weight_grad_is_flat(job) && job->in_c >= LEAST && job->out_c >= LEAST;
 }
 
 /* The loops for its weight gradient; NULL: oneDNN's primitive. */
@@ -62,10 +63,10 @@ static xt_weight_grad_loop *loop_for(const struct xt_conv_op *conv, const struct
     int64_t weights = conv->kernel[0] * conv->kernel[1] * in->c * out->c;
     if (conv->groups > 1 || !xt_conv_is_even(conv) || in->dtype != out->dtype)
         return NULL;
-    if (graph->loops->weight_grad && xt_device_cpu_has_tiles() &&
-        (in->dtype == XT_BF16 || is_worth_splitting(conv)))
-        return graph->loops->weight_grad;
     const struct xt_weight_grad job = describe_job(conv, false);
+    if (graph->loops->weight_grad && xt_device_cpu_has_tiles() &&
+        (in->dtype == XT_BF16 || is_worth_splitting(&job)))
+        return graph->loops->weight_grad;
     if (in->dtype == XT_BF16 && xt_weight_grad_is_flat(&job))
         return graph->loops->weight_grad_bf16;
     if (in->dtype == XT_F32)

@@ -43,7 +43,7 @@ struct xt_weight_grad {
     int pad_h, pad_w;
 
     bool f32;    /* the tensors; else bf16 */
-    bool tiles;  /* float32 by matrix tiles */
+    bool tiles;  /* float32 by matrix tiles, if it is flat */
     bool packed; /* float32 for many channels */
     int edge;    /* channels of a tile: XT_TILE_CHANNELS, or 8 in float32 by AVX2 */
 

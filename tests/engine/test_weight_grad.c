@@ -172,8 +172,8 @@ static int find_loops(struct variant loops[LOOPS_MAX])
             loops[count++] =
                 (struct variant){.loop = all[b]->weight_grad_bf16, .flat = true, .edge = 16};
         for (int f32 = 0; f32 < 2 && all[b]->weight_grad && xt_device_cpu_has_tiles(); f32++)
-            loops[count++] =
-                (struct variant){.loop = all[b]->weight_grad, .f32 = f32, .tiles = f32, .edge = 16};
+            loops[count++] = (struct variant){
+                .loop = all[b]->weight_grad, .f32 = f32, .tiles = f32, .flat = f32, .edge = 16};
     }
     if (!count)
         print_message("skipped: no AVX2 here\n");

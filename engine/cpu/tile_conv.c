@@ -207,11 +207,11 @@ void xt_cpu_tile_conv_prepare_inference(struct xt_cpu_tile_conv *tiles, struct x
 static uint32_t take_pair(float *dense, const struct xt_tile_conv *job, int o, int i, int tap)
 {
     float none[2] = {0};
-    float *from = dense + ((size_t)o * (size_t)job->in_c + (size_t)i) * (size_t)job->weight_taps +
-                  (size_t)tap;
-    bool is_channel = o < job->out_c;
-    return xt_bf16_take_pair(is_channel && i < job->in_c ? from : &none[0],
-                             is_channel && i + 1 < job->in_c ? from + job->weight_taps : &none[1]);
+    size_t taps = (size_t)job->weight_taps;
+    bool first = o < job->out_c && i < job->in_c;
+    bool second = o < job->out_c && i + 1 < job->in_c;
+    size_t at = ((size_t)o * (size_t)job->in_c + (size_t)i) * taps + (size_t)tap;
+    return xt_bf16_take_pair(first ? &dense[at] : &none[0], second ? &dense[at + taps] : &none[1]);
 }
 
 /* A summand of the weights of XT_TILE_CONV_WIDE output channels: by blocks of input channels and

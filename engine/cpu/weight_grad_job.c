@@ -174,7 +174,7 @@ bool xt_weight_grad_is_turned(const struct xt_weight_grad *job)
     /* Transposing is slower than pairing, so the matrix with fewer channels is transposed; with
      * several taps, the one that they do not move. */
     return !job->f32 && (job->kernel_h * job->kernel_w > 1 ||
-                                 tiles_of(job, job->out_c) < tiles_of(job, job->in_c));
+                         tiles_of(job, job->out_c) < tiles_of(job, job->in_c));
 }
 
 void xt_weight_grad_plan(struct xt_weight_grad *job, int threads)

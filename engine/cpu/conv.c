@@ -269,7 +269,8 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
             xt_cpu_tile_conv_prepare(&state->tiles, conv, graph, state->job.turned,
                                      xt_op_in(op, 0)->wants_grad && !state->data_weights &&
                                          xt_cpu_tile_conv_can_input_grad(conv));
-            op->own_name[0] = op->own_name[1];
+            op->own_name[0] = "xtrain AMX";
+            op->own_name[1] = conv->own[1] ? op->own_name[0] : op->own_name[1];
         }
         state->by_pointwise = xt_cpu_pointwise_can(conv, graph);
         if (state->by_pointwise) {

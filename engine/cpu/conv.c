@@ -22,7 +22,7 @@ struct state {
     struct xt_cpu_pointwise_infer pointwise_infer;
 };
 
-static struct xt_weight_grad describe_job(const struct xt_conv_op *conv, bool by_tiles)
+static struct xt_weight_grad describe_job(const struct xt_conv_op *conv)
 {
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
@@ -41,7 +41,6 @@ static struct xt_weight_grad describe_job(const struct xt_conv_op *conv, bool by
         .pad_h = (int)conv->pads[0],
         .pad_w = (int)conv->pads[1],
         .f32 = in->dtype == XT_F32,
-        .tiles = in->dtype == XT_F32 && by_tiles,
         .edge = XT_TILE_CHANNELS,
     };
 }
@@ -63,7 +62,7 @@ static xt_weight_grad_loop *loop_for(const struct xt_conv_op *conv, const struct
     int64_t weights = conv->kernel[0] * conv->kernel[1] * in->c * out->c;
     if (conv->groups > 1 || !xt_conv_is_even(conv) || in->dtype != out->dtype)
         return NULL;
-    const struct xt_weight_grad job = describe_job(conv, false);
+    const struct xt_weight_grad job = describe_job(conv);
     if (graph->loops->weight_grad && xt_device_cpu_has_tiles() &&
         (in->dtype == XT_BF16 || is_worth_splitting(&job)))
         return graph->loops->weight_grad;
@@ -85,8 +84,7 @@ static dnnl_format_tag_t format_of(const struct xt_weight_grad *job)
 /* Whether loops of tiles compute it, from copies of weights in their gradient's format. */
 static bool tiles_can(const struct xt_conv_op *conv, struct xt_graph *graph)
 {
-    bool by_tiles = loop_for(conv, graph) == graph->loops->weight_grad;
-    const struct xt_weight_grad job = describe_job(conv, by_tiles);
+    const struct xt_weight_grad job = describe_job(conv);
     return xt_cpu_tile_conv_can(conv, graph) && xt_cpu_weights_are(conv, graph, format_of(&job));
 }
 
@@ -187,7 +185,8 @@ static void prepare_weight_grad(struct state *state, struct xt_conv_op *conv,
 {
     struct xt_op *op = &conv->op;
     struct xt_weight_grad *job = &state->job;
-    *job = describe_job(conv, loop == graph->loops->weight_grad);
+    *job = describe_job(conv);
+    job->tiles = job->f32 && loop == graph->loops->weight_grad;
     job->packed = loop == graph->loops->weight_grad_packed;
     /* From tiles of 16 oneDNN's copies for AVX2 are written by its reference loop. */
     if (job->f32 && !xt_cpu_pointwise_can(conv, graph))

@@ -8,7 +8,7 @@ static const size_t packed_share_bytes = (size_t)256 << 10;
 static const size_t large_bytes = (size_t)1536 << 10;
 /* Blocks multiplied at a time, so that two tiles' worth of both matrices is about the size of L1.
  */
-enum { BLOCKS = 8, FLAT_BLOCKS = 6, SPLIT_BLOCKS = 3 };
+enum { BLOCKS = 8, FLAT_BLOCKS = 6 };
 /* A unit has more of them, while its matrices are in L2. */
 enum { UNIT_BLOCKS = 24 };
 static const size_t unit_bytes = (size_t)384 << 10;
@@ -21,12 +21,6 @@ static int divide_up(int a, int b)
 static size_t aligned(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
-}
-
-/* Not by matrices. */
-static bool has_vectors(const struct xt_weight_grad *job)
-{
-    return job->f32 && !job->tiles;
 }
 
 static int tiles_of(const struct xt_weight_grad *job, int channels)
@@ -49,21 +43,13 @@ static void plan_parts(struct xt_weight_grad *job, int threads)
         job->groups = job->units;
 }
 
-/* Multiplied at a time. */
-static int blocks_of(const struct xt_weight_grad *job)
-{
-    return job->tiles ? SPLIT_BLOCKS : job->f32 ? XT_F32_BLOCKS : BLOCKS;
-}
-
 /* The higher a unit, the less of the input is paired for two of them. */
 static int unit_blocks_most(const struct xt_weight_grad *job)
 {
     const size_t tile = (size_t)XT_TILE_CHANNELS * XT_TILE_PIXELS * sizeof(uint16_t);
-    size_t block = (size_t)(job->left_tiles + 2 * job->planes * job->right_tiles) * tile *
-                   (size_t)xt_weight_grad_summands(job);
+    size_t block = (size_t)(job->left_tiles + 2 * job->planes * job->right_tiles) * tile;
     size_t most = unit_bytes / block;
-    size_t least = (size_t)blocks_of(job);
-    return most < least ? (int)least : most > UNIT_BLOCKS ? UNIT_BLOCKS : (int)most;
+    return most < BLOCKS ? BLOCKS : most > UNIT_BLOCKS ? UNIT_BLOCKS : (int)most;
 }
 
 static void plan_units(struct xt_weight_grad *job)
@@ -78,11 +64,11 @@ static void plan_units(struct xt_weight_grad *job)
         job->unit_blocks = job->pass_blocks = 1;
         job->unit_pixels = XT_TILE_PIXELS;
         job->units = divide_up(job->n * job->h * job->w, XT_TILE_PIXELS);
-        job->chunk_units = job->f32 || large ? blocks_of(job) : FLAT_BLOCKS;
+        job->chunk_units = job->f32 ? XT_F32_BLOCKS : large ? BLOCKS : FLAT_BLOCKS;
         return;
     }
-    int blocks = blocks_of(job);
-    int most = (has_vectors(job) ? blocks : unit_blocks_most(job)) * XT_TILE_PIXELS / job->pitch;
+    int blocks = job->f32 ? XT_F32_BLOCKS : BLOCKS;
+    int most = (job->f32 ? blocks : unit_blocks_most(job)) * XT_TILE_PIXELS / job->pitch;
     job->image_units = divide_up(job->out_h, most > 1 ? most : 1);
     job->unit_rows = divide_up(job->out_h, job->image_units);
     job->image_units = divide_up(job->out_h, job->unit_rows);
@@ -133,7 +119,7 @@ static void plan_scratch(struct xt_weight_grad *job)
     job->part_bytes = aligned(bias);
     if (job->packed)
         plan_packed(job, bias);
-    if (has_vectors(job))
+    if (job->f32 && !job->tiles)
         return;
     int blocks = job->chunk_units * job->unit_blocks;
     /* An odd number of cache lines, so that a tile's rows do not map to the same cache set. */
@@ -149,15 +135,12 @@ static void plan_scratch(struct xt_weight_grad *job)
     job->right_at = summands * job->left_size * sizeof(uint16_t);
     job->pointers_at = job->right_at + summands * job->right_size * sizeof(uint16_t);
     /* Pairs from odd pixels on end one pixel later. */
-    job->split_pixels = job->unit_pixels + 1;
-    job->columns_at =
-        job->pointers_at + aligned((summands + 1) * (size_t)job->split_pixels * sizeof(void *));
+    job->columns_at = job->pointers_at + aligned((size_t)(job->unit_pixels + 1) * sizeof(void *));
     job->rows_at =
         job->columns_at +
         aligned((size_t)(share_most(job, false) * job->taps / job->fold) * sizeof(void *));
     job->splits_at = job->rows_at + aligned((size_t)rows * job->row * sizeof(uint16_t));
-    job->split_row = divide_up(channels, XT_SPLIT) * XT_SPLIT;
-    size_t split = (size_t)job->split_pixels * (size_t)job->split_row * sizeof(uint16_t);
+    size_t split = xt_weight_grad_split_row(channels) * XT_TILE_PIXELS * sizeof(uint16_t);
     job->zeros_at = job->splits_at + (job->tiles ? summands * split : 0);
     job->bias_at = job->zeros_at + aligned((size_t)channels * sizeof(float));
     job->part_bytes = aligned(job->bias_at + bias);

@@ -58,18 +58,22 @@ struct xt_weight_copy {
     int spare; /* rows of pairs behind each [taps], of zeros */
 };
 
-/* Rows of pairs of one tap; pairs from one block of the wide axis to the next one. */
+/* Rows of pairs of one tap; pairs of a summand, and from one block of the wide axis to the next
+ * one. */
 static inline size_t xt_weight_copy_pairs(const struct xt_weight_copy *copy)
 {
     enum { TILE = 16 };
     size_t pairs = ((size_t)(copy->out_is_wide ? copy->in : copy->out) + 1) / 2;
     return copy->by_tiles ? (pairs + TILE - 1) / TILE * TILE : pairs;
 }
+static inline size_t xt_weight_copy_summand(const struct xt_weight_copy *copy)
+{
+    return (size_t)copy->taps * xt_weight_copy_pairs(copy) * (size_t)copy->wide;
+}
 static inline size_t xt_weight_copy_panel(const struct xt_weight_copy *copy)
 {
     size_t summands = copy->by_tiles ? (size_t)copy->summands : 1;
-    return (summands * (size_t)copy->taps * xt_weight_copy_pairs(copy) + (size_t)copy->spare) *
-           (size_t)copy->wide;
+    return summands * xt_weight_copy_summand(copy) + (size_t)copy->spare * (size_t)copy->wide;
 }
 
 static inline size_t xt_weight_copy_panels(const struct xt_weight_copy *copy)

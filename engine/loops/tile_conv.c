@@ -61,52 +61,46 @@ XT_INLINE __m512 widen(__m256i values)
     return (__m512)_mm512_slli_epi32(_mm512_cvtepu16_epi32(values), 16);
 }
 
-/* How a source is copied, and where: in numbers, from a block of channels to the next one and from
- * a summand to the next one. */
-struct copy {
-    int channels;
-    size_t block, summand;
-};
-
-/* A pixel's channels; `from` NULL: zeros. */
-XT_INLINE void copy_pixel(const struct copy *copy, const void *from, uint16_t *to, bool f32)
+/* A pixel's channels; `from` NULL: zeros. In numbers, `block` is from a block of channels to the
+ * next one, `summand` from a summand to the next one. */
+XT_INLINE void copy_pixel(const void *from, int channels, uint16_t *to, size_t block,
+                          size_t summand, bool f32)
 {
-    for (int k = 0; k < copy->channels; k += DEEP, to += copy->block) {
-        __mmask32 lanes = lanes_of(copy->channels - k);
+    for (int k = 0; k < channels; k += DEEP, to += block) {
+        __mmask32 lanes = lanes_of(channels - k);
         if (from && f32)
-            split((const float *)from + k, lanes, copy->summand, to);
+            split((const float *)from + k, lanes, summand, to);
         else if (from)
             _mm512_store_si512(to, _mm512_maskz_loadu_epi16(lanes, (const uint16_t *)from + k));
         for (size_t i = 0; i < (f32 ? XT_SUMMANDS : 1) && !from; i++)
-            _mm512_store_si512(to + i * copy->summand, _mm512_setzero_si512());
+            _mm512_store_si512(to + i * summand, _mm512_setzero_si512());
     }
 }
 
-/* `count` columns of a row, every `step`-th pixel from column `first` on, zeros outside of the
- * image; `row` NULL: all are. */
-XT_INLINE void copy_columns(const struct xt_tile_conv *job, const char *row, int first, int count,
-                            uint16_t *to, bool f32)
+XT_INLINE void copy_columns(const struct xt_tile_conv *job, const char *row, int width, int first,
+                            int count, uint16_t *to, bool f32)
 {
-    const struct copy copy = {.channels = job->in_c,
-                              .block = (size_t)job->block_positions * DEEP,
-                              .summand = xt_tile_conv_summand(job)};
-    size_t pixel = (size_t)job->in_c * (f32 ? sizeof(float) : sizeof(uint16_t));
+    int channels = job->in_c;
     int step = job->step_w;
-    int width = job->in_w;
+    size_t block = (size_t)job->block_positions * DEEP;
+    size_t summand = xt_tile_conv_summand(job);
+    size_t pixel = (size_t)channels * (f32 ? sizeof(float) : sizeof(uint16_t));
     for (int i = 0; i < count; i++, to += DEEP) {
         int x = first + i * step;
         bool within = row && x >= 0 && x < width;
-        copy_pixel(&copy, within ? row + (size_t)x * pixel : NULL, to, f32);
+        copy_pixel(within ? row + (size_t)x * pixel : NULL, channels, to, block, summand, f32);
     }
 }
 
-static void copy_row(const struct xt_tile_conv *job, const char *row, int first, int count,
-                     uint16_t *to)
+/* `count` columns of a row of `width` pixels, every `step`-th from column `first` on, zeros outside
+ * of it; `row` NULL: all are. */
+static void copy_row(const struct xt_tile_conv *job, const char *row, int width, int first,
+                     int count, uint16_t *to)
 {
     if (job->f32)
-        copy_columns(job, row, first, count, to, true);
+        copy_columns(job, row, width, first, count, to, true);
     else
-        copy_columns(job, row, first, count, to, false);
+        copy_columns(job, row, width, first, count, to, false);
 }
 
 static void copy_unit(const struct xt_tile_conv *job, int unit, uint16_t *to)
@@ -122,7 +116,7 @@ static void copy_unit(const struct xt_tile_conv *job, int unit, uint16_t *to)
             int y = (first + i + job->first_y) * job->step_h + job->phases[p].y;
             int x = job->first_x * job->step_w + job->phases[p].x;
             bool last = i + 1 == rows + job->more_rows;
-            copy_row(job, y >= 0 && y < job->in_h ? image + (size_t)y * row : NULL, x,
+            copy_row(job, y >= 0 && y < job->in_h ? image + (size_t)y * row : NULL, job->in_w, x,
                      job->pitch + (last ? job->shared : 0), to + (size_t)(i * job->pitch) * DEEP);
         }
 }
@@ -190,29 +184,18 @@ XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block,
     for (const struct step *step = chunk->steps; step < end; step++) {
         const char *a = left + step->left;
         const char *b = right + step->right;
-        if (f32) {
-            add_products_f32(&(struct products){.left = a,
-                                                .lower = lower,
-                                                .row = LINE,
-                                                .left_summand = chunk->summand,
-                                                .right = {b, b + panel},
-                                                .right_summand = panel / XT_SUMMANDS},
-                             2, panels);
-            for (size_t i = 0; i < XT_SUMMANDS; i++)
-                fetch_right(right + step[1].right + i * (panel / XT_SUMMANDS), panel, panels);
-        } else {
-            _tile_loadd(4, a, row);
-            _tile_loadd(6, b, LINE);
-            _tile_dpbf16ps(0, 4, 6);
-            if (panels > 1) {
-                _tile_loadd(7, b + panel, LINE);
-                _tile_dpbf16ps(1, 4, 7);
-            }
-            _tile_loadd(5, a + lower, row);
-            _tile_dpbf16ps(2, 5, 6);
-            if (panels > 1)
-                _tile_dpbf16ps(3, 5, 7);
-        }
+        const struct products of = {.left = a,
+                                    .lower = lower,
+                                    .row = row,
+                                    .left_summand = chunk->summand,
+                                    .right = {b, b + panel},
+                                    .right_summand = panel / XT_SUMMANDS};
+        if (f32)
+            add_products_f32(&of, 2, panels);
+        else
+            add_products_bf16(&of, 2, panels);
+        for (size_t i = 0; i < XT_SUMMANDS && f32; i++)
+            fetch_right(right + step[1].right + i * of.right_summand, panel, panels);
         for (due += chunk->rate; due >= 256; due -= 256, ahead += LINE)
             _mm_prefetch(ahead, _MM_HINT_T1);
         for (int i = reads ? chunk->results : 0; i > 0; i--, next += chunk->out_pixel)
@@ -408,19 +391,6 @@ static void set_span(struct span *span, const uint16_t *left, char *out, int cou
                           .blocks = blocks};
 }
 
-static void copy_pixels(const struct xt_tile_conv *job, const char *from, int count, uint16_t *to)
-{
-    const struct copy copy = {.channels = job->in_c,
-                              .block = (size_t)job->block_positions * DEEP,
-                              .summand = xt_tile_conv_summand(job)};
-    size_t pixel = (size_t)job->in_c * xt_tile_conv_element(job);
-    for (int i = 0; i < count; i++, from += pixel, to += DEEP)
-        if (job->f32)
-            copy_pixel(&copy, from, to, true);
-        else
-            copy_pixel(&copy, from, to, false);
-}
-
 /* Pixels [first, end): where they are, or their summands in `left`. */
 static void take_pixels(struct chunk *chunk, int first, int end, uint16_t *left)
 {
@@ -429,7 +399,7 @@ static void take_pixels(struct chunk *chunk, int first, int end, uint16_t *left)
     const char *from = (const char *)job->in + (size_t)first * pixel;
     bool in_place = xt_tile_conv_is_in_place(job);
     if (!in_place)
-        copy_pixels(job, from, end - first, left);
+        copy_row(job, from, end - first, 0, end - first, left);
     chunk->columns = chunk->pitch = end - first;
     chunk->span_count = 1;
     set_span(chunk->spans, in_place ? (const uint16_t *)(const void *)from : left,

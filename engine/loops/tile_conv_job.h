@@ -3,8 +3,8 @@
  * gradient is one job for each phase of the strides; a phase that no tap reaches gets zeros.
  *
  * Source pixels are copied to scratch with their padding, by blocks of channels, so that positions
- * are counted through and a tap is an offset; a 1x1 kernel without strides reads them where they
- * are. A result depends on its own pixels alone, whatever the division of the work.
+ * are counted through and a tap is an offset; of bf16 a 1x1 kernel without strides reads them where
+ * they are. A result depends on its own pixels alone, whatever the division of the work.
  *
  * In float32 both matrices are sums of three of bf16 (summands.h); of the nine products of two
  * numbers' summands the six largest are formed. A tile's are added before the sum is, so that

@@ -28,8 +28,8 @@ static inline void configure_tiles(int rows)
     _tile_loadconfig(&tiles);
 }
 
-/* Matrices of float32 as the sums of three of bf16: where tiles of the first summands are, and
- * bytes from one to the next. */
+/* Where up to two by two tiles of matrices are: of bf16, or of the first of the three summands of
+ * float32, with bytes from a summand to the next one. */
 struct products {
     const char *left;
     size_t lower, row; /* bytes to the lower tile, from a row to the next one */
@@ -37,6 +37,25 @@ struct products {
     const char *right[2];
     size_t right_summand;
 };
+
+/* A tile is loaded where its first product follows. */
+XT_INLINE void add_products_bf16(const struct products *of, int rows, int columns)
+{
+    enum { LINE = 64 };
+    _tile_loadd(4, of->left, of->row);
+    _tile_loadd(6, of->right[0], LINE);
+    _tile_dpbf16ps(0, 4, 6);
+    if (columns > 1) {
+        _tile_loadd(7, of->right[1], LINE);
+        _tile_dpbf16ps(1, 4, 7);
+    }
+    if (rows > 1) {
+        _tile_loadd(5, of->left + of->lower, of->row);
+        _tile_dpbf16ps(2, 5, 6);
+    }
+    if (rows > 1 && columns > 1)
+        _tile_dpbf16ps(3, 5, 7);
+}
 
 XT_INLINE void load_left(const struct products *of, size_t summand, int rows)
 {

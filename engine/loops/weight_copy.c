@@ -75,7 +75,7 @@ static void copy_block(const struct xt_weight_copy *copy, const float *from, uin
 
 static void copy_summands(const struct xt_weight_copy *copy, const float *from, uint32_t *to)
 {
-    size_t summand = (size_t)copy->taps * xt_weight_copy_pairs(copy) * (size_t)copy->wide;
+    size_t summand = xt_weight_copy_summand(copy);
     float rest[NUMBERS];
     memcpy(rest, from, sizeof rest);
     for (int i = 0; i < copy->summands; i++, to += summand) {
@@ -92,7 +92,7 @@ static void clear_half_tiles(const struct xt_weight_copy *copy, uint32_t *panel)
     static const line zeros;
     size_t taps = (size_t)copy->taps;
     size_t half = PAIRS * (size_t)copy->wide;
-    size_t summand = taps * xt_weight_copy_pairs(copy) * (size_t)copy->wide;
+    size_t summand = xt_weight_copy_summand(copy);
     for (int i = 0; i < copy->summands; i++, panel += summand)
         for (size_t tap = 0; tap < taps; tap++) {
             uint32_t *tile = panel + summand - (taps - tap) * 2 * half;

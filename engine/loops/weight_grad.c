@@ -23,10 +23,11 @@ struct part {
     int right_first, right_tiles;
     bool narrow; /* tiles of the left matrix have fewer rows than 16 */
     uint16_t *left, *right;
-    const uint16_t **pointers; /* to a unit's pixels; of float32, behind them to their summands */
-    uint16_t *splits;          /* the summands */
-    const uint16_t **columns;  /* where the right matrix begins for them */
-    uint16_t *rows;            /* folded: of the input, with their padding */
+    const uint16_t **pointers;
+    const uint16_t *summands[XT_SUMMANDS][PIXELS]; /* of float32: of the pixels pointed to */
+    uint16_t *splits;                              /* the summands */
+    const uint16_t **columns;                      /* where the right matrix begins for them */
+    uint16_t *rows;                                /* folded: of the input, with their padding */
     const uint16_t *zeros;
     float *bias; /* NULL: another part computes the sums, or they are not needed */
     float *sums;
@@ -37,15 +38,9 @@ struct part {
 
 /* ---- pixel addresses ---- */
 
-/* Elements of 16 bits of a pixel of the output or the input. */
-static size_t pixel_of(const struct xt_weight_grad *job, bool out)
-{
-    return (size_t)(out ? job->out_c : job->in_c) * (job->f32 ? 2 : 1);
-}
-
 /* `count` pixels of a row, every `step`-th from column `first` on; `row` NULL: outside the
  * image. */
-static void point_row(const struct part *part, const uint16_t *row, int w, size_t c, int first,
+static void point_row(const struct part *part, const uint16_t *row, int w, int c, int first,
                       int step, int count, const uint16_t **to)
 {
     int before = first < 0 ? (-first + step - 1) / step : 0;
@@ -54,16 +49,17 @@ static void point_row(const struct part *part, const uint16_t *row, int w, size_
     for (int i = 0; i < before && i < count; i++)
         to[i] = part->zeros;
     for (int i = before; i < end; i++)
-        to[i] = row + (size_t)(first + i * step) * c;
+        to[i] = row + (ptrdiff_t)(first + i * step) * c;
     for (int i = end > before ? end : before; i < count; i++)
         to[i] = part->zeros;
 }
 
+/* Also of float32, whose numbers are two of 16 bits. */
 static void point_flat(const struct part *part, bool out, int unit)
 {
     const struct xt_weight_grad *job = part->job;
     const uint16_t *from = out ? job->out_grad : job->in;
-    size_t c = pixel_of(job, out);
+    size_t c = (size_t)(out ? job->out_c : job->in_c) * (job->f32 ? 2 : 1);
     size_t first = (size_t)unit * PIXELS;
     size_t left = (size_t)job->n * (size_t)job->h * (size_t)job->w - first;
     for (size_t i = 0; i < PIXELS; i++)
@@ -100,15 +96,15 @@ static void point(const struct part *part, bool out, int plane, int unit, int co
     int first = unit % job->image_units * job->unit_rows;
     int h = out ? job->out_h : job->h;
     int w = out ? job->out_w : job->w;
-    size_t c = pixel_of(job, out);
+    int c = out ? job->out_c : job->in_c;
     int step = out ? 1 : job->stride_w;
     int column = out ? 0 : plane % planes_w - job->pad_w;
     const uint16_t *image = out ? job->out_grad : job->in;
-    image += (size_t)(unit / job->image_units) * (size_t)h * (size_t)w * c;
+    image += (size_t)(unit / job->image_units) * (size_t)h * (size_t)w * (size_t)c;
     for (int i = 0, row = first; i < count; row++, i += job->pitch) {
         int y = out ? row : row * job->stride_h + plane / planes_w - job->pad_h;
         bool within = y >= 0 && y < h && (!out || row < first + job->unit_rows);
-        const uint16_t *from = within ? image + (size_t)y * (size_t)w * c : NULL;
+        const uint16_t *from = within ? image + (size_t)y * (size_t)w * (size_t)c : NULL;
         int pixels = count - i < job->pitch ? count - i : job->pitch;
         if (!out && job->fold > 1)
             point_folded(part, from, pixels, part->rows + (size_t)(row - first) * job->row,
@@ -130,28 +126,26 @@ static void point_unit(const struct part *part, bool left, int plane, int unit)
               left ? job->unit_blocks * PIXELS : job->unit_pixels + job->pairings - 1);
 }
 
-/* Of `count` pixels the channels [first, end), and pointers to their summands. */
-static void split_pixels(struct part *part, int count, int first, int end)
+/* Splits a block's pixels, of `c` channels those of tiles [first, first + tiles). */
+static void split_pixels(struct part *part, int c, int first, int tiles)
 {
-    const struct xt_weight_grad *job = part->job;
-    size_t row = (size_t)job->split_row;
-    size_t summand = (size_t)job->split_pixels * row;
-    const uint16_t **to = part->pointers + job->split_pixels;
+    size_t row = xt_weight_grad_split_row(c);
+    size_t summand = row * PIXELS;
+    int end = (first + tiles) * CHANNELS < c ? (first + tiles) * CHANNELS : c;
     uint16_t *at = part->splits;
-    for (int i = 0; i < count; i++, at += row) {
+    for (int i = 0; i < PIXELS; i++, at += row) {
         const float *from = (const float *)(const void *)part->pointers[i];
-        for (int k = first; k < end; k += XT_SPLIT)
+        for (int k = first * CHANNELS; k < end; k += XT_SPLIT)
             split(from + k, lanes_of(end - k), summand, at + k);
         for (int k = 0; k < XT_SUMMANDS; k++)
-            to[k * job->split_pixels + i] = at + (size_t)k * summand;
+            part->summands[k][i] = at + (size_t)k * summand;
     }
 }
 
-/* The pixels of a summand; of bf16, the tensor's. */
+/* Of a summand; of bf16, the tensor's. */
 static const uint16_t *const *pixels_of(const struct part *part, int summand)
 {
-    const struct xt_weight_grad *job = part->job;
-    return part->pointers + (job->f32 ? (summand + 1) * job->split_pixels : 0);
+    return part->job->f32 ? part->summands[summand] : part->pointers;
 }
 
 /* Channels of a pixel of a matrix. */
@@ -239,19 +233,16 @@ static void make_left(struct part *part)
 {
     const struct xt_weight_grad *job = part->job;
     int c = channels_of(part, true);
-    int first = part->left_first * CHANNELS;
-    int tiles = part->left_tiles * CHANNELS;
+    float *bias = job->turned ? part->bias : NULL;
     uint16_t *to = part->left;
     for (int u = 0; u < part->units; u++) {
-        int pixels = job->unit_blocks * PIXELS;
         point_unit(part, true, 0, part->unit + u);
         if (job->f32)
-            split_pixels(part, pixels, first, first + tiles < c ? first + tiles : c);
-        for (int k = 0; k < xt_weight_grad_summands(job); k++)
-            for (int i = 0; i < pixels; i += PIXELS)
-                turn_tiles(part, pixels_of(part, k) + i, c, to + (size_t)k * job->left_size + i,
-                           job->turned ? part->bias : NULL);
-        to += pixels;
+            split_pixels(part, c, part->left_first, part->left_tiles);
+        for (int i = 0; i < job->unit_blocks; i++, to += PIXELS)
+            for (int k = 0; k < xt_weight_grad_summands(job); k++)
+                turn_tiles(part, pixels_of(part, k) + i * PIXELS, c,
+                           to + (size_t)k * job->left_size, bias);
     }
 }
 
@@ -351,8 +342,6 @@ static void make_right(struct part *part)
 {
     const struct xt_weight_grad *job = part->job;
     int c = channels_of(part, false);
-    int first = part->right_first * CHANNELS;
-    int tiles = part->right_tiles * CHANNELS;
     float *bias = job->turned ? NULL : part->bias;
     for (int plane = 0; plane < job->planes; plane++)
         for (int u = 0; u < part->units; u++) {
@@ -361,14 +350,12 @@ static void make_right(struct part *part)
             uint16_t *odd = reads_odd(job, plane) ? pairs_at(part, plane, 1) + at : NULL;
             point_unit(part, false, plane, part->unit + u);
             if (job->f32)
-                split_pixels(part, job->unit_pixels + job->pairings - 1, first,
-                             first + tiles < c ? first + tiles : c);
-            for (int k = 0; k < xt_weight_grad_summands(job); k++) {
-                size_t summand = (size_t)k * job->right_size;
-                for (int i = 0; i < job->unit_pixels; i += PIXELS)
-                    pair_tiles(part, pixels_of(part, k) + i, c, to + summand + i * CHANNELS,
-                               odd ? odd + summand + i * CHANNELS : NULL, bias);
-            }
+                split_pixels(part, c, part->right_first, part->right_tiles);
+            for (int i = 0; i < job->unit_pixels; i += PIXELS)
+                for (int k = 0; k < xt_weight_grad_summands(job); k++)
+                    pair_tiles(part, pixels_of(part, k) + i, c,
+                               to + (size_t)k * job->right_size + i * CHANNELS,
+                               odd ? odd + i * CHANNELS : NULL, bias);
         }
 }
 
@@ -425,25 +412,6 @@ struct walk {
     size_t skipped; /* of the right matrix behind a unit's pixels; several units are whole */
 };
 
-XT_INLINE void add_products_bf16(const uint16_t *left, size_t lower, size_t stride,
-                                 const uint16_t *right0, const uint16_t *right1, int rows,
-                                 int columns)
-{
-    _tile_loadd(6, right0, 64);
-    _tile_loadd(4, left, stride);
-    _tile_dpbf16ps(0, 4, 6);
-    if (columns > 1) {
-        _tile_loadd(7, right1, 64);
-        _tile_dpbf16ps(1, 4, 7);
-    }
-    if (rows > 1) {
-        _tile_loadd(5, left + lower, stride);
-        _tile_dpbf16ps(2, 5, 6);
-        if (columns > 1)
-            _tile_dpbf16ps(3, 5, 7);
-    }
-}
-
 /* Adds a chunk's products to up to two rows by two columns of tiles; the sums at `next` are fetched
  * into L1. Few variables, as what the compiler spills waits for the tiles that are being stored. */
 XT_INLINE void add_block(struct walk *walk, const uint16_t *left, const uint16_t *right0,
@@ -473,17 +441,16 @@ XT_INLINE void add_block(struct walk *walk, const uint16_t *left, const uint16_t
     }
     for (int u = walk->part->units; u > 0; u--) {
         for (int i = walk->blocks; i > 0; i--) {
+            const struct products of = {.left = (const char *)left,
+                                        .lower = walk->lower * sizeof *left,
+                                        .row = stride,
+                                        .left_summand = job->left_size * sizeof *left,
+                                        .right = {(const char *)right0, (const char *)right1},
+                                        .right_summand = job->right_size * sizeof *left};
             if (f32)
-                add_products_f32(
-                    &(struct products){.left = (const char *)left,
-                                       .lower = walk->lower * sizeof *left,
-                                       .row = stride,
-                                       .left_summand = job->left_size * sizeof *left,
-                                       .right = {(const char *)right0, (const char *)right1},
-                                       .right_summand = job->right_size * sizeof *left},
-                    rows, columns);
+                add_products_f32(&of, rows, columns);
             else
-                add_products_bf16(left, walk->lower, stride, right0, right1, rows, columns);
+                add_products_bf16(&of, rows, columns);
             left += PIXELS;
             right0 += TILE;
             right1 += TILE;

@@ -76,7 +76,6 @@ struct xt_weight_grad {
     size_t part_bytes;          /* scratch of a part */
     /* In it; the left matrix is at 0. */
     size_t right_at, pointers_at, columns_at, rows_at, splits_at, zeros_at, bias_at;
-    int split_pixels, split_row;  /* float32: pixels of a summand's copy, numbers of one of them */
     size_t left_size, right_size; /* elements of a summand of the matrices */
 
     /* A run's memory. */
@@ -87,6 +86,11 @@ struct xt_weight_grad {
     void *scratch;        /* xt_weight_grad_scratch bytes, aligned to 64 */
 };
 
+/* Numbers of a pixel of a summand's copy. */
+static inline size_t xt_weight_grad_split_row(int channels)
+{
+    return (size_t)((channels + XT_SPLIT - 1) / XT_SPLIT) * XT_SPLIT;
+}
 static inline int xt_weight_grad_summands(const struct xt_weight_grad *job)
 {
     return job->f32 ? XT_SUMMANDS : 1;

@@ -26,6 +26,26 @@ static int copy_index(const struct xt_weight_copy *w, int o, int i, int tap)
     return (at * w->wide + wide % w->wide) * 2 + paired % 2;
 }
 
+/* Copies random weights, and keeps them in *from. */
+static uint16_t *copy_random(const struct xt_loops *loops, struct xt_weight_copy *w, uint64_t seed,
+                             float **from)
+{
+    size_t count = (size_t)w->out * (size_t)w->in * (size_t)w->taps;
+    size_t bytes = xt_weight_copy_panels(w) * xt_weight_copy_panel(w) * sizeof *w->to;
+    struct xt_rng rng = xt_rng_begin(1, seed);
+    uint16_t *to = aligned_alloc(64, bytes);
+    *from = aligned_alloc(64, count * sizeof **from);
+    assert_true(*from && to);
+    memset(to, UINT8_MAX, bytes);
+    for (size_t i = 0; i < count; i++)
+        (*from)[i] = 2 * xt_rng_uniform(&rng) - 1;
+    w->from = *from;
+    w->to = (uint32_t *)(void *)to;
+    for (int row = 0; row < w->out / 16; row++)
+        loops->copy_weights(w, row);
+    return to;
+}
+
 static void copies(const struct xt_loops *loops, bool out_is_row, bool out_is_wide, int wide)
 {
     struct xt_weight_copy w = {.out = out_is_wide ? 2 * wide : 64,
@@ -34,18 +54,8 @@ static void copies(const struct xt_loops *loops, bool out_is_row, bool out_is_wi
                                .out_is_row = out_is_row,
                                .out_is_wide = out_is_wide,
                                .wide = wide};
-    size_t count = (size_t)w.out * (size_t)w.in * (size_t)w.taps;
-    float *from = aligned_alloc(64, count * sizeof *from);
-    uint16_t *to = aligned_alloc(64, count * sizeof *to);
-    struct xt_rng rng = xt_rng_begin(1, (uint64_t)wide);
-    assert_non_null(from);
-    assert_non_null(to);
-    for (size_t i = 0; i < count; i++)
-        from[i] = 2 * xt_rng_uniform(&rng) - 1;
-    w.from = from;
-    w.to = (uint32_t *)(void *)to;
-    for (int row = 0; row < w.out / 16; row++)
-        loops->copy_weights(&w, row);
+    float *from = NULL;
+    uint16_t *to = copy_random(loops, &w, (uint64_t)wide, &from);
     for (int o = 0; o < w.out; o++)
         for (int i = 0; i < w.in; i++)
             for (int tap = 0; tap < w.taps; tap++) {
@@ -88,17 +98,8 @@ static void copies_by_tiles(const struct xt_loops *loops, bool out_is_row, bool 
                                .wide = 16};
     size_t count = xt_weight_copy_panels(&w) * xt_weight_copy_panel(&w) * 2;
     size_t zeros = 0;
-    float *from = aligned_alloc(64, 80 * 48 * 3 * sizeof *from);
-    uint16_t *to = aligned_alloc(64, count * sizeof *to);
-    struct xt_rng rng = xt_rng_begin(2, (uint64_t)summands);
-    assert_true(from && to);
-    memset(to, 0xFF, count * sizeof *to);
-    for (size_t i = 0; i < 80 * 48 * 3; i++)
-        from[i] = 2 * xt_rng_uniform(&rng) - 1;
-    w.from = from;
-    w.to = (uint32_t *)(void *)to;
-    for (int row = 0; row < w.out / 16; row++)
-        loops->copy_weights(&w, row);
+    float *from = NULL;
+    uint16_t *to = copy_random(loops, &w, (uint64_t)summands, &from);
     for (int o = 0; o < w.out; o++)
         for (int i = 0; i < w.in; i++)
             for (int tap = 0; tap < w.taps; tap++)

@@ -2,10 +2,11 @@
 #include "engine/loops/tile_conv_job.h"
 
 enum {
-    SUMS = 4 * XT_TILE_CONV_WIDE * XT_TILE_CONV_WIDE,
-    BLOCK = 2 * XT_TILE_CONV_WIDE, /* positions of a block of tiles */
-    SOURCE_BYTES = 640 << 10,      /* of L2, beside the weights of a block's channels */
-    FLAT_MOST = 512                /* positions, with few channels */
+    SUMS = 2 * 4 * XT_TILE_CONV_WIDE * XT_TILE_CONV_WIDE, /* of two blocks */
+    BLOCK = 2 * XT_TILE_CONV_WIDE,                        /* positions of a block of tiles */
+    SOURCE_BYTES = 640 << 10, /* of L2, beside the weights of a block's channels */
+    FLAT_MOST = 512,          /* positions, with few channels */
+    FLAT_BLOCKS_LEAST = 2     /* that share what is read of the weights */
 };
 
 static int divide_up(int a, int b)
@@ -113,7 +114,7 @@ void xt_tile_conv_plan(struct xt_tile_conv *job, int parts)
         int pixel = job->in_c * (int)sizeof(uint16_t) * xt_tile_conv_summands(job);
         int most = smaller(SOURCE_BYTES / pixel, FLAT_MOST);
         job->units = job->n * job->rows * job->columns;
-        job->chunk_units = larger(most / BLOCK, 1) * BLOCK;
+        job->chunk_units = larger(most / BLOCK, FLAT_BLOCKS_LEAST) * BLOCK;
         job->block_positions = job->chunk_units | 1;
         job->offsets[0] = 0;
         return;

@@ -15,6 +15,7 @@ enum {
     TILE_PAIRS = DEEP / 2 * WIDE, /* of a tile of weights */
     LINE = 64,                    /* bytes of a tile's row */
     SUMS = 4 * WIDE * WIDE,       /* of a block: two by two tiles */
+    ALL_SUMS = 2 * SUMS,          /* of two blocks */
     NEAR_BYTES = 768 << 10
 };
 
@@ -31,9 +32,32 @@ struct step {
     uint32_t left, right;
 };
 
+/* What becomes of the products beside being written. UNEVEN: nothing, and channels are no multiple
+ * of PAIR. */
+enum then { NOTHING, STATISTICS, GRADIENT, UNEVEN };
+
+static enum then then_of(const struct xt_tile_conv *job)
+{
+    return job->out_c % PAIR ? UNEVEN
+           : job->norm.y     ? GRADIENT
+           : job->norm.pivot ? STATISTICS
+                             : NOTHING;
+}
+
+/* Sums that are being written while the next block's are formed. */
+struct written {
+    int left;           /* rows; 0: none */
+    int upper;          /* of them of the upper tile */
+    const float *sums;  /* of the next row */
+    const float *lower; /* of the lower tile's first row */
+    char *to;
+    int x, channel;
+};
+
 /* A chunk in progress. */
 struct chunk {
     const struct xt_tile_conv *job;
+    enum then then;
     bool near;      /* all weights are in L2 */
     bool begins;    /* the pivot is still to be set */
     size_t row;     /* bytes from a position's channels to the next one's */
@@ -43,7 +67,9 @@ struct chunk {
     int columns, pitch;
     size_t out_size;           /* of an element */
     size_t out_pixel, out_row; /* bytes from a result to the next one, to the next row's */
-    float *sums;
+    float *sums, *other_sums;  /* the others are float32's alone: being written */
+    struct written written;    /* in float32 */
+    int rows;                  /* of it beside a product of tiles */
     int span_count;
     struct span spans[XT_TILE_CONV_UNITS_MAX];
     int step_count;
@@ -164,102 +190,13 @@ XT_INLINE void fetch_right(const char *right, size_t panel, int panels)
     }
 }
 
-/* Few variables, since what the compiler spills waits for the tiles that are being stored. */
-XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block, int channel,
-                        const char *next, int panels, bool reads, bool f32)
-{
-    const struct xt_tile_conv *job = chunk->job;
-    size_t panel = chunk->panel;
-    size_t row = f32 ? LINE : chunk->row;
-    const char *right = (const char *)job->weights + (size_t)(channel / WIDE) * panel;
-    const char *left = (const char *)span->left + (size_t)tile_start(span, 2 * block) * row;
-    size_t lower = (size_t)(tile_start(span, 2 * block + 1) - tile_start(span, 2 * block)) * row;
-    const struct step *end = chunk->steps + chunk->step_count;
-    const char *ahead = chunk->ahead;
-    size_t due = chunk->due;
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-    for (const struct step *step = chunk->steps; step < end; step++) {
-        const char *a = left + step->left;
-        const char *b = right + step->right;
-        const struct products of = {.left = a,
-                                    .lower = lower,
-                                    .row = row,
-                                    .left_summand = chunk->summand,
-                                    .right = {b, b + panel},
-                                    .right_summand = panel / XT_SUMMANDS};
-        if (f32)
-            add_products_f32(&of, 2, panels);
-        else
-            add_products_bf16(&of, 2, panels);
-        for (size_t i = 0; i < XT_SUMMANDS && f32; i++)
-            fetch_right(right + step[1].right + i * of.right_summand, panel, panels);
-        for (due += chunk->rate; due >= 256; due -= 256, ahead += LINE)
-            _mm_prefetch(ahead, _MM_HINT_T1);
-        for (int i = reads ? chunk->results : 0; i > 0; i--, next += chunk->out_pixel)
-            fetch_result(job, next);
-    }
-    chunk->ahead = ahead;
-    chunk->due = due;
-    float *sums = chunk->sums;
-    float *below = sums + span->tile_rows * PAIR;
-    _tile_stored(0, sums, 2 * LINE);
-    _tile_stored(1, sums + WIDE, 2 * LINE);
-    _tile_stored(2, below, 2 * LINE);
-    _tile_stored(3, below + WIDE, 2 * LINE);
-}
-
-static __attribute__((noinline)) void multiply_bf16(struct chunk *chunk, const struct span *span,
-                                                    int block, int channel)
-{
-    multiply(chunk, span, block, channel, NULL, 2, false, false);
-}
-
-static __attribute__((noinline)) void multiply_f32(struct chunk *chunk, const struct span *span,
-                                                   int block, int channel)
-{
-    multiply(chunk, span, block, channel, NULL, 2, false, true);
-}
-
-/* The last channels, if there are no more than WIDE. */
-static __attribute__((noinline)) void
-multiply_bf16_last(struct chunk *chunk, const struct span *span, int block, int channel)
-{
-    multiply(chunk, span, block, channel, NULL, 1, false, false);
-}
-
-static __attribute__((noinline)) void
-multiply_f32_last(struct chunk *chunk, const struct span *span, int block, int channel)
-{
-    multiply(chunk, span, block, channel, NULL, 1, false, true);
-}
-
-/* Fetches what is read with the results from `next` on. */
-static __attribute__((noinline)) void multiply_bf16_ahead(struct chunk *chunk,
-                                                          const struct span *span, int block,
-                                                          int channel, const char *next)
-{
-    multiply(chunk, span, block, channel, next, 2, true, false);
-}
-
-static __attribute__((noinline)) void multiply_f32_ahead(struct chunk *chunk,
-                                                         const struct span *span, int block,
-                                                         int channel, const char *next)
-{
-    multiply(chunk, span, block, channel, next, 2, true, true);
-}
+/* ---- results ---- */
 
 /* A norm's sums of a block. */
 struct norm_sums {
     __m512 first[2], second[2];
     __m512 pivot[2];
 };
-
-/* What becomes of the products beside being written. UNEVEN: nothing, and channels are no multiple
- * of PAIR. */
-enum then { NOTHING, STATISTICS, GRADIENT, UNEVEN };
 
 XT_INLINE __m512 load_16(const void *from, bool f32)
 {
@@ -327,56 +264,373 @@ XT_INLINE void write_some(const __m512 values[2], __mmask32 lanes, char *to, boo
     }
 }
 
+/* What a block's results have in common. */
+struct block {
+    bool adds, far;
+    __mmask32 lanes;
+    __m512 bias[2], least;
+    struct norm_sums of;
+};
+
+XT_INLINE void begin_block(const struct xt_tile_conv *job, int channel, enum then then,
+                           struct block *block)
+{
+    block->adds = job->adds;
+    block->far = job->far && !job->adds;
+    block->lanes = then == UNEVEN ? lanes_of(job->out_c - channel) : (__mmask32)-1;
+    block->least = _mm512_set1_ps(job->relu ? 0 : -INFINITY);
+    for (int i = 0; i < 2; i++) {
+        __mmask16 lanes = (__mmask16)(block->lanes >> i * WIDE);
+        int first = channel + i * WIDE;
+        block->bias[i] =
+            job->bias ? _mm512_maskz_loadu_ps(lanes, job->bias + first) : _mm512_setzero_ps();
+        if (then != STATISTICS && then != GRADIENT)
+            continue;
+        block->of.first[i] = block->of.second[i] = _mm512_setzero_ps();
+        block->of.pivot[i] = _mm512_loadu_ps(job->norm.pivot + first);
+    }
+}
+
+XT_INLINE void write_result(const struct chunk *chunk, const float *sums, char *to, enum then then,
+                            bool f32, struct block *block)
+{
+    size_t half = WIDE * (f32 ? sizeof(float) : sizeof(uint16_t));
+    __m512 values[2];
+    for (int k = 0; k < 2; k++) {
+        __mmask16 lanes = (__mmask16)(block->lanes >> k * WIDE);
+        values[k] = _mm512_add_ps(_mm512_load_ps(sums + k * WIDE), block->bias[k]);
+        if (block->adds && then == UNEVEN)
+            values[k] = _mm512_add_ps(values[k], load_some(to + (size_t)k * half, lanes, f32));
+        else if (block->adds)
+            values[k] = _mm512_add_ps(values[k], load_16(to + (size_t)k * half, f32));
+        values[k] = _mm512_max_ps(block->least, values[k]);
+    }
+    if (then == GRADIENT)
+        mask_gradient(chunk, to, values, &block->of, f32);
+    if (then == UNEVEN) {
+        write_some(values, block->lanes, to, f32);
+        return;
+    }
+    __m512i line = f32 ? (__m512i)values[0] : round_results(values);
+    if (then == STATISTICS)
+        add_statistics(values, &block->of);
+    write_line(line, to, block->far);
+    if (f32)
+        write_line((__m512i)values[1], to + LINE, block->far);
+}
+
+/* Sums over pixels of 32 channels. */
+XT_INLINE void add_to_doubles(const __m512 sums[2], double *to)
+{
+    for (int i = 0; i < 2; i++, to += WIDE) {
+        __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(sums[i]));
+        __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(sums[i], 1));
+        _mm512_storeu_pd(to, _mm512_add_pd(_mm512_loadu_pd(to), low));
+        _mm512_storeu_pd(to + WIDE / 2, _mm512_add_pd(_mm512_loadu_pd(to + WIDE / 2), high));
+    }
+}
+
+XT_INLINE void end_block(const struct xt_tile_conv *job, int channel, enum then then,
+                         const struct block *block)
+{
+    if (then != STATISTICS && then != GRADIENT)
+        return;
+    add_to_doubles(block->of.first, job->norm.sums[0] + channel);
+    add_to_doubles(block->of.second, job->norm.sums[1] + channel);
+}
+
+/* The first results, rounded. */
+static void set_pivot(const struct chunk *chunk, int channel)
+{
+    for (int i = 0; i < 2; i++) {
+        const struct xt_tile_conv *job = chunk->job;
+        __m512 bias =
+            job->bias ? _mm512_loadu_ps(job->bias + channel + i * WIDE) : _mm512_setzero_ps();
+        __m512 value = _mm512_add_ps(_mm512_load_ps(chunk->sums + i * WIDE), bias);
+        value = job->relu ? _mm512_max_ps(value, _mm512_setzero_ps()) : value;
+        value = job->f32 ? value : widen((__m256i)_mm512_cvtneps_pbh(value));
+        _mm512_storeu_ps(job->norm.pivot + channel + i * WIDE, value);
+    }
+}
+
 /* The sums of a tile's positions that no tile before has. */
 XT_INLINE void write_tile(const struct chunk *chunk, const struct span *span, int tile, int channel,
-                          const float *sums, struct norm_sums *of, enum then then, bool f32)
+                          const float *sums, enum then then, struct block *block)
 {
     int first = tile * span->tile_rows;
     int start = tile_start(span, tile);
     sums += (first - start) * PAIR;
     int x = first % chunk->pitch;
-    const float *bias = chunk->job->bias ? chunk->job->bias + channel : NULL;
-    __mmask32 lanes = then == UNEVEN ? lanes_of(chunk->job->out_c - channel) : (__mmask32)-1;
-    __mmask16 half_lanes[] = {(__mmask16)lanes, (__mmask16)(lanes >> WIDE)};
-    __m512 low_bias = bias ? _mm512_maskz_loadu_ps(half_lanes[0], bias) : _mm512_setzero_ps();
-    __m512 high_bias =
-        bias ? _mm512_maskz_loadu_ps(half_lanes[1], bias + WIDE) : _mm512_setzero_ps();
-    __m512 least = _mm512_set1_ps(chunk->job->relu ? 0 : -INFINITY);
-    bool adds = chunk->job->adds;
-    bool far = chunk->job->far && !adds;
-    size_t half = WIDE * (f32 ? sizeof(float) : sizeof(uint16_t));
     char *to = result_at(chunk, span, tile, channel);
     for (int i = first; i < start + span->tile_rows; i++, sums += PAIR) {
-        if (x < chunk->columns) {
-            __m512 values[] = {_mm512_add_ps(_mm512_load_ps(sums), low_bias),
-                               _mm512_add_ps(_mm512_load_ps(sums + WIDE), high_bias)};
-            for (int k = 0; k < 2; k++) {
-                if (adds && then == UNEVEN)
-                    values[k] = _mm512_add_ps(values[k],
-                                              load_some(to + (size_t)k * half, half_lanes[k], f32));
-                else if (adds)
-                    values[k] = _mm512_add_ps(values[k], load_16(to + (size_t)k * half, f32));
-                values[k] = _mm512_max_ps(least, values[k]);
-            }
-            if (then == GRADIENT)
-                mask_gradient(chunk, to, values, of, f32);
-            if (then == UNEVEN) {
-                write_some(values, lanes, to, f32);
-            } else {
-                __m512i line = f32 ? (__m512i)values[0] : round_results(values);
-                if (then == STATISTICS)
-                    add_statistics(values, of);
-                write_line(line, to, far);
-                if (f32)
-                    write_line((__m512i)values[1], to + LINE, far);
-            }
-        }
+        if (x < chunk->columns)
+            write_result(chunk, sums, to, then, false, block);
         to += chunk->out_pixel;
         if (++x == chunk->pitch) {
             x = 0;
             to += chunk->out_row - (size_t)chunk->pitch * chunk->out_pixel;
         }
     }
+}
+
+/* A block of bf16, whose sums have been formed. */
+XT_INLINE void write_block(const struct chunk *chunk, const struct span *span, int block,
+                           int channel, enum then then)
+{
+    struct block of;
+    begin_block(chunk->job, channel, then, &of);
+    write_tile(chunk, span, 2 * block, channel, chunk->sums, then, &of);
+    write_tile(chunk, span, 2 * block + 1, channel, chunk->sums + span->tile_rows * PAIR, then,
+               &of);
+    end_block(chunk->job, channel, then, &of);
+}
+
+/* Up to `count` results of float32. */
+XT_INLINE void write_rows(const struct chunk *chunk, struct written *w, int count, enum then then,
+                          struct block *block)
+{
+    for (; count > 0 && w->left > 0; count--, w->left--) {
+        if (w->x < chunk->columns)
+            write_result(chunk, w->sums, w->to, then, true, block);
+        w->sums += PAIR;
+        w->to += chunk->out_pixel;
+        if (--w->upper == 0)
+            w->sums = w->lower;
+        if (++w->x == chunk->pitch) {
+            w->x = 0;
+            w->to += chunk->out_row - (size_t)chunk->pitch * chunk->out_pixel;
+        }
+    }
+}
+
+/* ---- blocks of bf16 ---- */
+
+XT_INLINE void zero_sums(void)
+{
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+}
+
+XT_INLINE void store_sums(float *sums, int tile_rows)
+{
+    float *below = sums + tile_rows * PAIR;
+    _tile_stored(0, sums, 2 * LINE);
+    _tile_stored(1, sums + WIDE, 2 * LINE);
+    _tile_stored(2, below, 2 * LINE);
+    _tile_stored(3, below + WIDE, 2 * LINE);
+}
+
+/* Few variables, since what the compiler spills waits for the tiles that are being stored. */
+XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block, int channel,
+                        const char *next, int panels, bool reads)
+{
+    const struct xt_tile_conv *job = chunk->job;
+    size_t panel = chunk->panel;
+    size_t row = chunk->row;
+    const char *right = (const char *)job->weights + (size_t)(channel / WIDE) * panel;
+    const char *left = (const char *)span->left + (size_t)tile_start(span, 2 * block) * row;
+    size_t lower = (size_t)(tile_start(span, 2 * block + 1) - tile_start(span, 2 * block)) * row;
+    const struct step *end = chunk->steps + chunk->step_count;
+    const char *ahead = chunk->ahead;
+    size_t due = chunk->due;
+    zero_sums();
+    for (const struct step *step = chunk->steps; step < end; step++) {
+        const char *b = right + step->right;
+        add_products_bf16(
+            &(struct products){
+                .left = left + step->left, .lower = lower, .row = row, .right = {b, b + panel}},
+            2, panels);
+        for (due += chunk->rate; due >= 256; due -= 256, ahead += LINE)
+            _mm_prefetch(ahead, _MM_HINT_T1);
+        for (int i = reads ? chunk->results : 0; i > 0; i--, next += chunk->out_pixel)
+            fetch_result(job, next);
+    }
+    chunk->ahead = ahead;
+    chunk->due = due;
+    store_sums(chunk->sums, span->tile_rows);
+}
+
+static __attribute__((noinline)) void multiply_two(struct chunk *chunk, const struct span *span,
+                                                   int block, int channel)
+{
+    multiply(chunk, span, block, channel, NULL, 2, false);
+}
+
+/* The last channels, if there are no more than WIDE. */
+static __attribute__((noinline)) void multiply_one(struct chunk *chunk, const struct span *span,
+                                                   int block, int channel)
+{
+    multiply(chunk, span, block, channel, NULL, 1, false);
+}
+
+/* Fetches what is read with the results from `next` on. */
+static __attribute__((noinline)) void multiply_ahead(struct chunk *chunk, const struct span *span,
+                                                     int block, int channel, const char *next)
+{
+    multiply(chunk, span, block, channel, next, 2, true);
+}
+
+/* `next`: the next block's first result, where writing it reads something; else NULL. */
+static void make_bf16(struct chunk *chunk, const struct span *span, int block, int channel,
+                      const char *next)
+{
+    if (chunk->job->out_c - channel <= WIDE)
+        multiply_one(chunk, span, block, channel);
+    else if (next)
+        multiply_ahead(chunk, span, block, channel, next);
+    else
+        multiply_two(chunk, span, block, channel);
+    __asm__ volatile("" ::: "memory");
+    if (chunk->then == UNEVEN) {
+        write_block(chunk, span, block, channel, UNEVEN);
+    } else if (chunk->then == GRADIENT) {
+        write_block(chunk, span, block, channel, GRADIENT);
+    } else if (chunk->then == STATISTICS) {
+        if (chunk->begins && span == chunk->spans && block == 0)
+            set_pivot(chunk, channel);
+        write_block(chunk, span, block, channel, STATISTICS);
+    } else {
+        write_block(chunk, span, block, channel, NOTHING);
+    }
+}
+
+/* ---- blocks of float32: each is written between the next one's products ---- */
+
+/* A block's sums, while those of the one before are written. */
+XT_INLINE void multiply_f32(struct chunk *chunk, const struct span *span, int block, int channel,
+                            int panels, enum then then)
+{
+    const struct xt_tile_conv *job = chunk->job;
+    size_t panel = chunk->panel;
+    const char *right = (const char *)job->weights + (size_t)(channel / WIDE) * panel;
+    const char *left = (const char *)span->left + (size_t)tile_start(span, 2 * block) * LINE;
+    size_t lower = (size_t)(tile_start(span, 2 * block + 1) - tile_start(span, 2 * block)) * LINE;
+    const struct step *end = chunk->steps + chunk->step_count;
+    const char *ahead = chunk->ahead;
+    const char *result = result_at(chunk, span, 2 * block, channel);
+    int results = job->norm.y || job->adds ? chunk->results : 0;
+    size_t due = chunk->due;
+    struct written w = chunk->written;
+    struct block before;
+    begin_block(job, w.channel, then, &before);
+    zero_sums();
+    for (const struct step *step = chunk->steps; step < end; step++) {
+        const char *b = right + step->right;
+        const struct products of = {.left = left + step->left,
+                                    .lower = lower,
+                                    .row = LINE,
+                                    .left_summand = chunk->summand,
+                                    .right = {b, b + panel},
+                                    .right_summand = panel / XT_SUMMANDS};
+#pragma GCC unroll 6
+        for (size_t i = 0; i < XT_PRODUCTS_F32; i++) {
+            add_product_f32(&of, i, 2, panels);
+            if (i % 2)
+                fetch_right(right + step[1].right + i / 2 * of.right_summand, panel, panels);
+            write_rows(chunk, &w, chunk->rows, then, &before);
+        }
+        for (due += chunk->rate; due >= 256; due -= 256, ahead += LINE)
+            _mm_prefetch(ahead, _MM_HINT_T1);
+        for (int i = results; i > 0; i--, result += chunk->out_pixel)
+            fetch_result(job, result);
+    }
+    chunk->ahead = ahead;
+    chunk->due = due;
+    store_sums(chunk->sums, span->tile_rows);
+    write_rows(chunk, &w, w.left, then, &before);
+    if (chunk->written.left)
+        end_block(job, w.channel, then, &before);
+}
+
+static __attribute__((noinline)) void
+multiply_f32_plain(struct chunk *chunk, const struct span *span, int block, int channel)
+{
+    multiply_f32(chunk, span, block, channel, 2, NOTHING);
+}
+
+static __attribute__((noinline)) void
+multiply_f32_statistics(struct chunk *chunk, const struct span *span, int block, int channel)
+{
+    multiply_f32(chunk, span, block, channel, 2, STATISTICS);
+}
+
+static __attribute__((noinline)) void
+multiply_f32_gradient(struct chunk *chunk, const struct span *span, int block, int channel)
+{
+    multiply_f32(chunk, span, block, channel, 2, GRADIENT);
+}
+
+static __attribute__((noinline)) void
+multiply_f32_uneven(struct chunk *chunk, const struct span *span, int block, int channel)
+{
+    if (chunk->job->out_c - channel > WIDE)
+        multiply_f32(chunk, span, block, channel, 2, UNEVEN);
+    else
+        multiply_f32(chunk, span, block, channel, 1, UNEVEN);
+}
+
+XT_INLINE void write_rest(struct chunk *chunk, enum then then)
+{
+    struct block block;
+    begin_block(chunk->job, chunk->written.channel, then, &block);
+    write_rows(chunk, &chunk->written, chunk->written.left, then, &block);
+    end_block(chunk->job, chunk->written.channel, then, &block);
+}
+
+/* The chunk's last block is written after its products. */
+static void finish_f32(struct chunk *chunk)
+{
+    switch (chunk->then) {
+    case NOTHING:
+        write_rest(chunk, NOTHING);
+        break;
+    case STATISTICS:
+        write_rest(chunk, STATISTICS);
+        break;
+    case GRADIENT:
+        write_rest(chunk, GRADIENT);
+        break;
+    case UNEVEN:
+        write_rest(chunk, UNEVEN);
+        break;
+    }
+}
+
+/* What has been multiplied is written next: its positions follow each other, in each tile from the
+ * first that no tile before has. */
+static void turn_over(struct chunk *chunk, const struct span *span, int block, int channel)
+{
+    int tile_rows = span->tile_rows;
+    int first = 2 * block * tile_rows;
+    int start[] = {tile_start(span, 2 * block), tile_start(span, 2 * block + 1)};
+    int upper = start[0] + tile_rows - first;
+    chunk->written =
+        (struct written){.left = start[1] + tile_rows - first,
+                         .upper = upper,
+                         .sums = chunk->sums + (first - start[0]) * PAIR,
+                         .lower = chunk->sums + (tile_rows + first + upper - start[1]) * PAIR,
+                         .to = result_at(chunk, span, 2 * block, channel),
+                         .x = first % chunk->pitch,
+                         .channel = channel};
+    if (chunk->then == STATISTICS && chunk->begins && span == chunk->spans && block == 0)
+        set_pivot(chunk, channel);
+    float *sums = chunk->sums;
+    chunk->sums = chunk->other_sums;
+    chunk->other_sums = sums;
+}
+
+static void make_f32(struct chunk *chunk, const struct span *span, int block, int channel)
+{
+    static void (*const multiply[])(struct chunk *, const struct span *, int,
+                                    int) = {[NOTHING] = multiply_f32_plain,
+                                            [STATISTICS] = multiply_f32_statistics,
+                                            [GRADIENT] = multiply_f32_gradient,
+                                            [UNEVEN] = multiply_f32_uneven};
+    multiply[chunk->then](chunk, span, block, channel);
+    __asm__ volatile("" ::: "memory");
+    turn_over(chunk, span, block, channel);
 }
 
 /* ---- chunks ---- */
@@ -425,88 +679,6 @@ static void take_units(struct chunk *chunk, int first, int end, uint16_t *left)
     }
 }
 
-/* Sums over pixels of 32 channels. */
-static void add_to_doubles(const __m512 sums[2], double *to)
-{
-    for (int i = 0; i < 2; i++, to += WIDE) {
-        __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(sums[i]));
-        __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(sums[i], 1));
-        _mm512_storeu_pd(to, _mm512_add_pd(_mm512_loadu_pd(to), low));
-        _mm512_storeu_pd(to + WIDE / 2, _mm512_add_pd(_mm512_loadu_pd(to + WIDE / 2), high));
-    }
-}
-
-/* The first results, rounded. */
-static void set_pivot(const struct chunk *chunk, int channel)
-{
-    for (int i = 0; i < 2; i++) {
-        const struct xt_tile_conv *job = chunk->job;
-        __m512 bias =
-            job->bias ? _mm512_loadu_ps(job->bias + channel + i * WIDE) : _mm512_setzero_ps();
-        __m512 value = _mm512_add_ps(_mm512_load_ps(chunk->sums + i * WIDE), bias);
-        value = job->relu ? _mm512_max_ps(value, _mm512_setzero_ps()) : value;
-        value = job->f32 ? value : widen((__m256i)_mm512_cvtneps_pbh(value));
-        _mm512_storeu_ps(job->norm.pivot + channel + i * WIDE, value);
-    }
-}
-
-XT_INLINE void write_block(const struct chunk *chunk, const struct span *span, int block,
-                           int channel, enum then then, bool f32)
-{
-    const struct xt_norm_sums *norm = &chunk->job->norm;
-    struct norm_sums of;
-    bool sums = then == STATISTICS || then == GRADIENT;
-    for (int i = 0; i < 2 && sums; i++) {
-        of.first[i] = of.second[i] = _mm512_setzero_ps();
-        of.pivot[i] = _mm512_loadu_ps(norm->pivot + channel + i * WIDE);
-    }
-    write_tile(chunk, span, 2 * block, channel, chunk->sums, &of, then, f32);
-    write_tile(chunk, span, 2 * block + 1, channel, chunk->sums + span->tile_rows * PAIR, &of, then,
-               f32);
-    if (!sums)
-        return;
-    add_to_doubles(of.first, norm->sums[0] + channel);
-    add_to_doubles(of.second, norm->sums[1] + channel);
-}
-
-/* Sums that have been formed become results. */
-XT_INLINE void finish_block(const struct chunk *chunk, const struct span *span, int block,
-                            int channel, bool f32)
-{
-    const struct xt_norm_sums *norm = &chunk->job->norm;
-    if (chunk->job->out_c % PAIR != 0) {
-        write_block(chunk, span, block, channel, UNEVEN, f32);
-    } else if (norm->y) {
-        write_block(chunk, span, block, channel, GRADIENT, f32);
-    } else if (norm->pivot) {
-        if (chunk->begins && span == chunk->spans && block == 0)
-            set_pivot(chunk, channel);
-        write_block(chunk, span, block, channel, STATISTICS, f32);
-    } else {
-        write_block(chunk, span, block, channel, NOTHING, f32);
-    }
-}
-
-/* `next`: the next block's first result, where writing it reads something; else NULL. */
-static void make_block(struct chunk *chunk, const struct span *span, int block, int channel,
-                       const char *next)
-{
-    /* A compiler barrier: tile loads and stores are invisible to the optimiser. */
-    __asm__ volatile("" ::: "memory");
-    bool f32 = chunk->job->f32;
-    if (chunk->job->out_c - channel <= WIDE)
-        (f32 ? multiply_f32_last : multiply_bf16_last)(chunk, span, block, channel);
-    else if (next)
-        (f32 ? multiply_f32_ahead : multiply_bf16_ahead)(chunk, span, block, channel, next);
-    else
-        (f32 ? multiply_f32 : multiply_bf16)(chunk, span, block, channel);
-    __asm__ volatile("" ::: "memory");
-    if (f32)
-        finish_block(chunk, span, block, channel, true);
-    else
-        finish_block(chunk, span, block, channel, false);
-}
-
 /* All channels of a block follow each other, so that its results are written together; with weights
  * that L2 does not hold, blocks of the same channels, so that their weights stay there. */
 static void make(struct chunk *chunk)
@@ -527,9 +699,16 @@ static void make(struct chunk *chunk)
                                            ? result_at(chunk, span, 2 * (block + last),
                                                        last ? first : channel + PAIR)
                                            : NULL;
-                    make_block(chunk, span, block, channel, next);
+                    /* A compiler barrier: tile loads and stores are invisible to the optimiser. */
+                    __asm__ volatile("" ::: "memory");
+                    if (chunk->job->f32)
+                        make_f32(chunk, span, block, channel);
+                    else
+                        make_bf16(chunk, span, block, channel, next);
                 }
         }
+    if (chunk->job->f32)
+        finish_f32(chunk);
 }
 
 /* Source bytes of units [first, end) without what they share with the ones before. */
@@ -580,6 +759,7 @@ void XT_LOOPS_NAME(tile_conv)(const struct xt_tile_conv *job, int first, int end
     size_t channel = (size_t)xt_tile_conv_summands(job) * xt_tile_conv_weights(job) * 2;
     bool in_place = xt_tile_conv_is_in_place(job);
     struct chunk chunk = {.job = job,
+                          .then = then_of(job),
                           .begins = true,
                           .near = channel * (size_t)job->out_c <= NEAR_BYTES,
                           .row = in_place ? (size_t)job->in_c * size : LINE,
@@ -592,16 +772,21 @@ void XT_LOOPS_NAME(tile_conv)(const struct xt_tile_conv *job, int first, int end
                           .out_pixel = (size_t)job->out_step_w * pixel,
                           .out_row = (size_t)(job->out_step_h * job->out_w) * pixel,
                           .sums = scratch,
-                          .steps = (struct step *)(void *)(scratch + SUMS)};
+                          .other_sums = scratch + SUMS,
+                          .steps = (struct step *)(void *)(scratch + ALL_SUMS)};
     list_steps(&chunk);
-    chunk.results = chunk.step_count ? (PAIR + chunk.step_count - 1) / chunk.step_count : 0;
+    if (chunk.step_count) {
+        int products = chunk.step_count * XT_PRODUCTS_F32;
+        chunk.results = (PAIR + chunk.step_count - 1) / chunk.step_count;
+        chunk.rows = (PAIR + products - 1) / products;
+    }
     for (int next = 0; first < end; first = next) {
         int chunks = (end - first + job->chunk_units - 1) / job->chunk_units;
         int count = (end - first + chunks - 1) / chunks;
         if (job->flat && chunks > 1)
             count = (count + PAIR - 1) / PAIR * PAIR;
         next = first + count < end ? first + count : end;
-        uint16_t *left = (uint16_t *)(void *)(scratch + SUMS + xt_tile_conv_list(job));
+        uint16_t *left = (uint16_t *)(void *)(scratch + ALL_SUMS + xt_tile_conv_list(job));
         if (job->flat)
             take_pixels(&chunk, first, next, left);
         else

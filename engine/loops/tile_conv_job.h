@@ -115,7 +115,7 @@ static inline size_t xt_tile_conv_weights(const struct xt_tile_conv *job)
 
 /* With fewer samples than parts the rows of a sample are divided among them. */
 void xt_tile_conv_plan(struct xt_tile_conv *job, int parts);
-/* Floats of scratch for a call: a block's sums, where its products' tiles are, the copy. */
+/* Floats of scratch for a call: two blocks' sums, where its products' tiles are, the copy. */
 size_t xt_tile_conv_scratch(const struct xt_tile_conv *job);
 /* Steps of a block's products of tiles, and floats of scratch for where their tiles are, and those
  * of the next block's first step. */

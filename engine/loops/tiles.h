@@ -84,23 +84,27 @@ XT_INLINE void add_products(int rows, int columns)
         _tile_dpbf16ps(3, 5, 7);
 }
 
-/* The six largest of the nine products, each beside one with which it shares a matrix: the others
- * are below half of float32's last bit (G. Henry, P. Tang, A. Heinecke, arXiv:1904.06376). */
+/* One of the six largest of the nine products, each beside one with which it shares a matrix: the
+ * others are below half of float32's last bit (G. Henry, P. Tang, A. Heinecke, arXiv:1904.06376).
+ */
+enum { XT_PRODUCTS_F32 = 6 };
+XT_INLINE void add_product_f32(const struct products *of, size_t which, int rows, int columns)
+{
+    static const struct {
+        signed char left, right; /* the summand to load; -1: what is there */
+    } loads[XT_PRODUCTS_F32] = {{0, 2}, {-1, 1}, {1, -1}, {-1, 0}, {2, -1}, {0, -1}};
+    if (loads[which].right >= 0)
+        load_right(of, (size_t)loads[which].right, columns);
+    if (loads[which].left >= 0)
+        load_left(of, (size_t)loads[which].left, rows);
+    add_products(rows, columns);
+}
+
 XT_INLINE void add_products_f32(const struct products *of, int rows, int columns)
 {
-    load_right(of, 2, columns);
-    load_left(of, 0, rows);
-    add_products(rows, columns);
-    load_right(of, 1, columns);
-    add_products(rows, columns);
-    load_left(of, 1, rows);
-    add_products(rows, columns);
-    load_right(of, 0, columns);
-    add_products(rows, columns);
-    load_left(of, 2, rows);
-    add_products(rows, columns);
-    load_left(of, 0, rows);
-    add_products(rows, columns);
+#pragma GCC unroll 6
+    for (size_t i = 0; i < XT_PRODUCTS_F32; i++)
+        add_product_f32(of, i, rows, columns);
 }
 
 #endif

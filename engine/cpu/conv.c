@@ -226,11 +226,14 @@ static struct xt_buffer *read_grad_of(const struct xt_conv_op *conv, struct xt_g
 bool xt_cpu_conv_forms_sums(const struct xt_op *op, struct xt_graph *graph, bool backward)
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
-    if (op->kind != &xt_kind_conv || !xt_op_learns(op, graph) || xt_cpu_winograd_can(conv, graph))
+    if (op->kind != &xt_kind_conv || !xt_op_learns(op, graph))
         return false;
     xt_weight_grad_loop *loop = loop_for(conv, graph);
     int channels = backward ? xt_op_in(op, 0)->c : xt_op_out(op, 0)->c;
-    bool by_tiles = tiles_can(conv, graph) && channels % XT_TILE_CONV_CHANNELS == 0 &&
+    bool has_channels = channels % XT_TILE_CONV_CHANNELS == 0;
+    if (xt_cpu_winograd_can(conv, graph))
+        return has_channels && xt_cpu_winograd_leaves_to_tiles(conv, graph);
+    bool by_tiles = tiles_can(conv, graph) && has_channels &&
                     !(backward && (loops_data_grad(conv, graph, loop) ||
                                    !xt_cpu_tile_conv_can_input_grad(conv)));
     return loop && (xt_cpu_pointwise_can(conv, graph) || by_tiles);
@@ -279,6 +282,13 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
     } else if (by_winograd) {
         xt_cpu_winograd_prepare(&state->winograd, conv, graph);
         op->own_name[0] = op->own_name[1] = "xtrain Winograd";
+        state->by_tiles = state->winograd.weights_alone;
+        if (state->by_tiles) {
+            xt_cpu_tile_conv_prepare(&state->tiles, conv, graph, false,
+                                     xt_op_in(op, 0)->wants_grad);
+            op->own_name[0] = "xtrain AMX";
+            op->own_name[1] = "xtrain AMX, Winograd";
+        }
     } else if (by_depthwise) {
         xt_cpu_depthwise_prepare(&state->depthwise, conv, graph);
         op->own_name[0] = op->own_name[1] = "xtrain depthwise";
@@ -458,9 +468,11 @@ enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, st
         for (int n = 0; n < out->n; n++)
             relu_backward(out, graph, n);
     }
-    if (winograd)
+    if (winograd) {
         status = xt_cpu_winograd_backward(winograd, op, graph, err);
-    else if (depthwise_of(op))
+        if (!status && winograd->weights_alone)
+            xt_cpu_tile_conv_backward(&((struct state *)op->own)->tiles, op, graph, NULL);
+    } else if (depthwise_of(op))
         status = depthwise_backward(op, graph, err);
     else if (op->own)
         status = own_gradients(op, graph, err);
@@ -540,8 +552,11 @@ static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, b
             xt_cpu_depthwise_backward(depthwise_of(op), op, graph, slice->first + i);
         return XT_OK;
     }
-    if (winograd_of(op))
+    if (winograd_of(op)) {
+        if (state->by_tiles)
+            xt_cpu_tile_conv_backward(&state->tiles, op, graph, slice);
         return xt_cpu_winograd_backward_slice(winograd_of(op), op, graph, slice, err);
+    }
     job.in = xt_tensor_sample(in, in->value, slice->first);
     job.out_grad = xt_tensor_sample(out, out->grad[0], slice->first);
     job.adds = !slice->begins;

@@ -17,6 +17,7 @@ enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, st
 
 /* A convolution by Winograd's loops (loops/winograd_job.h), in place of its primitives. */
 struct xt_cpu_winograd {
+    bool weights_alone; /* training: only their gradient; the rest is by tiles */
     struct xt_winograd output, input_grad;
     struct xt_winograd_grad weight_grad;
     struct xt_location master;       /* training: the weights */
@@ -26,6 +27,8 @@ struct xt_cpu_winograd {
 };
 /* Whether these loops can run it, and are faster than its primitives. */
 bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph);
+/* Whether tiles compute the output and the input's gradient then. */
+bool xt_cpu_winograd_leaves_to_tiles(const struct xt_conv_op *conv, const struct xt_graph *graph);
 /* Plans its work and memory, before the op is described. */
 void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op *conv,
                              struct xt_graph *graph);

@@ -22,13 +22,8 @@ static bool has_shape(const struct xt_conv_op *conv, const struct xt_graph *grap
            has_channels(out);
 }
 
-/* In float32 a pixel's split is worth its time if several products follow it. */
 bool xt_cpu_tile_conv_can(const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
-    enum { OUTPUTS_LEAST = 128 };
-    int64_t outputs = conv->kernel[0] * conv->kernel[1] * xt_op_out(&conv->op, 0)->c;
-    if (xt_op_in(&conv->op, 0)->dtype == XT_F32 && outputs < OUTPUTS_LEAST)
-        return false;
     return graph->options.training && xt_op_learns(&conv->op, graph) && has_shape(conv, graph);
 }
 

@@ -1,6 +1,7 @@
 /* Convolutions by Winograd's loops: outputs in inference; in training a 3x3's output, its input's
- * gradient and its weights' gradient. In bf16 3x3 alone, and without matrix tiles: the products of
- * F(4x4, 3x3) are float32, of which a core computes half as many as of bf16, but needs a quarter.
+ * gradient and its weights' gradient; on CPUs with matrix tiles of lines (3x1, 1x3, 1x4) only the
+ * weights' gradient. In bf16 3x3 alone, and without matrix tiles: the products of F(4x4, 3x3) are
+ * float32, of which a core computes half as many as of bf16, but needs a quarter.
  */
 #include <stdlib.h>
 
@@ -47,10 +48,14 @@ static enum xt_winograd_form form_of(const struct xt_conv_op *conv, const struct
     return XT_WINOGRAD_FORMS;
 }
 
+static bool is_line(const struct xt_conv_op *conv)
+{
+    return conv->kernel[0] == 1 || conv->kernel[1] == 1;
+}
+
 static bool has_channels(const struct xt_conv_op *conv)
 {
-    bool is_line = conv->kernel[0] == 1 || conv->kernel[1] == 1;
-    int least = is_line ? 32 : 64;
+    int least = is_line(conv) ? 32 : 64;
     int in_c = xt_op_in(&conv->op, 0)->c;
     int out_c = xt_op_out(&conv->op, 0)->c;
     return in_c >= least && out_c >= least && in_c % XT_WINOGRAD_WIDE == 0 &&
@@ -77,8 +82,8 @@ static bool is_supported(const struct xt_conv_op *conv, struct xt_graph *graph)
 static bool tiles_are_faster(const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
     enum { FEW = 192 };
-    bool is_line = conv->kernel[0] == 1 || conv->kernel[1] == 1;
-    return xt_cpu_tile_conv_can_infer(conv, graph) && (is_line || xt_op_in(&conv->op, 0)->c > FEW);
+    return xt_cpu_tile_conv_can_infer(conv, graph) &&
+           (is_line(conv) || xt_op_in(&conv->op, 0)->c > FEW);
 }
 
 bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph)
@@ -87,6 +92,13 @@ bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph)
            xt_conv_is_even(conv) && has_type(conv) && conv->groups == 1 && graph->loops->winograd &&
            has_channels(conv) && form_of(conv, graph) < XT_WINOGRAD_FORMS &&
            is_supported(conv, graph);
+}
+
+/* Of lines in training, whose weights' gradient takes less time by these loops than by others. */
+bool xt_cpu_winograd_leaves_to_tiles(const struct xt_conv_op *conv, const struct xt_graph *graph)
+{
+    return is_line(conv) && xt_cpu_tile_conv_can(conv, graph) &&
+           xt_cpu_tile_conv_can_input_grad(conv);
 }
 
 static size_t weight_count(const struct xt_winograd_grad *job)
@@ -134,6 +146,11 @@ static void prepare_training(struct xt_cpu_winograd *winograd, struct xt_conv_op
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
     enum xt_winograd_form form = winograd->output.form;
+    plan_weight_grad(winograd, conv, graph);
+    conv->own_weight_grad = true;
+    conv->weight_grad_format = dnnl_OIhw16i16o;
+    if (winograd->weights_alone)
+        return;
     winograd->input_grad =
         (struct xt_winograd){.form = form,
                              .dtype = out->dtype,
@@ -148,12 +165,10 @@ static void prepare_training(struct xt_cpu_winograd *winograd, struct xt_conv_op
                              .turned = true};
     xt_winograd_plan(&winograd->input_grad, graph->options.device->threads);
     xt_graph_want_scratch(graph, xt_winograd_scratch(form, out->c));
-    plan_weight_grad(winograd, conv, graph);
     winograd->master = xt_graph_value_of(graph, conv->weight);
     if (winograd->input_grad.stored && in->wants_grad)
         winograd->stored_turned = store(conv, graph, form);
-    conv->own[1] = conv->own_weight_grad = true;
-    conv->weight_grad_format = dnnl_OIhw16i16o;
+    conv->own[1] = true;
 }
 
 void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op *conv,
@@ -174,14 +189,17 @@ void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op
                                             .stored = stores(form, training),
                                             .adds = conv->fold.residual != NULL,
                                             .relu = conv->relu};
+    winograd->weights_alone = xt_cpu_winograd_leaves_to_tiles(conv, graph);
     xt_winograd_plan(&winograd->output, graph->options.device->threads);
+    if (training)
+        prepare_training(winograd, conv, graph);
+    if (winograd->weights_alone)
+        return;
     xt_graph_want_scratch(graph, xt_winograd_scratch(form, in->c));
     conv->own[0] = true;
     conv->own_weights = !training;
     if (winograd->output.stored)
         winograd->stored = store(conv, graph, form);
-    if (training)
-        prepare_training(winograd, conv, graph);
 }
 
 /* From O, I, H, W to OIhw16i16o. */
@@ -376,7 +394,7 @@ enum xt_status xt_cpu_winograd_backward(const struct xt_cpu_winograd *winograd,
         graph->loops->winograd_grad(&job, part, xt_graph_loop_scratch(graph));
     if (xt_cpu_winograd_end(winograd, op, graph, err))
         return err->status;
-    if (!xt_op_in(op, 0)->wants_grad)
+    if (!xt_op_in(op, 0)->wants_grad || winograd->weights_alone)
         return XT_OK;
     if (input_grad_job(winograd, op, 0, &input_grad, err))
         return err->status;
@@ -397,7 +415,7 @@ enum xt_status xt_cpu_winograd_backward_slice(const struct xt_cpu_winograd *wino
     job.groups = job.shares = 1;
     job.adds = !slice->begins;
     graph->loops->winograd_grad(&job, 0, xt_graph_loop_scratch(graph));
-    if (!xt_op_in(op, 0)->wants_grad)
+    if (!xt_op_in(op, 0)->wants_grad || winograd->weights_alone)
         return XT_OK;
     if (input_grad_job(winograd, op, slice->first, &input_grad, err))
         return err->status;

@@ -405,7 +405,7 @@ static void a_graph_learns_by_it_as_by_primitives(void **state)
     if (!xt_loops_get()->winograd)
         support_skip("no AVX2 here");
     for (int k = 0; k <= LINES; k++) {
-        assert_string_equal(own_by[k], "xtrain Winograd");
+        assert_non_null(strstr(own_by[k], "Winograd"));
         assert_string_not_equal(wanted_by[k], own_by[k]);
     }
     assert_true(distance < 1e-5);

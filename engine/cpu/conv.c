@@ -94,14 +94,15 @@ static bool loops_data_grad(const struct xt_conv_op *conv, struct xt_graph *grap
                             xt_weight_grad_loop *loop)
 {
     enum { KERNEL_LEAST = 8, OUTPUT_MOST = 8, WIDE = 32, WEIGHTS_MOST = 1 << 20 };
+    const struct xt_weight_grad job = describe_job(conv);
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
-    return graph->loops->data_grad && in->dtype == XT_BF16 && loop == graph->loops->weight_grad &&
-           in->wants_grad && conv->kernel[1] == 1 && conv->kernel[0] >= KERNEL_LEAST &&
+    return graph->loops->data_grad && xt_device_cpu_has_tiles() && loop && in->wants_grad &&
+           in->dtype == out->dtype && conv->kernel[1] == 1 && conv->kernel[0] >= KERNEL_LEAST &&
            out->h <= OUTPUT_MOST && conv->strides[0] == 1 && conv->strides[1] == 1 &&
            !conv->pads[0] && !conv->pads[1] && in->c % WIDE == 0 &&
            conv->kernel[0] * in->c * out->c <= WEIGHTS_MOST &&
-           xt_cpu_weights_are(conv, graph, conv->weight_grad_format);
+           xt_cpu_weights_are(conv, graph, format_of(&job));
 }
 
 /* Whether its backward pass is these loops', of any number of samples. */
@@ -167,9 +168,11 @@ static void prepare_data_grad(struct state *state, struct xt_conv_op *conv, stru
                                   .in = in->c,
                                   .taps = (int)conv->kernel[0],
                                   .out_is_row = state->job.turned,
+                                  .summands = in->dtype == XT_F32 ? XT_SUMMANDS : 1,
                                   .wide = XT_DATA_GRAD_WIDE,
                                   .spare = XT_DATA_GRAD_SPARE};
-    state->data = (struct xt_data_grad){.h = in->h,
+    state->data = (struct xt_data_grad){.f32 = in->dtype == XT_F32,
+                                        .h = in->h,
                                         .w = in->w,
                                         .in_c = in->c,
                                         .out_h = out->h,

@@ -15,9 +15,14 @@ size_t xt_data_grad_row(const struct xt_data_grad *job)
     return (columns + 2 * XT_DATA_GRAD_SPARE + TILE - 1) / TILE * TILE;
 }
 
-size_t xt_data_grad_scratch(const struct xt_data_grad *job)
+size_t xt_data_grad_rows(const struct xt_data_grad *job)
 {
     size_t rows = job->w > XT_DATA_GRAD_ROWS ? (size_t)job->w : XT_DATA_GRAD_ROWS;
-    rows += 2 * ((rows + TILE - 1) / TILE);
-    return SUMS + rows * xt_data_grad_row(job) / 2;
+    return rows + 2 * ((rows + TILE - 1) / TILE);
+}
+
+size_t xt_data_grad_scratch(const struct xt_data_grad *job)
+{
+    size_t summand = xt_data_grad_rows(job) * xt_data_grad_row(job);
+    return SUMS + (size_t)xt_data_grad_summands(job) * summand / 2;
 }

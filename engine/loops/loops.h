@@ -41,10 +41,10 @@ struct xt_sparse_rows {
 };
 
 /* A convolution's weights and their bf16 copy for a kernel of matrix tiles. From blocks of 16 by
- * 16, [out / 16][in / 16][taps][16][16], to [wide axis / wide][taps][other axis / 2][wide][2], or
- * by tiles to [wide axis / wide][summands][other axis / 32][taps][16][wide][2]. The wide axis is a
- * multiple of `wide`; the last blocks of 16, and by tiles of 32, are zero-padded. Each summand is
- * the rounded rest of those before it.
+ * 16, [out / 16][in / 16][taps][16][16], to [wide axis / wide][summands][taps][other axis / 2]
+ * [wide][2], or by tiles to [wide axis / wide][summands][other axis / 32][taps][16][wide][2]. The
+ * wide axis is a multiple of `wide`; the last blocks of 16, and by tiles of 32, are zero-padded.
+ * Each summand is the rounded rest of those before it.
  */
 struct xt_weight_copy {
     const float *from;
@@ -53,9 +53,9 @@ struct xt_weight_copy {
     bool out_is_row; /* of a block of 16 by 16; else its column */
     bool out_is_wide;
     bool by_tiles;
-    int summands; /* by tiles; else 0 */
+    int summands;
     int wide;
-    int spare; /* rows of pairs behind each [taps], of zeros */
+    int spare; /* rows of pairs behind each summand, of zeros */
 };
 
 /* Rows of pairs of one tap; pairs of a summand, and from one block of the wide axis to the next
@@ -68,12 +68,12 @@ static inline size_t xt_weight_copy_pairs(const struct xt_weight_copy *copy)
 }
 static inline size_t xt_weight_copy_summand(const struct xt_weight_copy *copy)
 {
-    return (size_t)copy->taps * xt_weight_copy_pairs(copy) * (size_t)copy->wide;
+    size_t pairs = (size_t)copy->taps * xt_weight_copy_pairs(copy);
+    return (pairs + (size_t)copy->spare) * (size_t)copy->wide;
 }
 static inline size_t xt_weight_copy_panel(const struct xt_weight_copy *copy)
 {
-    size_t summands = copy->by_tiles ? (size_t)copy->summands : 1;
-    return summands * xt_weight_copy_summand(copy) + (size_t)copy->spare * (size_t)copy->wide;
+    return (size_t)copy->summands * xt_weight_copy_summand(copy);
 }
 
 static inline size_t xt_weight_copy_panels(const struct xt_weight_copy *copy)

@@ -73,45 +73,43 @@ static void copy_block(const struct xt_weight_copy *copy, const float *from, uin
         pair_rows(from, to, (size_t)copy->wide, count);
 }
 
-static void copy_summands(const struct xt_weight_copy *copy, const float *from, uint32_t *to)
+static void copy_summands(const struct xt_weight_copy *copy, const float *from, uint32_t *to,
+                          size_t count)
 {
     size_t summand = xt_weight_copy_summand(copy);
     float rest[NUMBERS];
     memcpy(rest, from, sizeof rest);
     for (int i = 0; i < copy->summands; i++, to += summand) {
-        copy_block(copy, rest, to, PAIRS);
+        copy_block(copy, rest, to, count);
 #pragma omp simd
         for (size_t k = 0; k < NUMBERS; k++)
             rest[k] = xt_bf16_rest(rest[k]);
     }
 }
 
-/* The lower half of the last tile of each tap, for which there is no block. */
-static void clear_half_tiles(const struct xt_weight_copy *copy, uint32_t *panel)
+/* The lower half of the last tile of each tap of a summand, for which there is no block. */
+static void clear_half_tiles(const struct xt_weight_copy *copy, uint32_t *end)
 {
     static const line zeros;
-    size_t taps = (size_t)copy->taps;
     size_t half = PAIRS * (size_t)copy->wide;
-    size_t summand = xt_weight_copy_summand(copy);
-    for (int i = 0; i < copy->summands; i++, panel += summand)
-        for (size_t tap = 0; tap < taps; tap++) {
-            uint32_t *tile = panel + summand - (taps - tap) * 2 * half;
-            for (size_t k = half; k < 2 * half; k += BLOCK)
-                write_line(tile + k, &zeros);
-        }
+    for (int tap = 1; tap <= copy->taps; tap++)
+        for (uint32_t *to = end - (size_t)(2 * tap - 1) * half;
+             to < end - (size_t)(2 * tap - 2) * half; to += BLOCK)
+            write_line(to, &zeros);
 }
 
 static void clear_spares(const struct xt_weight_copy *copy)
 {
     static const line zeros;
     int paired = copy->out_is_wide ? copy->in : copy->out;
-    size_t panel = xt_weight_copy_panel(copy);
+    size_t summand = xt_weight_copy_summand(copy);
     size_t spare = (size_t)copy->spare * (size_t)copy->wide;
-    for (size_t end = panel; end <= xt_weight_copy_panels(copy) * panel; end += panel) {
+    size_t all = xt_weight_copy_panels(copy) * xt_weight_copy_panel(copy);
+    for (size_t end = summand; end <= all; end += summand) {
         for (size_t i = end - spare; i < end; i += BLOCK)
             write_line(copy->to + i, &zeros);
         if (copy->by_tiles && (paired + BLOCK - 1) / BLOCK % 2)
-            clear_half_tiles(copy, copy->to + end - panel);
+            clear_half_tiles(copy, copy->to + end);
     }
 }
 
@@ -143,7 +141,7 @@ void XT_LOOPS_NAME(copy_weights)(const struct xt_weight_copy *copy, int row)
         for (size_t k = 0; k < NUMBERS; k += LINE)
             __builtin_prefetch(from + AHEAD + k);
         if (copy->summands > 1)
-            copy_summands(copy, from, to);
+            copy_summands(copy, from, to, count);
         else
             copy_block(copy, from, to, count);
     }

@@ -313,6 +313,7 @@ static bool copies_by_loop(const struct description *m, const_dnnl_memory_desc_t
         .in = xt_op_in(&conv->op, 0)->c,
         .taps = (int)(conv->kernel[0] * conv->kernel[1]),
         .out_is_row = is_format(m, m->master_md, dnnl_f32, dnnl_ABcd16a16b),
+        .summands = 1,
     };
     if (!copy->out_is_row && !is_format(m, m->master_md, dnnl_f32, dnnl_ABcd16b16a))
         return false;

@@ -21,7 +21,8 @@ enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 struct work {
     struct xt_reference_conv reference;
     struct xt_data_grad job;
-    uint16_t *out_grad;
+    enum xt_dtype dtype;
+    void *out_grad;
     uint32_t *copy;
     double *reference_out_grad, *reference_weights;
 };
@@ -35,6 +36,7 @@ static void bring_weights(struct work *work, const struct shape *s, const struct
                                   .in = s->in_c,
                                   .taps = s->kernel_h,
                                   .out_is_row = out_is_row,
+                                  .summands = xt_data_grad_summands(&work->job),
                                   .wide = XT_DATA_GRAD_WIDE,
                                   .spare = XT_DATA_GRAD_SPARE};
     size_t rows = ((size_t)s->out_c + 15) / 16;
@@ -48,9 +50,13 @@ static void bring_weights(struct work *work, const struct shape *s, const struct
         size_t o = i / row;
         size_t block = (o / 16 * (size_t)s->in_c / 16 + c / 16) * (size_t)s->kernel_h + tap;
         size_t place = out_is_row ? o % 16 * 16 + c % 16 : c % 16 * 16 + o % 16;
-        uint16_t bf16;
-        work->reference_weights[i] = random_number(&rng, XT_BF16, &bf16);
-        from[block * 256 + place] = xt_bf16_to_float(bf16);
+        union {
+            float f32;
+            uint16_t bf16;
+        } number;
+        work->reference_weights[i] = random_number(&rng, work->dtype, &number);
+        from[block * 256 + place] =
+            work->dtype == XT_F32 ? number.f32 : xt_bf16_to_float(number.bf16);
     }
     work->copy = aligned_memory((size_t)s->in_c / XT_DATA_GRAD_WIDE * xt_weight_copy_panel(&copy) *
                                 sizeof *work->copy);
@@ -63,25 +69,27 @@ static void bring_weights(struct work *work, const struct shape *s, const struct
 }
 
 static void setup(struct work *work, const struct shape *s, const struct xt_loops *loops,
-                  bool out_is_row)
+                  enum xt_dtype dtype, bool out_is_row)
 {
     int out_h = s->h - s->kernel_h + 1;
     struct xt_rng rng = xt_rng_begin(8, (uint64_t)s->in_c);
-    *work = (struct work){.reference = {.in = {s->n, s->h, s->w, s->in_c},
+    *work = (struct work){.dtype = dtype,
+                          .reference = {.in = {s->n, s->h, s->w, s->in_c},
                                         .out = {s->n, out_h, s->w, s->out_c},
                                         .kernel_h = s->kernel_h,
                                         .kernel_w = 1,
                                         .stride_h = 1,
                                         .stride_w = 1},
-                          .job = {.h = s->h,
+                          .job = {.f32 = dtype == XT_F32,
+                                  .h = s->h,
                                   .w = s->w,
                                   .in_c = s->in_c,
                                   .out_h = out_h,
                                   .out_c = s->out_c,
                                   .kernel_h = s->kernel_h}};
     size_t count = xt_reference_count(&work->reference.out);
-    work->out_grad = malloc(count * sizeof *work->out_grad);
-    work->reference_out_grad = random_numbers(&rng, XT_BF16, count, work->out_grad);
+    work->out_grad = malloc(count * xt_dtype_size(dtype));
+    work->reference_out_grad = random_numbers(&rng, dtype, count, work->out_grad);
     bring_weights(work, s, loops, out_is_row);
 }
 
@@ -94,31 +102,36 @@ static void clear(struct work *work)
 }
 
 /* `each` samples at a time; the caller frees it. */
-static uint16_t *run(const struct work *work, const struct xt_loops *loops, int each)
+static void *run(const struct work *work, const struct xt_loops *loops, int each)
 {
     const struct xt_reference_conv *conv = &work->reference;
     size_t count = xt_reference_count(&conv->in);
-    uint16_t *grad = malloc(count * sizeof *grad);
+    size_t element = xt_dtype_size(work->dtype);
+    char *grad = malloc(count * element);
     assert_non_null(grad);
-    memset(grad, 0xFF, count * sizeof *grad);
+    memset(grad, 0xFF, count * element);
     float *scratch = aligned_memory(xt_data_grad_scratch(&work->job) * sizeof *scratch);
     for (int n = 0; n < conv->in.n; n += each)
         loops->data_grad(&work->job, conv->in.n - n < each ? conv->in.n - n : each,
-                         work->out_grad + xt_reference_at(&conv->out, n, 0, 0, 0),
-                         grad + xt_reference_at(&conv->in, n, 0, 0, 0), scratch);
+                         (char *)work->out_grad + xt_reference_at(&conv->out, n, 0, 0, 0) * element,
+                         grad + xt_reference_at(&conv->in, n, 0, 0, 0) * element, scratch);
     free(scratch);
     return grad;
 }
 
-static void check(const struct work *work, const uint16_t *grad)
+static void check(const struct work *work, const void *grad)
 {
     const struct xt_reference_conv *conv = &work->reference;
     double terms = (double)conv->kernel_h * conv->out.c;
     for (size_t i = 0; i < xt_reference_count(&conv->in); i++) {
-        double got = (double)xt_bf16_to_float(grad[i]);
+        double got = work->dtype == XT_F32 ? (double)((const float *)grad)[i]
+                                           : (double)xt_bf16_to_float(((const uint16_t *)grad)[i]);
         double wanted = xt_reference_conv_input_grad(conv, work->reference_out_grad,
                                                      work->reference_weights, i);
-        if (!(fabs(got - wanted) <= fabs(wanted) / 256 + 1e-6 * terms))
+        /* Without one of float32's six products of summands the bound does not hold. */
+        double bound =
+            work->dtype == XT_F32 ? 6e-7 * sqrt(terms) : fabs(wanted) / 256 + 1e-6 * terms;
+        if (!(fabs(got - wanted) <= bound))
             fail_msg("%dx1, %d to %d channels: [%zu] is %g, not %g", conv->kernel_h, conv->in.c,
                      conv->out.c, i, got, wanted);
     }
@@ -141,10 +154,10 @@ static void it_is_what_plain_loops_make_of_it(void **state)
 {
     (void)state;
     const struct xt_loops *loops = tiles();
-    for (int i = 0; i < 2 * SHAPES && loops; i++) {
+    for (int i = 0; i < 4 * SHAPES && loops; i++) {
         struct work work;
-        setup(&work, &shapes[i / 2], loops, i % 2 != 0);
-        uint16_t *grad = run(&work, loops, work.reference.in.n);
+        setup(&work, &shapes[i / 4], loops, i % 4 < 2 ? XT_F32 : XT_BF16, i % 2 != 0);
+        void *grad = run(&work, loops, work.reference.in.n);
         check(&work, grad);
         free(grad);
         clear(&work);
@@ -158,11 +171,11 @@ static void by_slices_it_is_the_same(void **state)
     for (int i = 0; i < SHAPES && loops; i++)
         for (int each = 1; each <= 3; each++) {
             struct work work;
-            setup(&work, &shapes[i], loops, false);
-            uint16_t *whole = run(&work, loops, work.reference.in.n);
-            uint16_t *slices = run(&work, loops, each);
+            setup(&work, &shapes[i], loops, each % 2 ? XT_F32 : XT_BF16, false);
+            void *whole = run(&work, loops, work.reference.in.n);
+            void *slices = run(&work, loops, each);
             assert_memory_equal(whole, slices,
-                                xt_reference_count(&work.reference.in) * sizeof *whole);
+                                xt_reference_count(&work.reference.in) * xt_dtype_size(work.dtype));
             free(whole);
             free(slices);
             clear(&work);

@@ -53,6 +53,7 @@ static void copies(const struct xt_loops *loops, bool out_is_row, bool out_is_wi
                                .taps = 3,
                                .out_is_row = out_is_row,
                                .out_is_wide = out_is_wide,
+                               .summands = 1,
                                .wide = wide};
     float *from = NULL;
     uint16_t *to = copy_random(loops, &w, (uint64_t)wide, &from);

@@ -45,12 +45,15 @@ static struct xt_weight_grad describe_job(const struct xt_conv_op *conv)
     };
 }
 
-/* Whether float32's weight gradient takes less time by tiles, with the split of both tensors.
- * Weights stay in the order that they have without tiles, so that ranks on other CPUs agree. */
+/* Whether float32's weight gradient takes less time by tiles: with enough products for a number
+ * that is split into summands. */
 static bool is_worth_splitting(const struct xt_weight_grad *job)
 {
-    enum { LEAST = 128 };
-    return xt_weight_grad_is_flat(job) && job->in_c >= LEAST && job->out_c >= LEAST;
+    enum { PRODUCTS_LEAST = 40, LEAST = 32 };
+    int taps = job->kernel_h * job->kernel_w;
+    return job->in_c >= LEAST && job->out_c >= LEAST &&
+           (int64_t)job->in_c * job->out_c * taps >=
+               (int64_t)PRODUCTS_LEAST * (job->in_c + job->out_c);
 }
 
 /* The loops for its weight gradient; NULL: oneDNN's primitive. */
@@ -167,7 +170,7 @@ static void prepare_data_grad(struct state *state, struct xt_conv_op *conv, stru
     struct xt_weight_copy copy = {.out = out->c,
                                   .in = in->c,
                                   .taps = (int)conv->kernel[0],
-                                  .out_is_row = state->job.turned,
+                                  .out_is_row = xt_weight_grad_is_turned(&state->job),
                                   .summands = in->dtype == XT_F32 ? XT_SUMMANDS : 1,
                                   .wide = XT_DATA_GRAD_WIDE,
                                   .spare = XT_DATA_GRAD_SPARE};
@@ -271,7 +274,8 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
             prepare_data_grad(state, conv, graph);
         state->by_tiles = by_tiles;
         if (by_tiles) {
-            xt_cpu_tile_conv_prepare(&state->tiles, conv, graph, state->job.turned,
+            xt_cpu_tile_conv_prepare(&state->tiles, conv, graph,
+                                     xt_weight_grad_is_turned(&state->job),
                                      xt_op_in(op, 0)->wants_grad && !state->data_weights &&
                                          xt_cpu_tile_conv_can_input_grad(conv));
             op->own_name[0] = "xtrain AMX";
@@ -331,7 +335,8 @@ static enum xt_status place_job(struct xt_op *op, struct xt_graph *graph, struct
 static void add_up(const struct xt_weight_grad *job)
 {
     int parts = xt_weight_grad_parts(job);
-    size_t segment = (job->weights + (size_t)parts - 1) / (size_t)parts;
+    size_t tile = xt_weight_grad_tile(job);
+    size_t segment = (job->weights / tile + (size_t)parts - 1) / (size_t)parts * tile;
 #pragma omp parallel for schedule(static)
     for (int part = 0; part < parts; part++) {
         size_t first = segment * (size_t)part;

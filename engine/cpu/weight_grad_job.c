@@ -47,9 +47,11 @@ static void plan_parts(struct xt_weight_grad *job, int threads)
 static int unit_blocks_most(const struct xt_weight_grad *job)
 {
     const size_t tile = (size_t)XT_TILE_CHANNELS * XT_TILE_PIXELS * sizeof(uint16_t);
-    size_t block = (size_t)(job->left_tiles + 2 * job->planes * job->right_tiles) * tile;
+    size_t block = (size_t)(job->left_tiles + 2 * job->planes * job->right_tiles) * tile *
+                   (size_t)xt_weight_grad_summands(job);
     size_t most = unit_bytes / block;
-    return most < BLOCKS ? BLOCKS : most > UNIT_BLOCKS ? UNIT_BLOCKS : (int)most;
+    size_t least = job->f32 ? XT_F32_BLOCKS : BLOCKS;
+    return most < least ? (int)least : most > UNIT_BLOCKS ? UNIT_BLOCKS : (int)most;
 }
 
 static void plan_units(struct xt_weight_grad *job)
@@ -68,7 +70,8 @@ static void plan_units(struct xt_weight_grad *job)
         return;
     }
     int blocks = job->f32 ? XT_F32_BLOCKS : BLOCKS;
-    int most = (job->f32 ? blocks : unit_blocks_most(job)) * XT_TILE_PIXELS / job->pitch;
+    bool by_tiles = !job->f32 || job->tiles;
+    int most = (by_tiles ? unit_blocks_most(job) : blocks) * XT_TILE_PIXELS / job->pitch;
     job->image_units = divide_up(job->out_h, most > 1 ? most : 1);
     job->unit_rows = divide_up(job->out_h, job->image_units);
     job->image_units = divide_up(job->out_h, job->unit_rows);
@@ -139,9 +142,7 @@ static void plan_scratch(struct xt_weight_grad *job)
     job->rows_at =
         job->columns_at +
         aligned((size_t)(share_most(job, false) * job->taps / job->fold) * sizeof(void *));
-    job->splits_at = job->rows_at + aligned((size_t)rows * job->row * sizeof(uint16_t));
-    size_t split = xt_weight_grad_split_row(channels) * XT_TILE_PIXELS * sizeof(uint16_t);
-    job->zeros_at = job->splits_at + (job->tiles ? summands * split : 0);
+    job->zeros_at = job->rows_at + aligned((size_t)rows * job->row * sizeof(uint16_t));
     job->bias_at = job->zeros_at + aligned((size_t)channels * sizeof(float));
     job->part_bytes = aligned(job->bias_at + bias);
 }
@@ -152,10 +153,10 @@ bool xt_weight_grad_is_flat(const struct xt_weight_grad *job)
            !job->pad_h && !job->pad_w;
 }
 
+/* Transposing is slower than pairing, so the matrix with fewer channels is transposed; with several
+ * taps, the one that they do not move. */
 bool xt_weight_grad_is_turned(const struct xt_weight_grad *job)
 {
-    /* Transposing is slower than pairing, so the matrix with fewer channels is transposed; with
-     * several taps, the one that they do not move. */
     return !job->f32 && (job->kernel_h * job->kernel_w > 1 ||
                          tiles_of(job, job->out_c) < tiles_of(job, job->in_c));
 }
@@ -168,7 +169,7 @@ void xt_weight_grad_plan(struct xt_weight_grad *job, int threads)
     job->taps = job->kernel_h * job->kernel_w;
     job->flat = xt_weight_grad_is_flat(job);
     job->fold = !job->f32 && folded < in_tiles * job->kernel_w && in_tiles == 1 ? job->kernel_w : 1;
-    job->turned = xt_weight_grad_is_turned(job);
+    job->turned = xt_weight_grad_is_turned(job) || (job->tiles && job->taps > 1);
     int moved = job->fold > 1 ? folded : in_tiles;
     job->left_tiles = job->turned ? out_tiles : in_tiles;
     job->right_tiles = job->turned ? moved : out_tiles;
@@ -177,7 +178,7 @@ void xt_weight_grad_plan(struct xt_weight_grad *job, int threads)
     job->pitch = job->out_w + (xt_weight_grad_taps_w(job) - 1) / job->stride_w;
     job->pairings = 1;
     job->row = (size_t)((job->out_w - 1) * job->stride_w + job->kernel_w) * (size_t)job->in_c;
-    size_t tile = (size_t)job->edge * (size_t)job->edge;
+    size_t tile = xt_weight_grad_tile(job);
     job->weights = (size_t)(in_tiles * out_tiles) * (size_t)job->taps * tile;
     job->sums = (size_t)(moved * out_tiles) * (size_t)(job->taps / job->fold) * tile;
     plan_units(job);
@@ -295,6 +296,16 @@ static void unfold(const struct xt_weight_grad *job, size_t first, size_t end)
     }
 }
 
+static void turn_back(float *tile, size_t edge)
+{
+    for (size_t i = 0; i < edge; i++)
+        for (size_t k = 0; k < i; k++) {
+            float value = tile[i * edge + k];
+            tile[i * edge + k] = tile[k * edge + i];
+            tile[k * edge + i] = value;
+        }
+}
+
 void xt_weight_grad_add_up(const struct xt_weight_grad *job, size_t first, size_t end)
 {
     if (first == 0 && job->bias_grad)
@@ -310,4 +321,6 @@ void xt_weight_grad_add_up(const struct xt_weight_grad *job, size_t first, size_
         for (size_t i = first; i < end; i++)
             to[i] += from[i];
     }
+    for (size_t i = first; i < end && job->f32 && job->turned; i += xt_weight_grad_tile(job))
+        turn_back(to + i, (size_t)job->edge);
 }

@@ -20,7 +20,8 @@ XT_INLINE __m512 round_to_bf16(__m512 value)
     return (__m512)_mm512_and_si512(sum, _mm512_set1_epi32((int)0xFFFF0000));
 }
 
-/* What rounding left out; of an infinity nothing, so that its products stay infinite. */
+/* What rounding left out, of which the last summand holds all; of an infinity nothing, so that its
+ * products stay infinite. */
 XT_INLINE __m512 rest_of(__m512 value, __m512 rounded)
 {
     enum { INFINITIES = 0x18 };
@@ -34,6 +35,22 @@ XT_INLINE __mmask32 lanes_of(int count)
     return count < XT_SPLIT ? ((__mmask32)1 << count) - 1 : (__mmask32)-1;
 }
 
+/* The summands of two vectors, pair by pair: from `first` on in the lower halves. */
+XT_INLINE void split_pairs(__m512 first, __m512 second, __m512i pairs[XT_SUMMANDS])
+{
+    enum { FIRST_OR_UPPER_OF_SECOND = 0xF8 }; /* a | (b & c) */
+    const __m512i upper = _mm512_set1_epi32((int)0xFFFF0000);
+    for (int i = 0; i < XT_SUMMANDS; i++) {
+        bool last = i + 1 == XT_SUMMANDS;
+        __m512 low = last ? first : round_to_bf16(first);
+        __m512 high = last ? second : round_to_bf16(second);
+        pairs[i] = _mm512_ternarylogic_epi32(_mm512_srli_epi32((__m512i)low, 16), (__m512i)high,
+                                             upper, FIRST_OR_UPPER_OF_SECOND);
+        first = i ? _mm512_sub_ps(first, low) : rest_of(first, low);
+        second = i ? _mm512_sub_ps(second, high) : rest_of(second, high);
+    }
+}
+
 /* Up to XT_SPLIT numbers as sums of three of bf16, `summand` elements apart. */
 XT_INLINE void split(const float *from, __mmask32 lanes, size_t summand, uint16_t *to)
 {
@@ -42,7 +59,8 @@ XT_INLINE void split(const float *from, __mmask32 lanes, size_t summand, uint16_
     __m512 low = _mm512_maskz_loadu_ps((__mmask16)lanes, from);
     __m512 high = _mm512_maskz_loadu_ps((__mmask16)(lanes >> HALF), from + HALF);
     for (int i = 0; i < XT_SUMMANDS; i++, to += summand) {
-        __m512 rounded[] = {round_to_bf16(low), round_to_bf16(high)};
+        bool last = i + 1 == XT_SUMMANDS;
+        __m512 rounded[] = {last ? low : round_to_bf16(low), last ? high : round_to_bf16(high)};
         _mm512_store_si512(
             to, _mm512_permutex2var_epi16((__m512i)rounded[0], order, (__m512i)rounded[1]));
         low = i ? _mm512_sub_ps(low, rounded[0]) : rest_of(low, rounded[0]);

@@ -12,7 +12,8 @@
 
 enum {
     PIXELS = XT_TILE_PIXELS,
-    TILE = PIXELS * CHANNELS /* elements of a tile of either matrix */
+    TILE = PIXELS * CHANNELS, /* elements of a tile of either matrix */
+    TURNS_F32 = 2             /* of fetching ahead, with a block's six products */
 };
 
 /* A part in progress. */
@@ -23,11 +24,9 @@ struct part {
     int right_first, right_tiles;
     bool narrow; /* tiles of the left matrix have fewer rows than 16 */
     uint16_t *left, *right;
-    const uint16_t **pointers;
-    const uint16_t *summands[XT_SUMMANDS][PIXELS]; /* of float32: of the pixels pointed to */
-    uint16_t *splits;                              /* the summands */
-    const uint16_t **columns;                      /* where the right matrix begins for them */
-    uint16_t *rows;                                /* folded: of the input, with their padding */
+    const uint16_t **pointers; /* to pixels; of float32 too */
+    const uint16_t **columns;  /* where the right matrix begins for them */
+    uint16_t *rows;            /* folded: of the input, with their padding */
     const uint16_t *zeros;
     float *bias; /* NULL: another part computes the sums, or they are not needed */
     float *sums;
@@ -36,7 +35,12 @@ struct part {
     int unit, units; /* of this chunk */
 };
 
-/* ---- pixel addresses ---- */
+/* ---- pixel addresses, in numbers of 16 bits ---- */
+
+static int pixel_size(const struct xt_weight_grad *job, bool out)
+{
+    return (out ? job->out_c : job->in_c) * (job->f32 ? 2 : 1);
+}
 
 /* `count` pixels of a row, every `step`-th from column `first` on; `row` NULL: outside the
  * image. */
@@ -54,12 +58,11 @@ static void point_row(const struct part *part, const uint16_t *row, int w, int c
         to[i] = part->zeros;
 }
 
-/* Also of float32, whose numbers are two of 16 bits. */
 static void point_flat(const struct part *part, bool out, int unit)
 {
     const struct xt_weight_grad *job = part->job;
     const uint16_t *from = out ? job->out_grad : job->in;
-    size_t c = (size_t)(out ? job->out_c : job->in_c) * (job->f32 ? 2 : 1);
+    size_t c = (size_t)pixel_size(job, out);
     size_t first = (size_t)unit * PIXELS;
     size_t left = (size_t)job->n * (size_t)job->h * (size_t)job->w - first;
     for (size_t i = 0; i < PIXELS; i++)
@@ -96,7 +99,7 @@ static void point(const struct part *part, bool out, int plane, int unit, int co
     int first = unit % job->image_units * job->unit_rows;
     int h = out ? job->out_h : job->h;
     int w = out ? job->out_w : job->w;
-    int c = out ? job->out_c : job->in_c;
+    int c = pixel_size(job, out);
     int step = out ? 1 : job->stride_w;
     int column = out ? 0 : plane % planes_w - job->pad_w;
     const uint16_t *image = out ? job->out_grad : job->in;
@@ -126,28 +129,6 @@ static void point_unit(const struct part *part, bool left, int plane, int unit)
               left ? job->unit_blocks * PIXELS : job->unit_pixels + job->pairings - 1);
 }
 
-/* Splits a block's pixels, of `c` channels those of tiles [first, first + tiles). */
-static void split_pixels(struct part *part, int c, int first, int tiles)
-{
-    size_t row = xt_weight_grad_split_row(c);
-    size_t summand = row * PIXELS;
-    int end = (first + tiles) * CHANNELS < c ? (first + tiles) * CHANNELS : c;
-    uint16_t *at = part->splits;
-    for (int i = 0; i < PIXELS; i++, at += row) {
-        const float *from = (const float *)(const void *)part->pointers[i];
-        for (int k = first * CHANNELS; k < end; k += XT_SPLIT)
-            split(from + k, lanes_of(end - k), summand, at + k);
-        for (int k = 0; k < XT_SUMMANDS; k++)
-            part->summands[k][i] = at + (size_t)k * summand;
-    }
-}
-
-/* Of a summand; of bf16, the tensor's. */
-static const uint16_t *const *pixels_of(const struct part *part, int summand)
-{
-    return part->job->f32 ? part->summands[summand] : part->pointers;
-}
-
 /* Channels of a pixel of a matrix. */
 static int channels_of(const struct part *part, bool left)
 {
@@ -155,7 +136,7 @@ static int channels_of(const struct part *part, bool left)
     return job->turned == left ? job->out_c : job->in_c * job->fold;
 }
 
-/* ---- the two matrices ---- */
+/* ---- the two matrices of bf16 ---- */
 
 static __m512bh ones(void)
 {
@@ -229,23 +210,6 @@ static void turn_tiles(struct part *part, const uint16_t *const *pixels, int c, 
     }
 }
 
-static void make_left(struct part *part)
-{
-    const struct xt_weight_grad *job = part->job;
-    int c = channels_of(part, true);
-    float *bias = job->turned ? part->bias : NULL;
-    uint16_t *to = part->left;
-    for (int u = 0; u < part->units; u++) {
-        point_unit(part, true, 0, part->unit + u);
-        if (job->f32)
-            split_pixels(part, c, part->left_first, part->left_tiles);
-        for (int i = 0; i < job->unit_blocks; i++, to += PIXELS)
-            for (int k = 0; k < xt_weight_grad_summands(job); k++)
-                turn_tiles(part, pixels_of(part, k) + i * PIXELS, c,
-                           to + (size_t)k * job->left_size, bias);
-    }
-}
-
 /* A pair of pixels side by side. */
 XT_INLINE __m512i pair(const uint16_t *const *pixels, size_t channel, __mmask16 mask, bool whole)
 {
@@ -314,6 +278,133 @@ static void pair_tiles(struct part *part, const uint16_t *const *pixels, int c, 
     }
 }
 
+/* ---- of float32, with each summand of theirs ---- */
+
+XT_INLINE const float *floats(const uint16_t *const *pixels, int i)
+{
+    return (const float *)(const void *)pixels[i];
+}
+
+/* 4 channels of every other of 32 pixels: vector k has channel k's. */
+XT_INLINE void turn_4(const uint16_t *const *pixels, size_t channel, __mmask8 mask, __m512 to[4])
+{
+    __m512 x[4];
+    for (int i = 0; i < 4; i++) {
+        x[i] = _mm512_castps128_ps512(_mm_maskz_loadu_ps(mask, floats(pixels, 2 * i) + channel));
+        x[i] = _mm512_insertf32x4(x[i],
+                                  _mm_maskz_loadu_ps(mask, floats(pixels, 8 + 2 * i) + channel), 1);
+        x[i] = _mm512_insertf32x4(
+            x[i], _mm_maskz_loadu_ps(mask, floats(pixels, 16 + 2 * i) + channel), 2);
+        x[i] = _mm512_insertf32x4(
+            x[i], _mm_maskz_loadu_ps(mask, floats(pixels, 24 + 2 * i) + channel), 3);
+    }
+    __m512d low[] = {(__m512d)_mm512_unpacklo_ps(x[0], x[1]),
+                     (__m512d)_mm512_unpacklo_ps(x[2], x[3])};
+    __m512d high[] = {(__m512d)_mm512_unpackhi_ps(x[0], x[1]),
+                      (__m512d)_mm512_unpackhi_ps(x[2], x[3])};
+    to[0] = (__m512)_mm512_unpacklo_pd(low[0], low[1]);
+    to[1] = (__m512)_mm512_unpackhi_pd(low[0], low[1]);
+    to[2] = (__m512)_mm512_unpacklo_pd(high[0], high[1]);
+    to[3] = (__m512)_mm512_unpackhi_pd(high[0], high[1]);
+}
+
+static void turn_tiles_f32(struct part *part, const uint16_t *const *pixels, int c, uint16_t *to)
+{
+    const struct xt_weight_grad *job = part->job;
+    int first = part->left_first * CHANNELS;
+    int end = first + part->left_tiles * CHANNELS;
+    for (int k = first; k < end; k += 4) {
+        __mmask8 mask = mask_8(c - k) & 0xF;
+        __m512 even[4];
+        __m512 odd[4];
+        turn_4(pixels, (size_t)k, mask, even);
+        turn_4(pixels + 1, (size_t)k, mask, odd);
+        for (int i = 0; i < 4; i++, to += job->left_stride) {
+            __m512i lines[XT_SUMMANDS];
+            split_pairs(even[i], odd[i], lines);
+            for (size_t s = 0; s < XT_SUMMANDS; s++)
+                _mm512_storeu_si512(to + s * job->left_size, lines[s]);
+        }
+        if (k % 8)
+            fetch(&part->ahead);
+    }
+}
+
+/* Also the pairs from the second pixel on, to `odd`, unless it is NULL. */
+XT_INLINE void pair_tile_f32(const uint16_t *const *pixels, size_t channel, __mmask16 mask,
+                             size_t summand, uint16_t *to, uint16_t *odd)
+{
+    __m512i last[XT_SUMMANDS];
+    __m512i both[XT_SUMMANDS];
+    for (int i = 0; i < PIXELS; i += 2) {
+        split_pairs(_mm512_maskz_loadu_ps(mask, floats(pixels, i) + channel),
+                    _mm512_maskz_loadu_ps(mask, floats(pixels, i + 1) + channel), both);
+        for (size_t s = 0; s < XT_SUMMANDS; s++) {
+            _mm512_storeu_si512(to + s * summand + i * CHANNELS, both[s]);
+            if (odd && i > 0)
+                _mm512_storeu_si512(odd + s * summand + (i - 2) * CHANNELS,
+                                    pair_between(last[s], both[s]));
+            last[s] = both[s];
+        }
+    }
+    if (!odd)
+        return;
+    split_pairs(_mm512_maskz_loadu_ps(mask, floats(pixels, PIXELS) + channel), _mm512_setzero_ps(),
+                both);
+    for (size_t s = 0; s < XT_SUMMANDS; s++)
+        _mm512_storeu_si512(odd + s * summand + (PIXELS - 2) * CHANNELS,
+                            pair_between(last[s], both[s]));
+}
+
+static void pair_tiles_f32(struct part *part, const uint16_t *const *pixels, int c, uint16_t *to,
+                           uint16_t *odd)
+{
+    size_t summand = part->job->right_size;
+    size_t column = column_size(part->job);
+    for (int t = 0; t < part->right_tiles; t++, to += column, odd += odd ? column : 0) {
+        int k = (part->right_first + t) * CHANNELS;
+        if (odd)
+            pair_tile_f32(pixels, (size_t)k, tile_mask(c - k), summand, to, odd);
+        else
+            pair_tile_f32(pixels, (size_t)k, tile_mask(c - k), summand, to, NULL);
+        fetch(&part->ahead);
+    }
+}
+
+/* Adds 32 pixels of `tiles` tiles of channels to the bias's sums. */
+static void add_to_bias(const uint16_t *const *pixels, int c, int first, int tiles, float *bias)
+{
+    for (int k = first * CHANNELS; k < (first + tiles) * CHANNELS; k += CHANNELS) {
+        __m512 sum = _mm512_setzero_ps();
+        for (int i = 0; i < PIXELS; i++)
+            sum =
+                _mm512_add_ps(sum, _mm512_maskz_loadu_ps(tile_mask(c - k), floats(pixels, i) + k));
+        _mm512_storeu_ps(bias + k, _mm512_add_ps(_mm512_loadu_ps(bias + k), sum));
+    }
+}
+
+/* ---- a chunk's matrices ---- */
+
+static void make_left(struct part *part)
+{
+    const struct xt_weight_grad *job = part->job;
+    int c = channels_of(part, true);
+    float *bias = job->turned ? part->bias : NULL;
+    uint16_t *to = part->left;
+    for (int u = 0; u < part->units; u++) {
+        point_unit(part, true, 0, part->unit + u);
+        for (int i = 0; i < job->unit_blocks; i++, to += PIXELS) {
+            const uint16_t *const *pixels = part->pointers + i * PIXELS;
+            if (job->f32)
+                turn_tiles_f32(part, pixels, c, to);
+            else
+                turn_tiles(part, pixels, c, to, bias);
+            if (job->f32 && bias)
+                add_to_bias(pixels, c, part->left_first, part->left_tiles, bias);
+        }
+    }
+}
+
 /* The offset, in pixels, of a tap within its plane. */
 static int offset_of(const struct xt_weight_grad *job, int y, int x)
 {
@@ -349,13 +440,16 @@ static void make_right(struct part *part)
             uint16_t *to = pairs_at(part, plane, 0) + at;
             uint16_t *odd = reads_odd(job, plane) ? pairs_at(part, plane, 1) + at : NULL;
             point_unit(part, false, plane, part->unit + u);
-            if (job->f32)
-                split_pixels(part, c, part->right_first, part->right_tiles);
-            for (int i = 0; i < job->unit_pixels; i += PIXELS)
-                for (int k = 0; k < xt_weight_grad_summands(job); k++)
-                    pair_tiles(part, pixels_of(part, k) + i, c,
-                               to + (size_t)k * job->right_size + i * CHANNELS,
-                               odd ? odd + i * CHANNELS : NULL, bias);
+            for (int i = 0; i < job->unit_pixels; i += PIXELS) {
+                const uint16_t *const *pixels = part->pointers + i;
+                uint16_t *to_odd = odd ? odd + i * CHANNELS : NULL;
+                if (job->f32)
+                    pair_tiles_f32(part, pixels, c, to + i * CHANNELS, to_odd);
+                else
+                    pair_tiles(part, pixels, c, to + i * CHANNELS, to_odd, bias);
+                if (job->f32 && bias)
+                    add_to_bias(pixels, c, part->right_first, part->right_tiles, bias);
+            }
         }
 }
 
@@ -461,7 +555,7 @@ XT_INLINE void add_block(struct walk *walk, const uint16_t *left, const uint16_t
                 }
                 next += PART;
             }
-            for (due += ahead->rate; due >= 256; due -= 256, at += 64)
+            for (due += ahead->rate * (f32 ? TURNS_F32 : 1); due >= 256; due -= 256, at += 64)
                 _mm_prefetch(at, _MM_HINT_T1);
         }
         right0 += walk->skipped;
@@ -591,7 +685,8 @@ static size_t turns_of(const struct part *part)
     int blocks = part->units * job->unit_blocks;
     int columns = part->right_tiles * taps_of(job);
     int products = (part->left_tiles + 1) / 2 * ((columns + 1) / 2);
-    return (size_t)(blocks * (2 * part->left_tiles + part->right_tiles + products));
+    int turns = job->f32 ? TURNS_F32 * products : products;
+    return (size_t)(blocks * (2 * part->left_tiles + part->right_tiles + turns));
 }
 
 /* Adds the four quarter sums of each channel, four channels at a time. */
@@ -630,7 +725,6 @@ void XT_LOOPS_NAME(weight_grad)(const struct xt_weight_grad *job, int number)
         .pointers = (const uint16_t **)(void *)(scratch + job->pointers_at),
         .columns = (const uint16_t **)(void *)(scratch + job->columns_at),
         .rows = (uint16_t *)(void *)(scratch + job->rows_at),
-        .splits = (uint16_t *)(void *)(scratch + job->splits_at),
         .zeros = (const uint16_t *)(const void *)(scratch + job->zeros_at),
         .bias = xt_weight_grad_bias(job, number),
         .sums = xt_weight_grad_sums(job, group),
@@ -659,7 +753,7 @@ void XT_LOOPS_NAME(weight_grad)(const struct xt_weight_grad *job, int number)
         multiply(&part);
     }
     _tile_release();
-    if (part.bias && job->turned && !job->more)
+    if (part.bias && job->turned && !job->f32 && !job->more)
         finish_bias(&part);
 }
 

@@ -15,8 +15,9 @@
  * sums, which are added in order; and with many weights, shares of the channels. So the result
  * depends only on the number of parts.
  *
- * The gradient has the format OIhw16i16o, or OIhw16o16i where `turned`, or OIhw8i8o with an edge of
- * 8; channels that are padding get zeros.
+ * The gradient has the format OIhw16i16o, or OIhw8i8o with an edge of 8; in bf16 where `turned`
+ * OIhw16o16i, to which float32's tiles are turned back (its format must not depend on the CPU, as
+ * ranks of a job exchange it). Channels that are padding get zeros.
  */
 #pragma once
 
@@ -43,7 +44,7 @@ struct xt_weight_grad {
     int pad_h, pad_w;
 
     bool f32;    /* the tensors; else bf16 */
-    bool tiles;  /* float32 by matrix tiles, if it is flat */
+    bool tiles;  /* float32 by matrix tiles */
     bool packed; /* float32 for many channels */
     int edge;    /* channels of a tile: XT_TILE_CHANNELS, or 8 in float32 by AVX2 */
 
@@ -75,7 +76,7 @@ struct xt_weight_grad {
     size_t row;                 /* elements of a row of the input with its padding, if folded */
     size_t part_bytes;          /* scratch of a part */
     /* In it; the left matrix is at 0. */
-    size_t right_at, pointers_at, columns_at, rows_at, splits_at, zeros_at, bias_at;
+    size_t right_at, pointers_at, columns_at, rows_at, zeros_at, bias_at;
     size_t left_size, right_size; /* elements of a summand of the matrices */
 
     /* A run's memory. */
@@ -86,14 +87,15 @@ struct xt_weight_grad {
     void *scratch;        /* xt_weight_grad_scratch bytes, aligned to 64 */
 };
 
-/* Numbers of a pixel of a summand's copy. */
-static inline size_t xt_weight_grad_split_row(int channels)
-{
-    return (size_t)((channels + XT_SPLIT - 1) / XT_SPLIT) * XT_SPLIT;
-}
 static inline int xt_weight_grad_summands(const struct xt_weight_grad *job)
 {
     return job->f32 ? XT_SUMMANDS : 1;
+}
+
+/* Weights of a tile of the gradient. */
+static inline size_t xt_weight_grad_tile(const struct xt_weight_grad *job)
+{
+    return (size_t)job->edge * (size_t)job->edge;
 }
 
 /* One part's work. */
@@ -102,7 +104,7 @@ typedef void xt_weight_grad_loop(const struct xt_weight_grad *job, int part);
 /* Whether it is 1x1 without stride or padding. */
 bool xt_weight_grad_is_flat(const struct xt_weight_grad *job);
 
-/* Whether it will be `turned`, which says the gradient's format. */
+/* Whether the gradient's format is OIhw16o16i. */
 bool xt_weight_grad_is_turned(const struct xt_weight_grad *job);
 
 /* Divides the work among at most `threads` parts. */
@@ -146,5 +148,6 @@ static inline size_t xt_weight_grad_place(const struct xt_weight_grad *job, int 
            (size_t)(i % job->edge * job->edge + o % job->edge);
 }
 
-/* After all parts: sums weights [first, end) and, with the first of them, the bias. */
+/* After all parts: sums weights [first, end), which are whole tiles, and, with the first of them,
+ * the bias. */
 void xt_weight_grad_add_up(const struct xt_weight_grad *job, size_t first, size_t end);

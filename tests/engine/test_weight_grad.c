@@ -66,7 +66,8 @@ static float *run(struct work *work, xt_weight_grad_loop *loop, int threads)
 #pragma omp parallel for schedule(static)
     for (int part = 0; part < xt_weight_grad_parts(job); part++)
         loop(job, part);
-    size_t half = job->weights / 2;
+    size_t tile = xt_weight_grad_tile(job);
+    size_t half = job->weights / tile / 2 * tile;
     xt_weight_grad_add_up(job, half, job->weights);
     xt_weight_grad_add_up(job, 0, half);
     free(job->scratch);
@@ -108,7 +109,7 @@ static size_t place(const struct xt_weight_grad *job, size_t o, size_t i, size_t
     size_t block = (o / edge * in_tiles + i / edge) * (size_t)job->taps + tap;
     o %= edge;
     i %= edge;
-    return block * edge * edge + (job->turned ? o * edge + i : i * edge + o);
+    return block * edge * edge + (xt_weight_grad_is_turned(job) ? o * edge + i : i * edge + o);
 }
 
 static void check_weights(const struct work *work, const float *grad)
@@ -172,8 +173,8 @@ static int find_loops(struct variant loops[LOOPS_MAX])
             loops[count++] =
                 (struct variant){.loop = all[b]->weight_grad_bf16, .flat = true, .edge = 16};
         for (int f32 = 0; f32 < 2 && all[b]->weight_grad && xt_device_cpu_has_tiles(); f32++)
-            loops[count++] = (struct variant){
-                .loop = all[b]->weight_grad, .f32 = f32, .tiles = f32, .flat = f32, .edge = 16};
+            loops[count++] =
+                (struct variant){.loop = all[b]->weight_grad, .f32 = f32, .tiles = f32, .edge = 16};
     }
     if (!count)
         print_message("skipped: no AVX2 here\n");
@@ -330,7 +331,8 @@ static const double *wanted_of(const struct work *work, bool f32, int index)
 {
     static double *known[2][SHAPES];
     const struct xt_weight_grad *job = &work->job;
-    size_t count = (size_t)(job->out_c * job->in_c * job->kernel_h * job->kernel_w);
+    size_t count =
+        (size_t)job->out_c * (size_t)job->in_c * (size_t)job->kernel_h * (size_t)job->kernel_w;
     double **wanted = &known[f32][index];
     if (!*wanted) {
         *wanted = malloc(count * sizeof **wanted);
@@ -416,9 +418,35 @@ static void it_is_the_same_every_time_and_without_the_bias(void **state)
     }
 }
 
+/* Numbers whose last bits lie below the normal range. */
+static void fill_tiny(float *numbers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = ldexpf(1 + (float)(i * 99991 % 8388593) / 8388608, -118);
+}
+
+static void tiny_numbers_have_a_tiny_gradient(void **state)
+{
+    (void)state;
+    struct variant loops[LOOPS_MAX];
+    int count = find_loops(loops);
+    for (int i = 0; i < count * SHAPES; i++) {
+        struct work work;
+        if (!loops[i / SHAPES].f32 || !begin(&work, &loops[i / SHAPES], i % SHAPES))
+            continue;
+        fill_tiny(work.in_memory, xt_reference_count(&work.reference.in));
+        float *grad = run(&work, loops[i / SHAPES].loop, 2);
+        for (size_t k = 0; k < work.job.weights; k++)
+            assert_true(fabsf(grad[k]) < 1e-29F);
+        free(grad);
+        clear(&work);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tiny_numbers_have_a_tiny_gradient),
         cmocka_unit_test(it_is_what_plain_loops_make_of_it),
         cmocka_unit_test(by_slices_it_is_the_same_sum),
         cmocka_unit_test(it_is_the_same_every_time_and_without_the_bias),

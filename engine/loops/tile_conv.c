@@ -67,9 +67,11 @@ struct chunk {
     int columns, pitch;
     size_t out_size;           /* of an element */
     size_t out_pixel, out_row; /* bytes from a result to the next one, to the next row's */
-    float *sums, *other_sums;  /* the others are float32's alone: being written */
-    struct written written;    /* in float32 */
-    int rows;                  /* of it beside a product of tiles */
+    float *sums, *other_sums;  /* the others are still to be written */
+    bool doubles; /* bf16: two blocks of a pixel are written together: adjacent lines take less time
+                   */
+    struct written written; /* in float32 */
+    int rows;               /* of it beside a product of tiles */
     int span_count;
     struct span spans[XT_TILE_CONV_UNITS_MAX];
     int step_count;
@@ -340,31 +342,34 @@ XT_INLINE void end_block(const struct xt_tile_conv *job, int channel, enum then 
 }
 
 /* The first results, rounded. */
-static void set_pivot(const struct chunk *chunk, int channel)
+static void set_pivot(const struct chunk *chunk, const float *sums, int channel)
 {
     for (int i = 0; i < 2; i++) {
         const struct xt_tile_conv *job = chunk->job;
         __m512 bias =
             job->bias ? _mm512_loadu_ps(job->bias + channel + i * WIDE) : _mm512_setzero_ps();
-        __m512 value = _mm512_add_ps(_mm512_load_ps(chunk->sums + i * WIDE), bias);
+        __m512 value = _mm512_add_ps(_mm512_load_ps(sums + i * WIDE), bias);
         value = job->relu ? _mm512_max_ps(value, _mm512_setzero_ps()) : value;
         value = job->f32 ? value : widen((__m256i)_mm512_cvtneps_pbh(value));
         _mm512_storeu_ps(job->norm.pivot + channel + i * WIDE, value);
     }
 }
 
-/* The sums of a tile's positions that no tile before has. */
-XT_INLINE void write_tile(const struct chunk *chunk, const struct span *span, int tile, int channel,
-                          const float *sums, enum then then, struct block *block)
+/* The sums of a tile's positions that no tile before has, of one block of channels or two. */
+XT_INLINE void write_tile(const struct chunk *chunk, const struct span *span, int tile, char *to,
+                          const float *sums, const float *more, int count, enum then then,
+                          struct block *block, struct block *second)
 {
     int first = tile * span->tile_rows;
     int start = tile_start(span, tile);
-    sums += (first - start) * PAIR;
     int x = first % chunk->pitch;
-    char *to = result_at(chunk, span, tile, channel);
-    for (int i = first; i < start + span->tile_rows; i++, sums += PAIR) {
-        if (x < chunk->columns)
-            write_result(chunk, sums, to, then, false, block);
+    size_t at = (size_t)(first - start) * PAIR;
+    for (int i = first; i < start + span->tile_rows; i++, at += PAIR) {
+        if (x < chunk->columns) {
+            write_result(chunk, sums + at, to, then, false, block);
+            if (count > 1)
+                write_result(chunk, more + at, to + LINE, then, false, second);
+        }
         to += chunk->out_pixel;
         if (++x == chunk->pitch) {
             x = 0;
@@ -373,16 +378,25 @@ XT_INLINE void write_tile(const struct chunk *chunk, const struct span *span, in
     }
 }
 
-/* A block of bf16, whose sums have been formed. */
-XT_INLINE void write_block(const struct chunk *chunk, const struct span *span, int block,
-                           int channel, enum then then)
+/* Blocks of bf16 from a channel on, whose sums have been formed; `more` are the second one's. */
+XT_INLINE void write_blocks(const struct chunk *chunk, const struct span *span, int block,
+                            int channel, const float *sums, const float *more, int count,
+                            enum then then)
 {
-    struct block of;
-    begin_block(chunk->job, channel, then, &of);
-    write_tile(chunk, span, 2 * block, channel, chunk->sums, then, &of);
-    write_tile(chunk, span, 2 * block + 1, channel, chunk->sums + span->tile_rows * PAIR, then,
-               &of);
-    end_block(chunk->job, channel, then, &of);
+    const struct xt_tile_conv *job = chunk->job;
+    struct block first;
+    struct block second;
+    int lower = span->tile_rows * PAIR;
+    begin_block(job, channel, then, &first);
+    if (count > 1)
+        begin_block(job, channel + PAIR, then, &second);
+    write_tile(chunk, span, 2 * block, result_at(chunk, span, 2 * block, channel), sums, more,
+               count, then, &first, &second);
+    write_tile(chunk, span, 2 * block + 1, result_at(chunk, span, 2 * block + 1, channel),
+               sums + lower, more + lower, count, then, &first, &second);
+    end_block(job, channel, then, &first);
+    if (count > 1)
+        end_block(job, channel + PAIR, then, &second);
 }
 
 /* Up to `count` results of float32. */
@@ -472,7 +486,75 @@ static __attribute__((noinline)) void multiply_ahead(struct chunk *chunk, const 
     multiply(chunk, span, block, channel, next, 2, true);
 }
 
-/* `next`: the next block's first result, where writing it reads something; else NULL. */
+static void swap_sums(struct chunk *chunk)
+{
+    float *sums = chunk->sums;
+    chunk->sums = chunk->other_sums;
+    chunk->other_sums = sums;
+}
+
+static __attribute__((noinline)) void write_two_plain(const struct chunk *chunk,
+                                                      const struct span *span, int block,
+                                                      int channel, const float *sums,
+                                                      const float *more)
+{
+    write_blocks(chunk, span, block, channel, sums, more, 2, NOTHING);
+}
+
+static __attribute__((noinline)) void write_two_statistics(const struct chunk *chunk,
+                                                           const struct span *span, int block,
+                                                           int channel, const float *sums,
+                                                           const float *more)
+{
+    write_blocks(chunk, span, block, channel, sums, more, 2, STATISTICS);
+}
+
+static __attribute__((noinline)) void write_two_gradient(const struct chunk *chunk,
+                                                         const struct span *span, int block,
+                                                         int channel, const float *sums,
+                                                         const float *more)
+{
+    write_blocks(chunk, span, block, channel, sums, more, 2, GRADIENT);
+}
+
+static void set_pivots(const struct chunk *chunk, const struct span *span, int block, int channel,
+                       const float *sums)
+{
+    if (chunk->then == STATISTICS && chunk->begins && span == chunk->spans && block == 0)
+        set_pivot(chunk, sums, channel);
+}
+
+/* The sums of two blocks of channels. */
+static void finish_two(const struct chunk *chunk, const struct span *span, int block, int channel)
+{
+    const float *sums = chunk->other_sums;
+    const float *more = chunk->sums;
+    set_pivots(chunk, span, block, channel, sums);
+    set_pivots(chunk, span, block, channel + PAIR, more);
+    if (chunk->then == GRADIENT)
+        write_two_gradient(chunk, span, block, channel, sums, more);
+    else if (chunk->then == STATISTICS)
+        write_two_statistics(chunk, span, block, channel, sums, more);
+    else
+        write_two_plain(chunk, span, block, channel, sums, more);
+}
+
+static void finish_one(const struct chunk *chunk, const struct span *span, int block, int channel)
+{
+    const float *sums = chunk->sums;
+    set_pivots(chunk, span, block, channel, sums);
+    if (chunk->then == UNEVEN)
+        write_blocks(chunk, span, block, channel, sums, sums, 1, UNEVEN);
+    else if (chunk->then == GRADIENT)
+        write_blocks(chunk, span, block, channel, sums, sums, 1, GRADIENT);
+    else if (chunk->then == STATISTICS)
+        write_blocks(chunk, span, block, channel, sums, sums, 1, STATISTICS);
+    else
+        write_blocks(chunk, span, block, channel, sums, sums, 1, NOTHING);
+}
+
+/* `next`: the first result of the block after the ones that are written together with this one,
+ * where writing it reads something; else NULL. */
 static void make_bf16(struct chunk *chunk, const struct span *span, int block, int channel,
                       const char *next)
 {
@@ -483,17 +565,13 @@ static void make_bf16(struct chunk *chunk, const struct span *span, int block, i
     else
         multiply_two(chunk, span, block, channel);
     __asm__ volatile("" ::: "memory");
-    if (chunk->then == UNEVEN) {
-        write_block(chunk, span, block, channel, UNEVEN);
-    } else if (chunk->then == GRADIENT) {
-        write_block(chunk, span, block, channel, GRADIENT);
-    } else if (chunk->then == STATISTICS) {
-        if (chunk->begins && span == chunk->spans && block == 0)
-            set_pivot(chunk, channel);
-        write_block(chunk, span, block, channel, STATISTICS);
-    } else {
-        write_block(chunk, span, block, channel, NOTHING);
-    }
+    bool second = chunk->doubles && channel / PAIR % 2;
+    if (chunk->doubles && !second && channel + PAIR < chunk->job->out_c)
+        swap_sums(chunk);
+    else if (second)
+        finish_two(chunk, span, block, channel - PAIR);
+    else
+        finish_one(chunk, span, block, channel);
 }
 
 /* ---- blocks of float32: each is written between the next one's products ---- */
@@ -615,10 +693,8 @@ static void turn_over(struct chunk *chunk, const struct span *span, int block, i
                          .x = first % chunk->pitch,
                          .channel = channel};
     if (chunk->then == STATISTICS && chunk->begins && span == chunk->spans && block == 0)
-        set_pivot(chunk, channel);
-    float *sums = chunk->sums;
-    chunk->sums = chunk->other_sums;
-    chunk->other_sums = sums;
+        set_pivot(chunk, chunk->sums, channel);
+    swap_sums(chunk);
 }
 
 static void make_f32(struct chunk *chunk, const struct span *span, int block, int channel)
@@ -694,11 +770,12 @@ static void make(struct chunk *chunk)
             rows = span->tile_rows;
             for (int block = 0; block < span->blocks; block++)
                 for (int channel = first; channel < first + pass; channel += PAIR) {
-                    bool last = channel + PAIR >= first + pass;
-                    const char *next = chunk->job->norm.y || chunk->job->adds
-                                           ? result_at(chunk, span, 2 * (block + last),
-                                                       last ? first : channel + PAIR)
-                                           : NULL;
+                    int then = channel + (chunk->doubles ? 2 * PAIR : PAIR);
+                    bool last = then >= first + pass;
+                    const char *next =
+                        chunk->job->norm.y || chunk->job->adds
+                            ? result_at(chunk, span, 2 * (block + last), last ? then - pass : then)
+                            : NULL;
                     /* A compiler barrier: tile loads and stores are invisible to the optimiser. */
                     __asm__ volatile("" ::: "memory");
                     if (chunk->job->f32)
@@ -752,6 +829,14 @@ static void list_steps(struct chunk *chunk)
     step->right += (uint32_t)(chunk->near ? 2 * chunk->panel : 0);
 }
 
+/* Whether two blocks of bf16 are written together: past the caches adjacent lines take less time.
+ */
+static bool writes_two(const struct xt_tile_conv *job, size_t channel)
+{
+    return job->far && !job->adds && !job->f32 && then_of(job) != UNEVEN &&
+           channel * (size_t)job->out_c <= NEAR_BYTES;
+}
+
 void XT_LOOPS_NAME(tile_conv)(const struct xt_tile_conv *job, int first, int end, float *scratch)
 {
     size_t size = xt_tile_conv_element(job);
@@ -760,6 +845,7 @@ void XT_LOOPS_NAME(tile_conv)(const struct xt_tile_conv *job, int first, int end
     bool in_place = xt_tile_conv_is_in_place(job);
     struct chunk chunk = {.job = job,
                           .then = then_of(job),
+                          .doubles = writes_two(job, channel),
                           .begins = true,
                           .near = channel * (size_t)job->out_c <= NEAR_BYTES,
                           .row = in_place ? (size_t)job->in_c * size : LINE,

@@ -11,8 +11,7 @@
 enum {
     DEEP = 32, /* elements of a tile's row, in either matrix */
     WIDE = XT_DATA_GRAD_WIDE,
-    TILE = DEEP * WIDE,
-    LINE = 64 /* bytes of a tile's row */
+    TILE = DEEP * WIDE
 };
 
 /* Samples whose rows of the left matrix are in scratch at a time. */

@@ -3,17 +3,13 @@
 
 #ifdef __AMX_BF16__
 #include <immintrin.h>
-#include <string.h>
 
-#include "engine/loops/split.h"
+#include "engine/loops/tile_result.h"
+#include "engine/loops/tile_source.h"
 #include "engine/loops/tiles.h"
 
 enum {
-    DEEP = XT_TILE_CONV_CHANNELS, /* elements of a tile's row, in either matrix */
-    WIDE = XT_TILE_CONV_WIDE,
-    PAIR = 2 * WIDE,              /* channels of the output in a block */
     TILE_PAIRS = DEEP / 2 * WIDE, /* of a tile of weights */
-    LINE = 64,                    /* bytes of a tile's row */
     SUMS = 4 * WIDE * WIDE,       /* of a block: two by two tiles */
     ALL_SUMS = 2 * SUMS,          /* of two blocks */
     NEAR_BYTES = 768 << 10
@@ -31,18 +27,6 @@ struct span {
 struct step {
     uint32_t left, right;
 };
-
-/* What becomes of the products beside being written. UNEVEN: nothing, and channels are no multiple
- * of PAIR. */
-enum then { NOTHING, STATISTICS, GRADIENT, UNEVEN };
-
-static enum then then_of(const struct xt_tile_conv *job)
-{
-    return job->out_c % PAIR ? UNEVEN
-           : job->norm.y     ? GRADIENT
-           : job->norm.pivot ? STATISTICS
-                             : NOTHING;
-}
 
 /* Sums that are being written while the next block's are formed. */
 struct written {
@@ -68,10 +52,9 @@ struct chunk {
     size_t out_size;           /* of an element */
     size_t out_pixel, out_row; /* bytes from a result to the next one, to the next row's */
     float *sums, *other_sums;  /* the others are still to be written */
-    bool doubles; /* bf16: two blocks of a pixel are written together: adjacent lines take less time
-                   */
-    struct written written; /* in float32 */
-    int rows;               /* of it beside a product of tiles */
+    bool two_at_once;          /* the sums of two blocks are written together */
+    struct written written;    /* in float32 */
+    int rows;                  /* of it beside a product of tiles */
     int span_count;
     struct span spans[XT_TILE_CONV_UNITS_MAX];
     int step_count;
@@ -81,73 +64,6 @@ struct chunk {
     size_t rate, due; /* lines per step, times 256 */
     int results;      /* of the next block, per step: what is read with them is fetched too */
 };
-
-/* ---- the copy of the source ---- */
-
-XT_INLINE __m512 widen(__m256i values)
-{
-    return (__m512)_mm512_slli_epi32(_mm512_cvtepu16_epi32(values), 16);
-}
-
-/* A pixel's channels; `from` NULL: zeros. In numbers, `block` is from a block of channels to the
- * next one, `summand` from a summand to the next one. */
-XT_INLINE void copy_pixel(const void *from, int channels, uint16_t *to, size_t block,
-                          size_t summand, bool f32)
-{
-    for (int k = 0; k < channels; k += DEEP, to += block) {
-        __mmask32 lanes = lanes_of(channels - k);
-        if (from && f32)
-            split((const float *)from + k, lanes, summand, to);
-        else if (from)
-            _mm512_store_si512(to, _mm512_maskz_loadu_epi16(lanes, (const uint16_t *)from + k));
-        for (size_t i = 0; i < (f32 ? XT_SUMMANDS : 1) && !from; i++)
-            _mm512_store_si512(to + i * summand, _mm512_setzero_si512());
-    }
-}
-
-XT_INLINE void copy_columns(const struct xt_tile_conv *job, const char *row, int width, int first,
-                            int count, uint16_t *to, bool f32)
-{
-    int channels = job->in_c;
-    int step = job->step_w;
-    size_t block = (size_t)job->block_positions * DEEP;
-    size_t summand = xt_tile_conv_summand(job);
-    size_t pixel = (size_t)channels * (f32 ? sizeof(float) : sizeof(uint16_t));
-    for (int i = 0; i < count; i++, to += DEEP) {
-        int x = first + i * step;
-        bool within = row && x >= 0 && x < width;
-        copy_pixel(within ? row + (size_t)x * pixel : NULL, channels, to, block, summand, f32);
-    }
-}
-
-/* `count` columns of a row of `width` pixels, every `step`-th from column `first` on, zeros outside
- * of it; `row` NULL: all are. */
-static void copy_row(const struct xt_tile_conv *job, const char *row, int width, int first,
-                     int count, uint16_t *to)
-{
-    if (job->f32)
-        copy_columns(job, row, width, first, count, to, true);
-    else
-        copy_columns(job, row, width, first, count, to, false);
-}
-
-static void copy_unit(const struct xt_tile_conv *job, int unit, uint16_t *to)
-{
-    int first = 0;
-    int rows = xt_tile_conv_rows(job, unit, &first);
-    size_t row = (size_t)job->in_w * (size_t)job->in_c * xt_tile_conv_element(job);
-    const char *image =
-        (const char *)job->in + (size_t)(unit / job->image_units) * (size_t)job->in_h * row;
-    size_t plane = xt_tile_conv_plane(job);
-    for (int p = 0; p < job->phase_count; p++, to += plane)
-        for (int i = 0; i < rows + job->more_rows; i++) {
-            int y = (first + i + job->first_y) * job->step_h + job->phases[p].y;
-            int x = job->first_x * job->step_w + job->phases[p].x;
-            bool last = i + 1 == rows + job->more_rows;
-            copy_row(job, y >= 0 && y < job->in_h ? image + (size_t)y * row : NULL, job->in_w, x,
-                     job->pitch + (last ? job->shared : 0), to + (size_t)(i * job->pitch) * DEEP);
-        }
-}
 
 /* ---- products ---- */
 
@@ -192,169 +108,6 @@ XT_INLINE void fetch_right(const char *right, size_t panel, int panels)
     }
 }
 
-/* ---- results ---- */
-
-/* A norm's sums of a block. */
-struct norm_sums {
-    __m512 first[2], second[2];
-    __m512 pivot[2];
-};
-
-XT_INLINE __m512 load_16(const void *from, bool f32)
-{
-    return f32 ? _mm512_load_ps(from) : widen(_mm256_load_si256(from));
-}
-
-XT_INLINE __m512 load_some(const void *from, __mmask16 lanes, bool f32)
-{
-    return f32 ? _mm512_maskz_loadu_ps(lanes, from) : widen(_mm256_maskz_loadu_epi16(lanes, from));
-}
-
-/* Of the rounded numbers, which are what is normalised. */
-XT_INLINE void add_statistics(const __m512 values[2], struct norm_sums *of)
-{
-    for (int i = 0; i < 2; i++) {
-        __m512 value = _mm512_sub_ps(values[i], of->pivot[i]);
-        of->first[i] = _mm512_add_ps(of->first[i], value);
-        of->second[i] = _mm512_fmadd_ps(value, value, of->second[i]);
-    }
-}
-
-/* The norm's tensors lie as the output does. */
-XT_INLINE void mask_gradient(const struct chunk *chunk, const char *to, __m512 grads[2],
-                             struct norm_sums *of, bool f32)
-{
-    const struct xt_norm_sums *norm = &chunk->job->norm;
-    size_t half = WIDE * (f32 ? sizeof(float) : sizeof(uint16_t));
-    const char *y = (const char *)norm->y + (to - (const char *)chunk->job->out);
-    const char *z = (const char *)norm->z + (to - (const char *)chunk->job->out);
-    for (int i = 0; i < 2; i++, y += half, z += half) {
-        __mmask16 above = _mm512_cmp_ps_mask(load_16(y, f32), _mm512_setzero_ps(), _CMP_GT_OQ);
-        __m512 grad = _mm512_maskz_mov_ps(above, grads[i]);
-        of->first[i] = _mm512_add_ps(of->first[i], grad);
-        of->second[i] =
-            _mm512_fmadd_ps(grad, _mm512_sub_ps(load_16(z, f32), of->pivot[i]), of->second[i]);
-        grads[i] = grad;
-    }
-}
-
-/* The line that holds two vectors in bf16; they become what it holds. */
-XT_INLINE __m512i round_results(__m512 values[2])
-{
-    __m512i both = (__m512i)_mm512_cvtne2ps_pbh(values[1], values[0]);
-    values[0] = widen(_mm512_castsi512_si256(both));
-    values[1] = widen(_mm512_extracti64x4_epi64(both, 1));
-    return both;
-}
-
-XT_INLINE void write_line(__m512i line, char *to, bool far)
-{
-    if (far)
-        _mm512_stream_si512((void *)to, line);
-    else
-        _mm512_store_si512(to, line);
-}
-
-/* The channels that there are. */
-XT_INLINE void write_some(const __m512 values[2], __mmask32 lanes, char *to, bool f32)
-{
-    if (f32) {
-        _mm512_mask_storeu_ps(to, (__mmask16)lanes, values[0]);
-        _mm512_mask_storeu_ps(to + LINE, (__mmask16)(lanes >> WIDE), values[1]);
-    } else {
-        _mm512_mask_storeu_epi16(to, lanes, (__m512i)_mm512_cvtne2ps_pbh(values[1], values[0]));
-    }
-}
-
-/* What a block's results have in common. */
-struct block {
-    bool adds, far;
-    __mmask32 lanes;
-    __m512 bias[2], least;
-    struct norm_sums of;
-};
-
-XT_INLINE void begin_block(const struct xt_tile_conv *job, int channel, enum then then,
-                           struct block *block)
-{
-    block->adds = job->adds;
-    block->far = job->far && !job->adds;
-    block->lanes = then == UNEVEN ? lanes_of(job->out_c - channel) : (__mmask32)-1;
-    block->least = _mm512_set1_ps(job->relu ? 0 : -INFINITY);
-    for (int i = 0; i < 2; i++) {
-        __mmask16 lanes = (__mmask16)(block->lanes >> i * WIDE);
-        int first = channel + i * WIDE;
-        block->bias[i] =
-            job->bias ? _mm512_maskz_loadu_ps(lanes, job->bias + first) : _mm512_setzero_ps();
-        if (then != STATISTICS && then != GRADIENT)
-            continue;
-        block->of.first[i] = block->of.second[i] = _mm512_setzero_ps();
-        block->of.pivot[i] = _mm512_loadu_ps(job->norm.pivot + first);
-    }
-}
-
-XT_INLINE void write_result(const struct chunk *chunk, const float *sums, char *to, enum then then,
-                            bool f32, struct block *block)
-{
-    size_t half = WIDE * (f32 ? sizeof(float) : sizeof(uint16_t));
-    __m512 values[2];
-    for (int k = 0; k < 2; k++) {
-        __mmask16 lanes = (__mmask16)(block->lanes >> k * WIDE);
-        values[k] = _mm512_add_ps(_mm512_load_ps(sums + k * WIDE), block->bias[k]);
-        if (block->adds && then == UNEVEN)
-            values[k] = _mm512_add_ps(values[k], load_some(to + (size_t)k * half, lanes, f32));
-        else if (block->adds)
-            values[k] = _mm512_add_ps(values[k], load_16(to + (size_t)k * half, f32));
-        values[k] = _mm512_max_ps(block->least, values[k]);
-    }
-    if (then == GRADIENT)
-        mask_gradient(chunk, to, values, &block->of, f32);
-    if (then == UNEVEN) {
-        write_some(values, block->lanes, to, f32);
-        return;
-    }
-    __m512i line = f32 ? (__m512i)values[0] : round_results(values);
-    if (then == STATISTICS)
-        add_statistics(values, &block->of);
-    write_line(line, to, block->far);
-    if (f32)
-        write_line((__m512i)values[1], to + LINE, block->far);
-}
-
-/* Sums over pixels of 32 channels. */
-XT_INLINE void add_to_doubles(const __m512 sums[2], double *to)
-{
-    for (int i = 0; i < 2; i++, to += WIDE) {
-        __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(sums[i]));
-        __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(sums[i], 1));
-        _mm512_storeu_pd(to, _mm512_add_pd(_mm512_loadu_pd(to), low));
-        _mm512_storeu_pd(to + WIDE / 2, _mm512_add_pd(_mm512_loadu_pd(to + WIDE / 2), high));
-    }
-}
-
-XT_INLINE void end_block(const struct xt_tile_conv *job, int channel, enum then then,
-                         const struct block *block)
-{
-    if (then != STATISTICS && then != GRADIENT)
-        return;
-    add_to_doubles(block->of.first, job->norm.sums[0] + channel);
-    add_to_doubles(block->of.second, job->norm.sums[1] + channel);
-}
-
-/* The first results, rounded. */
-static void set_pivot(const struct chunk *chunk, const float *sums, int channel)
-{
-    for (int i = 0; i < 2; i++) {
-        const struct xt_tile_conv *job = chunk->job;
-        __m512 bias =
-            job->bias ? _mm512_loadu_ps(job->bias + channel + i * WIDE) : _mm512_setzero_ps();
-        __m512 value = _mm512_add_ps(_mm512_load_ps(sums + i * WIDE), bias);
-        value = job->relu ? _mm512_max_ps(value, _mm512_setzero_ps()) : value;
-        value = job->f32 ? value : widen((__m256i)_mm512_cvtneps_pbh(value));
-        _mm512_storeu_ps(job->norm.pivot + channel + i * WIDE, value);
-    }
-}
-
 /* The sums of a tile's positions that no tile before has, of one block of channels or two. */
 XT_INLINE void write_tile(const struct chunk *chunk, const struct span *span, int tile, char *to,
                           const float *sums, const float *more, int count, enum then then,
@@ -366,9 +119,9 @@ XT_INLINE void write_tile(const struct chunk *chunk, const struct span *span, in
     size_t at = (size_t)(first - start) * PAIR;
     for (int i = first; i < start + span->tile_rows; i++, at += PAIR) {
         if (x < chunk->columns) {
-            write_result(chunk, sums + at, to, then, false, block);
+            write_result(chunk->job, sums + at, to, then, false, block);
             if (count > 1)
-                write_result(chunk, more + at, to + LINE, then, false, second);
+                write_result(chunk->job, more + at, to + LINE, then, false, second);
         }
         to += chunk->out_pixel;
         if (++x == chunk->pitch) {
@@ -405,7 +158,7 @@ XT_INLINE void write_rows(const struct chunk *chunk, struct written *w, int coun
 {
     for (; count > 0 && w->left > 0; count--, w->left--) {
         if (w->x < chunk->columns)
-            write_result(chunk, w->sums, w->to, then, true, block);
+            write_result(chunk->job, w->sums, w->to, then, true, block);
         w->sums += PAIR;
         w->to += chunk->out_pixel;
         if (--w->upper == 0)
@@ -415,6 +168,21 @@ XT_INLINE void write_rows(const struct chunk *chunk, struct written *w, int coun
             w->to += chunk->out_row - (size_t)chunk->pitch * chunk->out_pixel;
         }
     }
+}
+
+static void swap_sums(struct chunk *chunk)
+{
+    float *sums = chunk->sums;
+    chunk->sums = chunk->other_sums;
+    chunk->other_sums = sums;
+}
+
+/* Of a part's first block: of a norm's statistics. */
+static void set_pivots(const struct chunk *chunk, const struct span *span, int block, int channel,
+                       const float *sums)
+{
+    if (chunk->then == STATISTICS && chunk->begins && span == chunk->spans && block == 0)
+        set_pivot(chunk->job, sums, channel);
 }
 
 /* ---- blocks of bf16 ---- */
@@ -486,13 +254,7 @@ static __attribute__((noinline)) void multiply_ahead(struct chunk *chunk, const 
     multiply(chunk, span, block, channel, next, 2, true);
 }
 
-static void swap_sums(struct chunk *chunk)
-{
-    float *sums = chunk->sums;
-    chunk->sums = chunk->other_sums;
-    chunk->other_sums = sums;
-}
-
+/* Out of line, so that the loops for one block keep their registers. */
 static __attribute__((noinline)) void write_two_plain(const struct chunk *chunk,
                                                       const struct span *span, int block,
                                                       int channel, const float *sums,
@@ -515,13 +277,6 @@ static __attribute__((noinline)) void write_two_gradient(const struct chunk *chu
                                                          const float *more)
 {
     write_blocks(chunk, span, block, channel, sums, more, 2, GRADIENT);
-}
-
-static void set_pivots(const struct chunk *chunk, const struct span *span, int block, int channel,
-                       const float *sums)
-{
-    if (chunk->then == STATISTICS && chunk->begins && span == chunk->spans && block == 0)
-        set_pivot(chunk, sums, channel);
 }
 
 /* The sums of two blocks of channels. */
@@ -565,8 +320,8 @@ static void make_bf16(struct chunk *chunk, const struct span *span, int block, i
     else
         multiply_two(chunk, span, block, channel);
     __asm__ volatile("" ::: "memory");
-    bool second = chunk->doubles && channel / PAIR % 2;
-    if (chunk->doubles && !second && channel + PAIR < chunk->job->out_c)
+    bool second = chunk->two_at_once && channel / PAIR % 2;
+    if (chunk->two_at_once && !second && channel + PAIR < chunk->job->out_c)
         swap_sums(chunk);
     else if (second)
         finish_two(chunk, span, block, channel - PAIR);
@@ -692,8 +447,7 @@ static void turn_over(struct chunk *chunk, const struct span *span, int block, i
                          .to = result_at(chunk, span, 2 * block, channel),
                          .x = first % chunk->pitch,
                          .channel = channel};
-    if (chunk->then == STATISTICS && chunk->begins && span == chunk->spans && block == 0)
-        set_pivot(chunk, chunk->sums, channel);
+    set_pivots(chunk, span, block, channel, chunk->sums);
     swap_sums(chunk);
 }
 
@@ -770,7 +524,7 @@ static void make(struct chunk *chunk)
             rows = span->tile_rows;
             for (int block = 0; block < span->blocks; block++)
                 for (int channel = first; channel < first + pass; channel += PAIR) {
-                    int then = channel + (chunk->doubles ? 2 * PAIR : PAIR);
+                    int then = channel + (chunk->two_at_once ? 2 * PAIR : PAIR);
                     bool last = then >= first + pass;
                     const char *next =
                         chunk->job->norm.y || chunk->job->adds
@@ -845,7 +599,7 @@ void XT_LOOPS_NAME(tile_conv)(const struct xt_tile_conv *job, int first, int end
     bool in_place = xt_tile_conv_is_in_place(job);
     struct chunk chunk = {.job = job,
                           .then = then_of(job),
-                          .doubles = writes_two(job, channel),
+                          .two_at_once = writes_two(job, channel),
                           .begins = true,
                           .near = channel * (size_t)job->out_c <= NEAR_BYTES,
                           .row = in_place ? (size_t)job->in_c * size : LINE,

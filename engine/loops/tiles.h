@@ -11,9 +11,11 @@
 
 #include "engine/loops/element.h"
 
+enum { LINE = 64 /* bytes of a tile's row */ };
+
 static inline void configure_tiles(int rows)
 {
-    enum { TILES = 8, RIGHT = 6, RIGHT_ROWS = 16, LINE = 64 /* bytes */ };
+    enum { TILES = 8, RIGHT = 6, RIGHT_ROWS = 16 };
     struct {
         uint8_t palette, start, reserved[14];
         uint16_t bytes[16];
@@ -41,7 +43,6 @@ struct products {
 /* A tile is loaded where its first product follows. */
 XT_INLINE void add_products_bf16(const struct products *of, int rows, int columns)
 {
-    enum { LINE = 64 };
     _tile_loadd(4, of->left, of->row);
     _tile_loadd(6, of->right[0], LINE);
     _tile_dpbf16ps(0, 4, 6);
@@ -67,7 +68,6 @@ XT_INLINE void load_left(const struct products *of, size_t summand, int rows)
 
 XT_INLINE void load_right(const struct products *of, size_t summand, int columns)
 {
-    enum { LINE = 64 };
     _tile_loadd(6, of->right[0] + summand * of->right_summand, LINE);
     if (columns > 1)
         _tile_loadd(7, of->right[1] + summand * of->right_summand, LINE);

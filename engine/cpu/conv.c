@@ -560,10 +560,13 @@ static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, b
             xt_cpu_depthwise_backward(depthwise_of(op), op, graph, slice->first + i);
         return XT_OK;
     }
+    /* The input's gradient may lie where the input does, which the weights' gradient reads. */
     if (winograd_of(op)) {
-        if (state->by_tiles)
+        enum xt_status status =
+            xt_cpu_winograd_backward_slice(winograd_of(op), op, graph, slice, err);
+        if (!status && state->by_tiles)
             xt_cpu_tile_conv_backward(&state->tiles, op, graph, slice);
-        return xt_cpu_winograd_backward_slice(winograd_of(op), op, graph, slice, err);
+        return status;
     }
     job.in = xt_tensor_sample(in, in->value, slice->first);
     job.out_grad = xt_tensor_sample(out, out->grad[0], slice->first);

@@ -93,14 +93,13 @@ static bool tiles_can(const struct xt_conv_op *conv, struct xt_graph *graph)
 
 /* Whether a loop computes the input's gradient: for a high kernel and a low output as in LPRNet's
  * 13x1, the only case measured. */
-static bool loops_data_grad(const struct xt_conv_op *conv, struct xt_graph *graph,
-                            xt_weight_grad_loop *loop)
+static bool loops_data_grad(const struct xt_conv_op *conv, struct xt_graph *graph)
 {
     enum { KERNEL_LEAST = 8, OUTPUT_MOST = 8, WIDE = 32, WEIGHTS_MOST = 1 << 20 };
     const struct xt_weight_grad job = describe_job(conv);
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
-    return graph->loops->data_grad && xt_device_cpu_has_tiles() && loop && in->wants_grad &&
+    return graph->loops->data_grad && xt_device_cpu_has_tiles() && in->wants_grad &&
            in->dtype == out->dtype && conv->kernel[1] == 1 && conv->kernel[0] >= KERNEL_LEAST &&
            out->h <= OUTPUT_MOST && conv->strides[0] == 1 && conv->strides[1] == 1 &&
            !conv->pads[0] && !conv->pads[1] && in->c % WIDE == 0 &&
@@ -111,9 +110,8 @@ static bool loops_data_grad(const struct xt_conv_op *conv, struct xt_graph *grap
 /* Whether its backward pass is these loops', of any number of samples. */
 static bool loops_can_all(const struct xt_conv_op *conv, struct xt_graph *graph)
 {
-    xt_weight_grad_loop *loop = xt_op_learns(&conv->op, graph) ? loop_for(conv, graph) : NULL;
-    return loop && tiles_can(conv, graph) &&
-           (!xt_op_in(&conv->op, 0)->wants_grad || loops_data_grad(conv, graph, loop) ||
+    return xt_op_learns(&conv->op, graph) && loop_for(conv, graph) && tiles_can(conv, graph) &&
+           (!xt_op_in(&conv->op, 0)->wants_grad || loops_data_grad(conv, graph) ||
             xt_cpu_tile_conv_can_input_grad(conv));
 }
 
@@ -171,7 +169,7 @@ static void prepare_data_grad(struct state *state, struct xt_conv_op *conv, stru
                                   .in = in->c,
                                   .taps = (int)conv->kernel[0],
                                   .out_is_row = xt_weight_grad_is_turned(&state->job),
-                                  .summands = in->dtype == XT_F32 ? XT_SUMMANDS : 1,
+                                  .summands = xt_summands_of(in->dtype == XT_F32),
                                   .wide = XT_DATA_GRAD_WIDE,
                                   .spare = XT_DATA_GRAD_SPARE};
     state->data = (struct xt_data_grad){.f32 = in->dtype == XT_F32,
@@ -234,15 +232,14 @@ bool xt_cpu_conv_forms_sums(const struct xt_op *op, struct xt_graph *graph, bool
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
     if (op->kind != &xt_kind_conv || !xt_op_learns(op, graph))
         return false;
-    xt_weight_grad_loop *loop = loop_for(conv, graph);
     int channels = backward ? xt_op_in(op, 0)->c : xt_op_out(op, 0)->c;
     bool has_channels = channels % XT_TILE_CONV_CHANNELS == 0;
     if (xt_cpu_winograd_can(conv, graph))
         return has_channels && xt_cpu_winograd_leaves_to_tiles(conv, graph);
-    bool by_tiles = tiles_can(conv, graph) && has_channels &&
-                    !(backward && (loops_data_grad(conv, graph, loop) ||
-                                   !xt_cpu_tile_conv_can_input_grad(conv)));
-    return loop && (xt_cpu_pointwise_can(conv, graph) || by_tiles);
+    bool by_tiles =
+        tiles_can(conv, graph) && has_channels &&
+        !(backward && (loops_data_grad(conv, graph) || !xt_cpu_tile_conv_can_input_grad(conv)));
+    return loop_for(conv, graph) && (xt_cpu_pointwise_can(conv, graph) || by_tiles);
 }
 
 void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
@@ -270,7 +267,7 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
     }
     if (loop) {
         prepare_weight_grad(state, conv, graph, loop);
-        if (loops_data_grad(conv, graph, loop))
+        if (loops_data_grad(conv, graph))
             prepare_data_grad(state, conv, graph);
         state->by_tiles = by_tiles;
         if (by_tiles) {
@@ -383,8 +380,6 @@ static enum xt_status own_gradients(struct xt_op *op, struct xt_graph *graph, st
     enum xt_status status = weight_gradient(op, graph, err);
     if (!status && state->by_pointwise)
         return xt_cpu_pointwise_backward(&state->pointwise, op, graph, err);
-    if (!status && state->by_tiles)
-        xt_cpu_tile_conv_backward(&state->tiles, op, graph, NULL);
     if (status || !state->data_weights)
         return status;
 #pragma omp parallel for schedule(static)
@@ -469,6 +464,7 @@ enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, st
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
     const struct xt_cpu_winograd *winograd = winograd_of(op);
+    const struct state *state = op->own;
     const struct xt_tensor *out = xt_op_out(op, 0);
     enum xt_status status = XT_OK;
     if (conv->relu) {
@@ -476,14 +472,14 @@ enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, st
         for (int n = 0; n < out->n; n++)
             relu_backward(out, graph, n);
     }
-    if (winograd) {
+    if (winograd)
         status = xt_cpu_winograd_backward(winograd, op, graph, err);
-        if (!status && winograd->weights_alone)
-            xt_cpu_tile_conv_backward(&((struct state *)op->own)->tiles, op, graph, NULL);
-    } else if (depthwise_of(op))
+    else if (depthwise_of(op))
         status = depthwise_backward(op, graph, err);
-    else if (op->own)
+    else if (state)
         status = own_gradients(op, graph, err);
+    if (!status && state && state->by_tiles)
+        xt_cpu_tile_conv_backward(&state->tiles, op, graph, NULL);
     if (!status)
         status = xt_program_run(&op->program, XT_BACKWARD, err);
     if (conv->read_grad && !status)
@@ -551,6 +547,7 @@ static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, b
     const struct xt_tensor *in = xt_op_in(op, 0);
     const struct xt_tensor *out = xt_op_out(op, 0);
     const struct state *state = op->own;
+    enum xt_status status = XT_OK;
     struct xt_weight_grad job = state->job;
     (void)second;
     for (int i = 0; i < slice->count && ((const struct xt_conv_op *)op)->relu; i++)
@@ -560,21 +557,20 @@ static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, b
             xt_cpu_depthwise_backward(depthwise_of(op), op, graph, slice->first + i);
         return XT_OK;
     }
-    /* The input's gradient may lie where the input does, which the weights' gradient reads. */
     if (winograd_of(op)) {
-        enum xt_status status =
-            xt_cpu_winograd_backward_slice(winograd_of(op), op, graph, slice, err);
-        if (!status && state->by_tiles)
-            xt_cpu_tile_conv_backward(&state->tiles, op, graph, slice);
-        return status;
+        status = xt_cpu_winograd_backward_slice(winograd_of(op), op, graph, slice, err);
+    } else {
+        job.in = xt_tensor_sample(in, in->value, slice->first);
+        job.out_grad = xt_tensor_sample(out, out->grad[0], slice->first);
+        job.adds = !slice->begins;
+        job.more = !slice->ends;
+        state->loop(&job, slice->worker);
     }
-    job.in = xt_tensor_sample(in, in->value, slice->first);
-    job.out_grad = xt_tensor_sample(out, out->grad[0], slice->first);
-    job.adds = !slice->begins;
-    job.more = !slice->ends;
-    state->loop(&job, slice->worker);
-    if (state->by_tiles)
+    /* The input's gradient may lie where the input does, which the weights' gradient reads. */
+    if (!status && state->by_tiles)
         xt_cpu_tile_conv_backward(&state->tiles, op, graph, slice);
+    if (status || winograd_of(op))
+        return status;
     if (state->data_weights)
         data_gradient(op, graph, slice->first, slice->count);
     return xt_program_run_slice(&op->program, XT_BACKWARD, slice->worker, slice->first, err);

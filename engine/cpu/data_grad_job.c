@@ -24,5 +24,5 @@ size_t xt_data_grad_rows(const struct xt_data_grad *job)
 size_t xt_data_grad_scratch(const struct xt_data_grad *job)
 {
     size_t summand = xt_data_grad_rows(job) * xt_data_grad_row(job);
-    return SUMS + (size_t)xt_data_grad_summands(job) * summand / 2;
+    return SUMS + (size_t)xt_summands_of(job->f32) * summand / 2;
 }

@@ -130,7 +130,7 @@ static struct xt_buffer *copy_weights(struct xt_conv_op *conv, struct xt_graph *
                                   .out_is_row = out_is_row,
                                   .out_is_wide = out_is_wide,
                                   .by_tiles = true,
-                                  .summands = in->dtype == XT_F32 ? XT_SUMMANDS : 1,
+                                  .summands = xt_summands_of(in->dtype == XT_F32),
                                   .wide = XT_TILE_CONV_WIDE};
     return xt_cpu_add_weight_copy(conv, graph, &copy);
 }
@@ -177,7 +177,7 @@ void xt_cpu_tile_conv_prepare(struct xt_cpu_tile_conv *tiles, struct xt_conv_op 
 /* Numbers of bf16 for an output channel. */
 static size_t channel_weights(const struct xt_tile_conv *job)
 {
-    return xt_tile_conv_weights(job) * (size_t)xt_tile_conv_summands(job);
+    return xt_tile_conv_weights(job) * (size_t)xt_summands_of(job->f32);
 }
 
 void xt_cpu_tile_conv_prepare_inference(struct xt_cpu_tile_conv *tiles, struct xt_conv_op *conv,
@@ -226,7 +226,7 @@ void xt_cpu_tile_conv_refresh(const struct xt_cpu_tile_conv *tiles, const struct
     float *dense = graph->staging.host;
     uint32_t *to = tiles->weights->data;
     size_t panel = xt_tile_conv_weights(job) * XT_TILE_CONV_WIDE / 2;
-    size_t summands = (size_t)xt_tile_conv_summands(job);
+    size_t summands = (size_t)xt_summands_of(job->f32);
 #pragma omp parallel for schedule(static)
     for (int i = 0; i < panels_of(job); i++)
         for (size_t k = 0; k < summands; k++)

@@ -64,7 +64,7 @@ static size_t unit_bytes(const struct xt_tile_conv *job, int rows)
     size_t positions = (size_t)(rows + job->more_rows) * (size_t)job->pitch;
     size_t channels = (size_t)xt_tile_conv_blocks(job) * XT_TILE_CONV_CHANNELS;
     return positions * (size_t)job->phase_count * channels * sizeof(uint16_t) *
-           (size_t)xt_tile_conv_summands(job);
+           (size_t)xt_summands_of(job->f32);
 }
 
 /* Units of equal height, and how many of them are in L2 at a time. */
@@ -111,7 +111,7 @@ void xt_tile_conv_plan(struct xt_tile_conv *job, int parts)
     job->out_pixel = job->out_c;
     job->phase_count = 0;
     if (job->flat) {
-        int pixel = job->in_c * (int)sizeof(uint16_t) * xt_tile_conv_summands(job);
+        int pixel = job->in_c * (int)sizeof(uint16_t) * xt_summands_of(job->f32);
         int most = smaller(SOURCE_BYTES / pixel, FLAT_MOST);
         job->units = job->n * job->rows * job->columns;
         job->chunk_units = larger(most / BLOCK, FLAT_BLOCKS_LEAST) * BLOCK;
@@ -135,7 +135,7 @@ size_t xt_tile_conv_scratch(const struct xt_tile_conv *job)
     size_t fixed = SUMS + xt_tile_conv_list(job);
     if (xt_tile_conv_is_in_place(job))
         return fixed;
-    size_t unit = xt_tile_conv_summand(job) * (size_t)xt_tile_conv_summands(job);
+    size_t unit = xt_tile_conv_summand(job) * (size_t)xt_summands_of(job->f32);
     size_t units = job->flat ? 1 : (size_t)job->chunk_units;
     return fixed + units * unit * sizeof(uint16_t) / sizeof(float);
 }

@@ -48,7 +48,7 @@ static int unit_blocks_most(const struct xt_weight_grad *job)
 {
     const size_t tile = (size_t)XT_TILE_CHANNELS * XT_TILE_PIXELS * sizeof(uint16_t);
     size_t block = (size_t)(job->left_tiles + 2 * job->planes * job->right_tiles) * tile *
-                   (size_t)xt_weight_grad_summands(job);
+                   (size_t)xt_summands_of(job->f32);
     size_t most = unit_bytes / block;
     size_t least = job->f32 ? XT_F32_BLOCKS : BLOCKS;
     return most < least ? (int)least : most > UNIT_BLOCKS ? UNIT_BLOCKS : (int)most;
@@ -132,7 +132,7 @@ static void plan_scratch(struct xt_weight_grad *job)
     int channels = job->in_c * job->fold > job->out_c ? job->in_c * job->fold : job->out_c;
     int rows = job->fold > 1 ? divide_up(job->unit_pixels + 1, job->pitch) : 0;
     size_t chunk = (size_t)job->chunk_units * (size_t)job->unit_pixels;
-    size_t summands = (size_t)xt_weight_grad_summands(job);
+    size_t summands = (size_t)xt_summands_of(job->f32);
     job->left_size = aligned((size_t)(left * XT_TILE_CHANNELS) * (size_t)job->left_stride);
     job->right_size = (size_t)(right * XT_TILE_CHANNELS) * chunk;
     job->right_at = summands * job->left_size * sizeof(uint16_t);

@@ -64,7 +64,7 @@ static void copy_pixel(const struct chunk *chunk, const char *from, uint16_t *to
 /* Sets `count` elements of each summand to zero. */
 static void clear(const struct chunk *chunk, uint16_t *to, size_t count)
 {
-    for (int i = 0; i < xt_data_grad_summands(chunk->job); i++, to += chunk->summand)
+    for (int i = 0; i < xt_summands_of(chunk->job->f32); i++, to += chunk->summand)
         memset(to, 0, count * sizeof *to);
 }
 
@@ -145,18 +145,14 @@ XT_INLINE void multiply(const struct chunk *chunk, const struct block *block, st
     const struct xt_data_grad *job = chunk->job;
     size_t pairs = (size_t)xt_data_grad_channels(job) / 2 * (size_t)job->kernel_h;
     size_t summand = (pairs + XT_DATA_GRAD_SPARE) * WIDE;
-    size_t panel = (f32 ? XT_SUMMANDS : 1) * summand;
-    size_t lower = (size_t)chunk->tile_rows;
+    size_t panel = (size_t)xt_summands_of(f32) * summand;
     size_t row = chunk->row * sizeof *chunk->left;
     const uint16_t *left = chunk->left + (size_t)block->first * chunk->row + block->left_column;
     const uint32_t *right = job->weights + block->channel / WIDE * panel + block->right_pair * WIDE;
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+    zero_sums();
     for (int i = 0; i < block->steps; i++) {
         const struct products of = {.left = (const char *)left,
-                                    .lower = lower * row,
+                                    .lower = (size_t)chunk->tile_rows * row,
                                     .row = row,
                                     .left_summand = chunk->summand * sizeof *left,
                                     .right = {(const char *)right, (const char *)(right + panel)},
@@ -169,11 +165,7 @@ XT_INLINE void multiply(const struct chunk *chunk, const struct block *block, st
         right += TILE / 2;
         fetch(&next, job, f32);
     }
-    float *sums = chunk->sums;
-    _tile_stored(0, sums, 2 * LINE);
-    _tile_stored(1, sums + WIDE, 2 * LINE);
-    _tile_stored(2, sums + 2 * WIDE * lower, 2 * LINE);
-    _tile_stored(3, sums + 2 * WIDE * lower + WIDE, 2 * LINE);
+    store_sums(chunk->sums, chunk->tile_rows);
 }
 
 /* The sums become the gradient of two tiles' channels. */

@@ -39,10 +39,6 @@ struct xt_data_grad {
 typedef void xt_data_grad_loop(const struct xt_data_grad *job, int count, const void *out_grad,
                                void *in_grad, float *scratch);
 
-static inline int xt_data_grad_summands(const struct xt_data_grad *job)
-{
-    return job->f32 ? XT_SUMMANDS : 1;
-}
 /* Rows of the left matrix in scratch, with those of its last tiles; channels of one output row in
  * it; elements of one of its rows; floats of scratch. */
 size_t xt_data_grad_rows(const struct xt_data_grad *job);

@@ -187,23 +187,6 @@ static void set_pivots(const struct chunk *chunk, const struct span *span, int b
 
 /* ---- blocks of bf16 ---- */
 
-XT_INLINE void zero_sums(void)
-{
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-}
-
-XT_INLINE void store_sums(float *sums, int tile_rows)
-{
-    float *below = sums + tile_rows * PAIR;
-    _tile_stored(0, sums, 2 * LINE);
-    _tile_stored(1, sums + WIDE, 2 * LINE);
-    _tile_stored(2, below, 2 * LINE);
-    _tile_stored(3, below + WIDE, 2 * LINE);
-}
-
 /* Few variables, since what the compiler spills waits for the tiles that are being stored. */
 XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block, int channel,
                         const char *next, int panels, bool reads)
@@ -308,11 +291,23 @@ static void finish_one(const struct chunk *chunk, const struct span *span, int b
         write_blocks(chunk, span, block, channel, sums, sums, 1, NOTHING);
 }
 
-/* `next`: the first result of the block after the ones that are written together with this one,
- * where writing it reads something; else NULL. */
-static void make_bf16(struct chunk *chunk, const struct span *span, int block, int channel,
-                      const char *next)
+/* The first result of the block after the ones that are written together with this one, where
+ * writing it reads something; else NULL. */
+static const char *next_result(const struct chunk *chunk, const struct span *span, int block,
+                               int channel, int end)
 {
+    int next = channel + (chunk->two_at_once ? 2 * PAIR : PAIR);
+    if (!chunk->job->norm.y && !chunk->job->adds)
+        return NULL;
+    if (next < end)
+        return result_at(chunk, span, 2 * block, next);
+    return result_at(chunk, span, 2 * block + 2, next - (chunk->near ? end : PAIR));
+}
+
+/* One of the blocks of channels up to `end` that follow each other. */
+static void make_bf16(struct chunk *chunk, const struct span *span, int block, int channel, int end)
+{
+    const char *next = next_result(chunk, span, block, channel, end);
     if (chunk->job->out_c - channel <= WIDE)
         multiply_one(chunk, span, block, channel);
     else if (next)
@@ -493,7 +488,7 @@ static void take_pixels(struct chunk *chunk, int first, int end, uint16_t *left)
 static void take_units(struct chunk *chunk, int first, int end, uint16_t *left)
 {
     const struct xt_tile_conv *job = chunk->job;
-    size_t unit_copy = (size_t)xt_tile_conv_summands(job) * xt_tile_conv_summand(job);
+    size_t unit_copy = (size_t)xt_summands_of(job->f32) * xt_tile_conv_summand(job);
     size_t out_pixel = (size_t)job->out_pixel * chunk->out_size;
     size_t out_line = (size_t)job->out_w * out_pixel;
     chunk->span_count = end - first;
@@ -524,18 +519,12 @@ static void make(struct chunk *chunk)
             rows = span->tile_rows;
             for (int block = 0; block < span->blocks; block++)
                 for (int channel = first; channel < first + pass; channel += PAIR) {
-                    int then = channel + (chunk->two_at_once ? 2 * PAIR : PAIR);
-                    bool last = then >= first + pass;
-                    const char *next =
-                        chunk->job->norm.y || chunk->job->adds
-                            ? result_at(chunk, span, 2 * (block + last), last ? then - pass : then)
-                            : NULL;
                     /* A compiler barrier: tile loads and stores are invisible to the optimiser. */
                     __asm__ volatile("" ::: "memory");
                     if (chunk->job->f32)
                         make_f32(chunk, span, block, channel);
                     else
-                        make_bf16(chunk, span, block, channel, next);
+                        make_bf16(chunk, span, block, channel, first + pass);
                 }
         }
     if (chunk->job->f32)
@@ -585,21 +574,20 @@ static void list_steps(struct chunk *chunk)
 
 /* Whether two blocks of bf16 are written together: past the caches adjacent lines take less time.
  */
-static bool writes_two(const struct xt_tile_conv *job, size_t channel)
+static bool writes_two(const struct chunk *chunk)
 {
-    return job->far && !job->adds && !job->f32 && then_of(job) != UNEVEN &&
-           channel * (size_t)job->out_c <= NEAR_BYTES;
+    const struct xt_tile_conv *job = chunk->job;
+    return job->far && !job->adds && !job->f32 && chunk->then != UNEVEN && chunk->near;
 }
 
 void XT_LOOPS_NAME(tile_conv)(const struct xt_tile_conv *job, int first, int end, float *scratch)
 {
     size_t size = xt_tile_conv_element(job);
     size_t pixel = (size_t)job->out_pixel * size;
-    size_t channel = (size_t)xt_tile_conv_summands(job) * xt_tile_conv_weights(job) * 2;
+    size_t channel = (size_t)xt_summands_of(job->f32) * xt_tile_conv_weights(job) * 2;
     bool in_place = xt_tile_conv_is_in_place(job);
     struct chunk chunk = {.job = job,
                           .then = then_of(job),
-                          .two_at_once = writes_two(job, channel),
                           .begins = true,
                           .near = channel * (size_t)job->out_c <= NEAR_BYTES,
                           .row = in_place ? (size_t)job->in_c * size : LINE,
@@ -614,6 +602,7 @@ void XT_LOOPS_NAME(tile_conv)(const struct xt_tile_conv *job, int first, int end
                           .sums = scratch,
                           .other_sums = scratch + SUMS,
                           .steps = (struct step *)(void *)(scratch + ALL_SUMS)};
+    chunk.two_at_once = writes_two(&chunk);
     list_steps(&chunk);
     if (chunk.step_count) {
         int products = chunk.step_count * XT_PRODUCTS_F32;

@@ -83,10 +83,6 @@ static inline size_t xt_tile_conv_element(const struct xt_tile_conv *job)
 {
     return job->f32 ? sizeof(float) : sizeof(uint16_t);
 }
-static inline int xt_tile_conv_summands(const struct xt_tile_conv *job)
-{
-    return job->f32 ? XT_SUMMANDS : 1;
-}
 /* Blocks of the source's channels. */
 static inline int xt_tile_conv_blocks(const struct xt_tile_conv *job)
 {

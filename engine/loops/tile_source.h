@@ -21,8 +21,8 @@ XT_INLINE void copy_pixel(const void *from, int channels, uint16_t *to, size_t b
             split((const float *)from + k, lanes, summand, to);
         else if (from)
             _mm512_store_si512(to, _mm512_maskz_loadu_epi16(lanes, (const uint16_t *)from + k));
-        for (size_t i = 0; i < (f32 ? XT_SUMMANDS : 1) && !from; i++)
-            _mm512_store_si512(to + i * summand, _mm512_setzero_si512());
+        for (int i = 0; i < xt_summands_of(f32) && !from; i++)
+            _mm512_store_si512(to + (size_t)i * summand, _mm512_setzero_si512());
     }
 }
 

@@ -30,6 +30,25 @@ static inline void configure_tiles(int rows)
     _tile_loadconfig(&tiles);
 }
 
+XT_INLINE void zero_sums(void)
+{
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+}
+
+/* Side by side, `rows` of the upper two tiles and then of the lower two. */
+XT_INLINE void store_sums(float *sums, int rows)
+{
+    enum { WIDTH = 16 };
+    float *below = sums + rows * 2 * WIDTH;
+    _tile_stored(0, sums, 2 * LINE);
+    _tile_stored(1, sums + WIDTH, 2 * LINE);
+    _tile_stored(2, below, 2 * LINE);
+    _tile_stored(3, below + WIDTH, 2 * LINE);
+}
+
 /* Where up to two by two tiles of matrices are: of bf16, or of the first of the three summands of
  * float32, with bytes from a summand to the next one. */
 struct products {

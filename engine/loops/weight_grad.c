@@ -366,10 +366,7 @@ XT_INLINE void add_block(struct walk *walk, const uint16_t *left, const uint16_t
     const char *at = ahead->at[ahead->which];
     size_t due = ahead->due;
     if (walk->zero) {
-        _tile_zero(0);
-        _tile_zero(1);
-        _tile_zero(2);
-        _tile_zero(3);
+        zero_sums();
     } else {
         _tile_loadd(0, sums, 64);
         if (columns > 1)

@@ -87,11 +87,6 @@ struct xt_weight_grad {
     void *scratch;        /* xt_weight_grad_scratch bytes, aligned to 64 */
 };
 
-static inline int xt_weight_grad_summands(const struct xt_weight_grad *job)
-{
-    return job->f32 ? XT_SUMMANDS : 1;
-}
-
 /* Weights of a tile of the gradient. */
 static inline size_t xt_weight_grad_tile(const struct xt_weight_grad *job)
 {

@@ -36,7 +36,7 @@ static void bring_weights(struct work *work, const struct shape *s, const struct
                                   .in = s->in_c,
                                   .taps = s->kernel_h,
                                   .out_is_row = out_is_row,
-                                  .summands = xt_data_grad_summands(&work->job),
+                                  .summands = xt_summands_of(work->job.f32),
                                   .wide = XT_DATA_GRAD_WIDE,
                                   .spare = XT_DATA_GRAD_SPARE};
     size_t rows = ((size_t)s->out_c + 15) / 16;

@@ -53,14 +53,14 @@ static size_t panel_of(const struct xt_tile_conv *job)
 
 static size_t place(const struct xt_tile_conv *job, int tap, int i, int o)
 {
-    size_t panel = panel_of(job) * (size_t)xt_tile_conv_summands(job);
+    size_t panel = panel_of(job) * (size_t)xt_summands_of(job->f32);
     size_t line = (size_t)((i / 32 * job->weight_taps + tap) * 16 + i % 32 / 2);
     return (size_t)(o / 16) * panel + line * 32 + (size_t)(o % 16 * 2 + i % 2);
 }
 
 static void place_weight(const struct xt_tile_conv *job, double weight, uint16_t *to)
 {
-    for (int i = 0; i < xt_tile_conv_summands(job); i++, to += panel_of(job)) {
+    for (int i = 0; i < xt_summands_of(job->f32); i++, to += panel_of(job)) {
         *to = (uint16_t)(xt_bf16_round((float)weight) >> 16);
         weight -= (double)xt_bf16_to_float(*to);
     }
@@ -72,7 +72,7 @@ static void make_weights(struct work *work, struct xt_rng *rng)
     size_t count = (size_t)(job->weight_taps * job->in_c * job->out_c);
     void *plain = aligned_memory(count * sizeof(float));
     size_t panels = (size_t)(job->out_c + XT_TILE_CONV_WIDE - 1) / XT_TILE_CONV_WIDE;
-    size_t bytes = panels * panel_of(job) * (size_t)xt_tile_conv_summands(job) * sizeof(uint16_t);
+    size_t bytes = panels * panel_of(job) * (size_t)xt_summands_of(job->f32) * sizeof(uint16_t);
     work->weights_memory = aligned_memory(bytes);
     memset(work->weights_memory, 0, bytes);
     work->weights = random_numbers(rng, dtype_of(job), count, plain);

@@ -3,6 +3,7 @@
 #include "engine/loops/table.h"
 
 #ifdef __AMX_BF16__
+#include <stdalign.h>
 #include <string.h>
 
 #include "engine/loops/ahead.h"
@@ -345,15 +346,24 @@ static float *sums_at(const struct part *part, int row, int column)
 struct walk {
     struct part *part;
     int first, blocks;  /* of each unit these blocks */
-    bool zero;          /* the sums begin */
+    bool zero;          /* the tiles begin with zeros */
+    bool added;         /* and are added to the sums */
     size_t row, column; /* floats from a tile of sums to the next row's, to the next one */
     size_t apart;   /* from two tiles of a block's sums, which follow each other, to the others */
     size_t lower;   /* elements from a tile of the left matrix to the one below */
     size_t skipped; /* of the right matrix behind a unit's pixels; several units are whole */
 };
 
-/* Adds a chunk's products to up to two rows by two columns of tiles; the sums at `next` are fetched
- * into L1. Few variables, as what the compiler spills waits for the tiles that are being stored. */
+XT_INLINE void add_sums(float *to, const float *from)
+{
+    for (size_t i = 0; i < SUMS; i += 16)
+        _mm512_storeu_ps(to + i, _mm512_add_ps(_mm512_loadu_ps(to + i), _mm512_load_ps(from + i)));
+}
+
+/* Adds a chunk's products to up to two rows by two columns of tiles; of float32 they are summed by
+ * themselves first, as one sum over all pixels is rounded four times as far away. The sums at
+ * `next` are fetched into L1. Few variables, as what the compiler spills waits for the tiles that
+ * are being stored. */
 XT_INLINE void add_block(struct walk *walk, const uint16_t *left, const uint16_t *right0,
                          const uint16_t *right1, float *sums, const float *next, int rows,
                          int columns, bool f32)
@@ -365,6 +375,8 @@ XT_INLINE void add_block(struct walk *walk, const uint16_t *left, const uint16_t
     struct xt_ahead *ahead = &walk->part->ahead;
     const char *at = ahead->at[ahead->which];
     size_t due = ahead->due;
+    alignas(LINE) float chunk[4][SUMS];
+    bool added = f32 && walk->added;
     if (walk->zero) {
         zero_sums();
     } else {
@@ -404,13 +416,17 @@ XT_INLINE void add_block(struct walk *walk, const uint16_t *left, const uint16_t
         right0 += walk->skipped;
         right1 += walk->skipped;
     }
-    _tile_stored(0, sums, 64);
+    float *to[] = {sums, sums + walk->column, sums + walk->row, sums + walk->row + walk->column};
+    _tile_stored(0, added ? chunk[0] : to[0], 64);
     if (columns > 1)
-        _tile_stored(1, sums + walk->column, 64);
+        _tile_stored(1, added ? chunk[1] : to[1], 64);
     if (rows > 1)
-        _tile_stored(2, sums + walk->row, 64);
+        _tile_stored(2, added ? chunk[2] : to[2], 64);
     if (rows > 1 && columns > 1)
-        _tile_stored(3, sums + walk->row + walk->column, 64);
+        _tile_stored(3, added ? chunk[3] : to[3], 64);
+    for (int i = 0; added && i < 4; i++)
+        if ((i % 2 == 0 || columns > 1) && (i < 2 || rows > 1))
+            add_sums(to[i], chunk[i]);
     ahead->at[ahead->which] = at;
     ahead->due = due;
     if (at >= ahead->end[ahead->which])
@@ -505,7 +521,9 @@ static void multiply(struct part *part)
     for (; walk.first < job->unit_blocks; walk.first += job->pass_blocks) {
         int left = job->unit_blocks - walk.first;
         walk.blocks = left < job->pass_blocks ? left : job->pass_blocks;
-        walk.zero = part->first && !part->narrow && walk.first == 0;
+        bool first = part->first && walk.first == 0;
+        walk.added = job->f32 && !first && !part->narrow;
+        walk.zero = walk.added || (first && !part->narrow);
         for (int row = 0; row < part->left_tiles; row += 2)
             add_rows(&walk, row, part->left_tiles - row > 1 ? 2 : 1);
     }

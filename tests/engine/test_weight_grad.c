@@ -443,6 +443,50 @@ static void tiny_numbers_have_a_tiny_gradient(void **state)
     }
 }
 
+/* In one running sum over them all the rounding would grow with their number: tiles, with three
+ * additions a pixel, were three times as far away. */
+static void the_sum_over_many_pixels_is_rounded_little(void **state)
+{
+    (void)state;
+    const struct xt_weight_grad shape = {.n = 32,
+                                         .h = 24,
+                                         .w = 94,
+                                         .in_c = 32,
+                                         .out_c = 32,
+                                         .kernel_h = 1,
+                                         .kernel_w = 1,
+                                         .stride_h = 1,
+                                         .stride_w = 1,
+                                         .f32 = true};
+    double *wanted = malloc((size_t)(shape.in_c * shape.out_c) * sizeof *wanted);
+    struct variant loops[LOOPS_MAX];
+    int count = find_loops(loops);
+    for (int i = 0, known = 0; i < count; i++) {
+        struct work work;
+        if (!loops[i].f32)
+            continue;
+        setup(&work, shape);
+        work.job.packed = loops[i].packed;
+        work.job.tiles = loops[i].tiles;
+        work.job.edge = loops[i].edge;
+        for (; known < shape.in_c * shape.out_c; known++)
+            wanted[known] =
+                xt_reference_conv_weight_grad(&work.reference, work.in, work.out, (size_t)known);
+        float *grad = run(&work, loops[i].loop, 1);
+        double error = 0;
+        double size = 0;
+        for (int k = 0; k < known; k++) {
+            size_t at = place(&work.job, (size_t)(k / shape.in_c), (size_t)(k % shape.in_c), 0);
+            error += pow((double)grad[at] - wanted[k], 2);
+            size += pow(wanted[k], 2);
+        }
+        assert_true(error <= pow(1e-6, 2) * size);
+        free(grad);
+        clear(&work);
+    }
+    free(wanted);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -450,6 +494,7 @@ int main(void)
         cmocka_unit_test(it_is_what_plain_loops_make_of_it),
         cmocka_unit_test(by_slices_it_is_the_same_sum),
         cmocka_unit_test(it_is_the_same_every_time_and_without_the_bias),
+        cmocka_unit_test(the_sum_over_many_pixels_is_rounded_little),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

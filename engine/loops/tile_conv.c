@@ -28,6 +28,12 @@ struct step {
     uint32_t left, right;
 };
 
+/* A block of bf16. */
+struct place {
+    const struct span *span; /* NULL: none */
+    int block, channel;
+};
+
 /* Sums that are being written while the next block's are formed. */
 struct written {
     int left;           /* rows; 0: none */
@@ -53,6 +59,7 @@ struct chunk {
     size_t out_pixel, out_row; /* bytes from a result to the next one, to the next row's */
     float *sums, *other_sums;  /* the others are still to be written */
     bool two_at_once;          /* the sums of two blocks are written together */
+    struct place in_tiles;     /* the block of bf16 whose sums are still there */
     struct written written;    /* in float32 */
     int rows;                  /* of it beside a product of tiles */
     int span_count;
@@ -185,9 +192,10 @@ static void set_pivots(const struct chunk *chunk, const struct span *span, int b
         set_pivot(chunk->job, sums, channel);
 }
 
-/* ---- blocks of bf16 ---- */
+/* ---- blocks of bf16: each stays in its tiles until the next one's first products ---- */
 
-/* Few variables, since what the compiler spills waits for the tiles that are being stored. */
+/* Few variables, since what the compiler spills waits for the tiles that are being stored. A single
+ * panel's sums are stored at once. */
 XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block, int channel,
                         const char *next, int panels, bool reads)
 {
@@ -200,13 +208,18 @@ XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block,
     const struct step *end = chunk->steps + chunk->step_count;
     const char *ahead = chunk->ahead;
     size_t due = chunk->due;
-    zero_sums();
+    bool stays = panels > 1 && chunk->step_count;
+    float *before = stays && chunk->in_tiles.span ? chunk->sums : NULL;
+    if (!stays)
+        zero_sums();
     for (const struct step *step = chunk->steps; step < end; step++) {
         const char *b = right + step->right;
-        add_products_bf16(
-            &(struct products){
-                .left = left + step->left, .lower = lower, .row = row, .right = {b, b + panel}},
-            2, panels);
+        const struct products of = {
+            .left = left + step->left, .lower = lower, .row = row, .right = {b, b + panel}};
+        if (panels > 1 && step == chunk->steps)
+            begin_products_bf16(&of, before, span->tile_rows);
+        else
+            add_products_bf16(&of, 2, panels);
         for (due += chunk->rate; due >= 256; due -= 256, ahead += LINE)
             _mm_prefetch(ahead, _MM_HINT_T1);
         for (int i = reads ? chunk->results : 0; i > 0; i--, next += chunk->out_pixel)
@@ -214,7 +227,8 @@ XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block,
     }
     chunk->ahead = ahead;
     chunk->due = due;
-    store_sums(chunk->sums, span->tile_rows);
+    if (!stays)
+        store_sums(chunk->sums, span->tile_rows);
 }
 
 static __attribute__((noinline)) void multiply_two(struct chunk *chunk, const struct span *span,
@@ -304,10 +318,37 @@ static const char *next_result(const struct chunk *chunk, const struct span *spa
     return result_at(chunk, span, 2 * block + 2, next - (chunk->near ? end : PAIR));
 }
 
-/* One of the blocks of channels up to `end` that follow each other. */
+static void write_bf16(struct chunk *chunk, const struct place *of)
+{
+    bool second = chunk->two_at_once && of->channel / PAIR % 2;
+    if (chunk->two_at_once && !second && of->channel + PAIR < chunk->job->out_c)
+        swap_sums(chunk);
+    else if (second)
+        finish_two(chunk, of->span, of->block, of->channel - PAIR);
+    else
+        finish_one(chunk, of->span, of->block, of->channel);
+}
+
+static void empty_tiles(struct chunk *chunk)
+{
+    struct place of = chunk->in_tiles;
+    chunk->in_tiles.span = NULL;
+    if (!of.span)
+        return;
+    store_sums(chunk->sums, of.span->tile_rows);
+    __asm__ volatile("" ::: "memory");
+    write_bf16(chunk, &of);
+}
+
+/* One of the blocks of channels up to `end` that follow each other: what is written is the one
+ * before, if this one stays in the tiles. */
 static void make_bf16(struct chunk *chunk, const struct span *span, int block, int channel, int end)
 {
     const char *next = next_result(chunk, span, block, channel, end);
+    struct place ready = {span, block, channel};
+    bool stays = chunk->job->out_c - channel > WIDE && chunk->step_count;
+    if (!stays)
+        empty_tiles(chunk);
     if (chunk->job->out_c - channel <= WIDE)
         multiply_one(chunk, span, block, channel);
     else if (next)
@@ -315,13 +356,12 @@ static void make_bf16(struct chunk *chunk, const struct span *span, int block, i
     else
         multiply_two(chunk, span, block, channel);
     __asm__ volatile("" ::: "memory");
-    bool second = chunk->two_at_once && channel / PAIR % 2;
-    if (chunk->two_at_once && !second && channel + PAIR < chunk->job->out_c)
-        swap_sums(chunk);
-    else if (second)
-        finish_two(chunk, span, block, channel - PAIR);
-    else
-        finish_one(chunk, span, block, channel);
+    if (stays) {
+        ready = chunk->in_tiles;
+        chunk->in_tiles = (struct place){span, block, channel};
+    }
+    if (ready.span)
+        write_bf16(chunk, &ready);
 }
 
 /* ---- blocks of float32: each is written between the next one's products ---- */
@@ -514,8 +554,10 @@ static void make(struct chunk *chunk)
     for (int first = 0; first < channels; first += pass)
         for (int i = 0; i < chunk->span_count; i++) {
             const struct span *span = &chunk->spans[i];
-            if (rows != span->tile_rows)
+            if (rows != span->tile_rows) {
+                empty_tiles(chunk);
                 configure_tiles(span->tile_rows);
+            }
             rows = span->tile_rows;
             for (int block = 0; block < span->blocks; block++)
                 for (int channel = first; channel < first + pass; channel += PAIR) {
@@ -529,6 +571,8 @@ static void make(struct chunk *chunk)
         }
     if (chunk->job->f32)
         finish_f32(chunk);
+    else
+        empty_tiles(chunk);
 }
 
 /* Source bytes of units [first, end) without what they share with the ones before. */

@@ -38,15 +38,19 @@ XT_INLINE void zero_sums(void)
     _tile_zero(3);
 }
 
-/* Side by side, `rows` of the upper two tiles and then of the lower two. */
-XT_INLINE void store_sums(float *sums, int rows)
+/* Where a tile is stored: side by side, `rows` of the upper two and then of the lower two. */
+XT_INLINE float *stored_at(float *sums, int rows, int tile)
 {
     enum { WIDTH = 16 };
-    float *below = sums + rows * 2 * WIDTH;
-    _tile_stored(0, sums, 2 * LINE);
-    _tile_stored(1, sums + WIDTH, 2 * LINE);
-    _tile_stored(2, below, 2 * LINE);
-    _tile_stored(3, below + WIDTH, 2 * LINE);
+    return sums + (tile / 2 ? rows * 2 * WIDTH : 0) + (tile % 2 ? WIDTH : 0);
+}
+
+XT_INLINE void store_sums(float *sums, int rows)
+{
+    _tile_stored(0, stored_at(sums, rows, 0), 2 * LINE);
+    _tile_stored(1, stored_at(sums, rows, 1), 2 * LINE);
+    _tile_stored(2, stored_at(sums, rows, 2), 2 * LINE);
+    _tile_stored(3, stored_at(sums, rows, 3), 2 * LINE);
 }
 
 /* Where up to two by two tiles of matrices are: of bf16, or of the first of the three summands of
@@ -75,6 +79,33 @@ XT_INLINE void add_products_bf16(const struct products *of, int rows, int column
     }
     if (rows > 1 && columns > 1)
         _tile_dpbf16ps(3, 5, 7);
+}
+
+/* The first products of two by two tiles, which hold a block's sums: each tile is stored, unless
+ * `sums` is NULL, and begins anew before its first product. Four stores one after the other would
+ * stop the products meanwhile. */
+XT_INLINE void begin_products_bf16(const struct products *of, float *sums, int rows)
+{
+    _tile_loadd(4, of->left, of->row);
+    _tile_loadd(6, of->right[0], LINE);
+    if (sums)
+        _tile_stored(0, stored_at(sums, rows, 0), 2 * LINE);
+    _tile_zero(0);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_loadd(7, of->right[1], LINE);
+    if (sums)
+        _tile_stored(1, stored_at(sums, rows, 1), 2 * LINE);
+    _tile_zero(1);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_loadd(5, of->left + of->lower, of->row);
+    if (sums)
+        _tile_stored(2, stored_at(sums, rows, 2), 2 * LINE);
+    _tile_zero(2);
+    _tile_dpbf16ps(2, 5, 6);
+    if (sums)
+        _tile_stored(3, stored_at(sums, rows, 3), 2 * LINE);
+    _tile_zero(3);
+    _tile_dpbf16ps(3, 5, 7);
 }
 
 XT_INLINE void load_left(const struct products *of, size_t summand, int rows)

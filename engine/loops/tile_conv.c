@@ -12,7 +12,8 @@ enum {
     TILE_PAIRS = DEEP / 2 * WIDE, /* of a tile of weights */
     SUMS = 4 * WIDE * WIDE,       /* of a block: two by two tiles */
     ALL_SUMS = 2 * SUMS,          /* of two blocks */
-    NEAR_BYTES = 768 << 10
+    NEAR_BYTES = 768 << 10,
+    STEPS_LEAST = 8 /* of a block that gains by staying in its tiles */
 };
 
 /* Positions that are counted through: of a unit's copy, or pixels of a flat job. */
@@ -59,7 +60,8 @@ struct chunk {
     size_t out_pixel, out_row; /* bytes from a result to the next one, to the next row's */
     float *sums, *other_sums;  /* the others are still to be written */
     bool two_at_once;          /* the sums of two blocks are written together */
-    struct place in_tiles;     /* the block of bf16 whose sums are still there */
+    bool stays;                /* a block of bf16 in its tiles until the next one begins */
+    struct place in_tiles;     /* the block that does */
     struct written written;    /* in float32 */
     int rows;                  /* of it beside a product of tiles */
     int span_count;
@@ -192,10 +194,9 @@ static void set_pivots(const struct chunk *chunk, const struct span *span, int b
         set_pivot(chunk->job, sums, channel);
 }
 
-/* ---- blocks of bf16: each stays in its tiles until the next one's first products ---- */
+/* ---- blocks of bf16: one of many products stays in its tiles until the next one's first ---- */
 
-/* Few variables, since what the compiler spills waits for the tiles that are being stored. A single
- * panel's sums are stored at once. */
+/* Few variables, since what the compiler spills waits for the tiles that are being stored. */
 XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block, int channel,
                         const char *next, int panels, bool reads)
 {
@@ -208,7 +209,7 @@ XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block,
     const struct step *end = chunk->steps + chunk->step_count;
     const char *ahead = chunk->ahead;
     size_t due = chunk->due;
-    bool stays = panels > 1 && chunk->step_count;
+    bool stays = panels > 1 && chunk->stays;
     float *before = stays && chunk->in_tiles.span ? chunk->sums : NULL;
     if (!stays)
         zero_sums();
@@ -216,7 +217,7 @@ XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block,
         const char *b = right + step->right;
         const struct products of = {
             .left = left + step->left, .lower = lower, .row = row, .right = {b, b + panel}};
-        if (panels > 1 && step == chunk->steps)
+        if (stays && step == chunk->steps)
             begin_products_bf16(&of, before, span->tile_rows);
         else
             add_products_bf16(&of, 2, panels);
@@ -346,7 +347,7 @@ static void make_bf16(struct chunk *chunk, const struct span *span, int block, i
 {
     const char *next = next_result(chunk, span, block, channel, end);
     struct place ready = {span, block, channel};
-    bool stays = chunk->job->out_c - channel > WIDE && chunk->step_count;
+    bool stays = chunk->job->out_c - channel > WIDE && chunk->stays;
     if (!stays)
         empty_tiles(chunk);
     if (chunk->job->out_c - channel <= WIDE)
@@ -648,6 +649,7 @@ void XT_LOOPS_NAME(tile_conv)(const struct xt_tile_conv *job, int first, int end
                           .steps = (struct step *)(void *)(scratch + ALL_SUMS)};
     chunk.two_at_once = writes_two(&chunk);
     list_steps(&chunk);
+    chunk.stays = chunk.step_count >= STEPS_LEAST;
     if (chunk.step_count) {
         int products = chunk.step_count * XT_PRODUCTS_F32;
         chunk.results = (PAIR + chunk.step_count - 1) / chunk.step_count;

@@ -229,7 +229,7 @@ static struct xt_tile_conv shape_of(int of_type)
         {64, 96, 7, 7, {1, 1}, 1},  {32, 32, 9, 13, {3, 3}, 1},   {32, 64, 13, 9, {3, 3}, 2},
         {96, 32, 8, 8, {1, 1}, 2},  {32, 32, 1, 1, {1, 1}, 1},    {32, 160, 17, 5, {5, 1}, 1},
         {64, 32, 4, 94, {7, 7}, 2}, {512, 1024, 5, 3, {1, 1}, 1}, {256, 256, 24, 22, {3, 3}, 1},
-        {40, 68, 6, 5, {3, 1}, 1},  {68, 84, 5, 7, {1, 1}, 1}};
+        {40, 68, 6, 5, {5, 1}, 1},  {68, 84, 5, 7, {1, 1}, 1}};
     struct xt_tile_conv job =
         forward(shapes[number].in_c, shapes[number].out_c, shapes[number].h, shapes[number].w,
                 shapes[number].kernel, shapes[number].stride);

@@ -194,11 +194,11 @@ static void set_pivots(const struct chunk *chunk, const struct span *span, int b
         set_pivot(chunk->job, sums, channel);
 }
 
-/* ---- blocks of bf16: one of many products stays in its tiles until the next one's first ---- */
+/* ---- blocks of bf16 ---- */
 
 /* Few variables, since what the compiler spills waits for the tiles that are being stored. */
 XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block, int channel,
-                        const char *next, int panels, bool reads)
+                        const char *next, int panels, bool reads, bool stays)
 {
     const struct xt_tile_conv *job = chunk->job;
     size_t panel = chunk->panel;
@@ -209,8 +209,6 @@ XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block,
     const struct step *end = chunk->steps + chunk->step_count;
     const char *ahead = chunk->ahead;
     size_t due = chunk->due;
-    bool stays = panels > 1 && chunk->stays;
-    float *before = stays && chunk->in_tiles.span ? chunk->sums : NULL;
     if (!stays)
         zero_sums();
     for (const struct step *step = chunk->steps; step < end; step++) {
@@ -218,7 +216,7 @@ XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block,
         const struct products of = {
             .left = left + step->left, .lower = lower, .row = row, .right = {b, b + panel}};
         if (stays && step == chunk->steps)
-            begin_products_bf16(&of, before, span->tile_rows);
+            begin_products_bf16(&of, chunk->in_tiles.span ? chunk->sums : NULL, span->tile_rows);
         else
             add_products_bf16(&of, 2, panels);
         for (due += chunk->rate; due >= 256; due -= 256, ahead += LINE)
@@ -235,21 +233,35 @@ XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block,
 static __attribute__((noinline)) void multiply_two(struct chunk *chunk, const struct span *span,
                                                    int block, int channel)
 {
-    multiply(chunk, span, block, channel, NULL, 2, false);
+    multiply(chunk, span, block, channel, NULL, 2, false, false);
 }
 
 /* The last channels, if there are no more than WIDE. */
 static __attribute__((noinline)) void multiply_one(struct chunk *chunk, const struct span *span,
                                                    int block, int channel)
 {
-    multiply(chunk, span, block, channel, NULL, 1, false);
+    multiply(chunk, span, block, channel, NULL, 1, false, false);
 }
 
 /* Fetches what is read with the results from `next` on. */
 static __attribute__((noinline)) void multiply_ahead(struct chunk *chunk, const struct span *span,
                                                      int block, int channel, const char *next)
 {
-    multiply(chunk, span, block, channel, next, 2, true);
+    multiply(chunk, span, block, channel, next, 2, true, false);
+}
+
+/* Its sums stay in the tiles. */
+static __attribute__((noinline)) void
+multiply_and_stay(struct chunk *chunk, const struct span *span, int block, int channel)
+{
+    multiply(chunk, span, block, channel, NULL, 2, false, true);
+}
+
+static __attribute__((noinline)) void multiply_ahead_and_stay(struct chunk *chunk,
+                                                              const struct span *span, int block,
+                                                              int channel, const char *next)
+{
+    multiply(chunk, span, block, channel, next, 2, true, true);
 }
 
 /* Out of line, so that the loops for one block keep their registers. */
@@ -278,7 +290,8 @@ static __attribute__((noinline)) void write_two_gradient(const struct chunk *chu
 }
 
 /* The sums of two blocks of channels. */
-static void finish_two(const struct chunk *chunk, const struct span *span, int block, int channel)
+XT_INLINE void finish_two(const struct chunk *chunk, const struct span *span, int block,
+                          int channel)
 {
     const float *sums = chunk->other_sums;
     const float *more = chunk->sums;
@@ -292,7 +305,8 @@ static void finish_two(const struct chunk *chunk, const struct span *span, int b
         write_two_plain(chunk, span, block, channel, sums, more);
 }
 
-static void finish_one(const struct chunk *chunk, const struct span *span, int block, int channel)
+XT_INLINE void finish_one(const struct chunk *chunk, const struct span *span, int block,
+                          int channel)
 {
     const float *sums = chunk->sums;
     set_pivots(chunk, span, block, channel, sums);
@@ -319,50 +333,66 @@ static const char *next_result(const struct chunk *chunk, const struct span *spa
     return result_at(chunk, span, 2 * block + 2, next - (chunk->near ? end : PAIR));
 }
 
-static void write_bf16(struct chunk *chunk, const struct place *of)
+XT_INLINE void write_bf16(struct chunk *chunk, const struct span *span, int block, int channel)
 {
-    bool second = chunk->two_at_once && of->channel / PAIR % 2;
-    if (chunk->two_at_once && !second && of->channel + PAIR < chunk->job->out_c)
+    bool second = chunk->two_at_once && channel / PAIR % 2;
+    if (chunk->two_at_once && !second && channel + PAIR < chunk->job->out_c)
         swap_sums(chunk);
     else if (second)
-        finish_two(chunk, of->span, of->block, of->channel - PAIR);
+        finish_two(chunk, span, block, channel - PAIR);
     else
-        finish_one(chunk, of->span, of->block, of->channel);
+        finish_one(chunk, span, block, channel);
+}
+
+/* Writes the block that has left the tiles. */
+static __attribute__((noinline)) void write_before(struct chunk *chunk, const struct place *of)
+{
+    if (of->span)
+        write_bf16(chunk, of->span, of->block, of->channel);
 }
 
 static void empty_tiles(struct chunk *chunk)
 {
-    struct place of = chunk->in_tiles;
-    chunk->in_tiles.span = NULL;
-    if (!of.span)
-        return;
-    store_sums(chunk->sums, of.span->tile_rows);
+    if (chunk->in_tiles.span)
+        store_sums(chunk->sums, chunk->in_tiles.span->tile_rows);
     __asm__ volatile("" ::: "memory");
-    write_bf16(chunk, &of);
+    write_before(chunk, &chunk->in_tiles);
+    chunk->in_tiles.span = NULL;
 }
 
-/* One of the blocks of channels up to `end` that follow each other: what is written is the one
- * before, if this one stays in the tiles. */
+/* A block that stays in its tiles; what is written is the one before. */
+static __attribute__((noinline)) void make_and_stay(struct chunk *chunk, const struct span *span,
+                                                    int block, int channel, const char *next)
+{
+    struct place before = chunk->in_tiles;
+    if (next)
+        multiply_ahead_and_stay(chunk, span, block, channel, next);
+    else
+        multiply_and_stay(chunk, span, block, channel);
+    __asm__ volatile("" ::: "memory");
+    chunk->in_tiles = (struct place){span, block, channel};
+    write_before(chunk, &before);
+}
+
+/* One of the blocks of channels up to `end` that follow each other. */
 static void make_bf16(struct chunk *chunk, const struct span *span, int block, int channel, int end)
 {
     const char *next = next_result(chunk, span, block, channel, end);
-    struct place ready = {span, block, channel};
-    bool stays = chunk->job->out_c - channel > WIDE && chunk->stays;
-    if (!stays)
+    bool narrow = chunk->job->out_c - channel <= WIDE;
+    if (chunk->stays && !narrow) {
+        make_and_stay(chunk, span, block, channel, next);
+        return;
+    }
+    if (chunk->stays)
         empty_tiles(chunk);
-    if (chunk->job->out_c - channel <= WIDE)
+    if (narrow)
         multiply_one(chunk, span, block, channel);
     else if (next)
         multiply_ahead(chunk, span, block, channel, next);
     else
         multiply_two(chunk, span, block, channel);
     __asm__ volatile("" ::: "memory");
-    if (stays) {
-        ready = chunk->in_tiles;
-        chunk->in_tiles = (struct place){span, block, channel};
-    }
-    if (ready.span)
-        write_bf16(chunk, &ready);
+    write_bf16(chunk, span, block, channel);
 }
 
 /* ---- blocks of float32: each is written between the next one's products ---- */

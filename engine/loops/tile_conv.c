@@ -60,8 +60,7 @@ struct chunk {
     size_t out_pixel, out_row; /* bytes from a result to the next one, to the next row's */
     float *sums, *other_sums;  /* the others are still to be written */
     bool two_at_once;          /* the sums of two blocks are written together */
-    bool stays;                /* a block of bf16 in its tiles until the next one begins */
-    struct place in_tiles;     /* the block that does */
+    struct place in_tiles;     /* the block of bf16 that stays there until the next one begins */
     struct written written;    /* in float32 */
     int rows;                  /* of it beside a product of tiles */
     int span_count;
@@ -379,18 +378,18 @@ static void make_bf16(struct chunk *chunk, const struct span *span, int block, i
 {
     const char *next = next_result(chunk, span, block, channel, end);
     bool narrow = chunk->job->out_c - channel <= WIDE;
-    if (chunk->stays && !narrow) {
+    if (chunk->step_count >= STEPS_LEAST && !narrow) {
         make_and_stay(chunk, span, block, channel, next);
         return;
     }
-    if (chunk->stays)
+    if (narrow) {
         empty_tiles(chunk);
-    if (narrow)
         multiply_one(chunk, span, block, channel);
-    else if (next)
+    } else if (next) {
         multiply_ahead(chunk, span, block, channel, next);
-    else
+    } else {
         multiply_two(chunk, span, block, channel);
+    }
     __asm__ volatile("" ::: "memory");
     write_bf16(chunk, span, block, channel);
 }
@@ -679,7 +678,6 @@ void XT_LOOPS_NAME(tile_conv)(const struct xt_tile_conv *job, int first, int end
                           .steps = (struct step *)(void *)(scratch + ALL_SUMS)};
     chunk.two_at_once = writes_two(&chunk);
     list_steps(&chunk);
-    chunk.stays = chunk.step_count >= STEPS_LEAST;
     if (chunk.step_count) {
         int products = chunk.step_count * XT_PRODUCTS_F32;
         chunk.results = (PAIR + chunk.step_count - 1) / chunk.step_count;

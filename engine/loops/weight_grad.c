@@ -375,8 +375,11 @@ XT_INLINE void add_block(struct walk *walk, const uint16_t *left, const uint16_t
     struct xt_ahead *ahead = &walk->part->ahead;
     const char *at = ahead->at[ahead->which];
     size_t due = ahead->due;
-    alignas(LINE) float chunk[4][SUMS];
+    alignas(LINE) float chunk[4 * SUMS];
     bool added = f32 && walk->added;
+    float *to = added ? chunk : sums;
+    size_t row = added ? 2 * SUMS : walk->row;
+    size_t column = added ? SUMS : walk->column;
     if (walk->zero) {
         zero_sums();
     } else {
@@ -416,17 +419,16 @@ XT_INLINE void add_block(struct walk *walk, const uint16_t *left, const uint16_t
         right0 += walk->skipped;
         right1 += walk->skipped;
     }
-    float *to[] = {sums, sums + walk->column, sums + walk->row, sums + walk->row + walk->column};
-    _tile_stored(0, added ? chunk[0] : to[0], 64);
+    _tile_stored(0, to, 64);
     if (columns > 1)
-        _tile_stored(1, added ? chunk[1] : to[1], 64);
+        _tile_stored(1, to + column, 64);
     if (rows > 1)
-        _tile_stored(2, added ? chunk[2] : to[2], 64);
+        _tile_stored(2, to + row, 64);
     if (rows > 1 && columns > 1)
-        _tile_stored(3, added ? chunk[3] : to[3], 64);
-    for (int i = 0; added && i < 4; i++)
-        if ((i % 2 == 0 || columns > 1) && (i < 2 || rows > 1))
-            add_sums(to[i], chunk[i]);
+        _tile_stored(3, to + row + column, 64);
+    for (size_t i = 0; added && i < (size_t)rows; i++)
+        for (size_t k = 0; k < (size_t)columns; k++)
+            add_sums(sums + i * walk->row + k * walk->column, to + i * row + k * column);
     ahead->at[ahead->which] = at;
     ahead->due = due;
     if (at >= ahead->end[ahead->which])
@@ -522,8 +524,8 @@ static void multiply(struct part *part)
         int left = job->unit_blocks - walk.first;
         walk.blocks = left < job->pass_blocks ? left : job->pass_blocks;
         bool first = part->first && walk.first == 0;
-        walk.added = job->f32 && !first && !part->narrow;
-        walk.zero = walk.added || (first && !part->narrow);
+        walk.zero = !part->narrow && (first || job->f32);
+        walk.added = walk.zero && !first;
         for (int row = 0; row < part->left_tiles; row += 2)
             add_rows(&walk, row, part->left_tiles - row > 1 ? 2 : 1);
     }

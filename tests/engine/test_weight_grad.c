@@ -342,16 +342,21 @@ static const double *wanted_of(const struct work *work, bool f32, int index)
     return *wanted;
 }
 
-/* Sets up a shape with the variant's type; false: not one of its shapes. */
-static bool begin(struct work *work, const struct variant *variant, int index)
+static struct xt_weight_grad varied(struct xt_weight_grad shape, const struct variant *variant)
 {
-    struct xt_weight_grad shape = shapes[index];
     shape.f32 = variant->f32;
     shape.packed = variant->packed;
     shape.tiles = variant->tiles;
     shape.edge = variant->edge;
     shape.stride_h = shape.stride_h ? shape.stride_h : 1;
     shape.stride_w = shape.stride_w ? shape.stride_w : 1;
+    return shape;
+}
+
+/* Sets up a shape with the variant's type; false: not one of its shapes. */
+static bool begin(struct work *work, const struct variant *variant, int index)
+{
+    struct xt_weight_grad shape = varied(shapes[index], variant);
     if (variant->flat && !xt_weight_grad_is_flat(&shape))
         return false;
     setup(work, shape);
@@ -448,16 +453,8 @@ static void tiny_numbers_have_a_tiny_gradient(void **state)
 static void the_sum_over_many_pixels_is_rounded_little(void **state)
 {
     (void)state;
-    const struct xt_weight_grad shape = {.n = 32,
-                                         .h = 24,
-                                         .w = 94,
-                                         .in_c = 32,
-                                         .out_c = 32,
-                                         .kernel_h = 1,
-                                         .kernel_w = 1,
-                                         .stride_h = 1,
-                                         .stride_w = 1,
-                                         .f32 = true};
+    const struct xt_weight_grad shape = {
+        .n = 32, .h = 24, .w = 94, .in_c = 32, .out_c = 32, .kernel_h = 1, .kernel_w = 1};
     double *wanted = malloc((size_t)(shape.in_c * shape.out_c) * sizeof *wanted);
     struct variant loops[LOOPS_MAX];
     int count = find_loops(loops);
@@ -465,10 +462,7 @@ static void the_sum_over_many_pixels_is_rounded_little(void **state)
         struct work work;
         if (!loops[i].f32)
             continue;
-        setup(&work, shape);
-        work.job.packed = loops[i].packed;
-        work.job.tiles = loops[i].tiles;
-        work.job.edge = loops[i].edge;
+        setup(&work, varied(shape, &loops[i]));
         for (; known < shape.in_c * shape.out_c; known++)
             wanted[known] =
                 xt_reference_conv_weight_grad(&work.reference, work.in, work.out, (size_t)known);

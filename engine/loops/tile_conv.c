@@ -70,7 +70,11 @@ struct chunk {
     /* What the next chunk reads of the source is fetched into L2 meanwhile. */
     const char *ahead;
     size_t rate, due; /* lines per step, times 256 */
-    int results;      /* of the next block, per step: what is read with them is fetched too */
+    /* What is read with a later block's results is fetched too: of so many per step, bytes from one
+     * to the next. */
+    int results;
+    bool in_order; /* of memory */
+    size_t fetch_step;
 };
 
 /* ---- products ---- */
@@ -148,16 +152,16 @@ XT_INLINE void write_blocks(const struct chunk *chunk, const struct span *span, 
     struct block first;
     struct block second;
     int lower = span->tile_rows * PAIR;
-    begin_block(job, channel, then, &first);
+    begin_block(job, channel, then, false, &first);
     if (count > 1)
-        begin_block(job, channel + PAIR, then, &second);
+        begin_block(job, channel + PAIR, then, false, &second);
     write_tile(chunk, span, 2 * block, result_at(chunk, span, 2 * block, channel), sums, more,
                count, then, &first, &second);
     write_tile(chunk, span, 2 * block + 1, result_at(chunk, span, 2 * block + 1, channel),
                sums + lower, more + lower, count, then, &first, &second);
-    end_block(job, channel, then, &first);
+    end_block(job, channel, then, false, &first);
     if (count > 1)
-        end_block(job, channel + PAIR, then, &second);
+        end_block(job, channel + PAIR, then, false, &second);
 }
 
 /* Up to `count` results of float32. */
@@ -220,7 +224,7 @@ XT_INLINE void multiply(struct chunk *chunk, const struct span *span, int block,
             add_products_bf16(&of, 2, panels);
         for (due += chunk->rate; due >= 256; due -= 256, ahead += LINE)
             _mm_prefetch(ahead, _MM_HINT_T1);
-        for (int i = reads ? chunk->results : 0; i > 0; i--, next += chunk->out_pixel)
+        for (int i = reads ? chunk->results : 0; i > 0; i--, next += chunk->fetch_step)
             fetch_result(job, next);
     }
     chunk->ahead = ahead;
@@ -319,17 +323,17 @@ XT_INLINE void finish_one(const struct chunk *chunk, const struct span *span, in
         write_blocks(chunk, span, block, channel, sums, sums, 1, NOTHING);
 }
 
-/* The first result of the block after the ones that are written together with this one, where
- * writing it reads something; else NULL. */
+/* Where fetching begins of what is read with the results of a later block; NULL: nothing is. With
+ * all channels of a block of positions at a time it is a share of the next positions', in the order
+ * of memory: by channels, a line of each pixel, it takes twice as long. */
 static const char *next_result(const struct chunk *chunk, const struct span *span, int block,
-                               int channel, int end)
+                               int channel)
 {
-    int next = channel + (chunk->two_at_once ? 2 * PAIR : PAIR);
     if (!chunk->job->norm.y && !chunk->job->adds)
         return NULL;
-    if (next < end)
-        return result_at(chunk, span, 2 * block, next);
-    return result_at(chunk, span, 2 * block + 2, next - (chunk->near ? end : PAIR));
+    if (!chunk->in_order)
+        return result_at(chunk, span, 2 * block + 2, channel);
+    return result_at(chunk, span, 2 * block + 2, 0) + (size_t)channel * chunk->fetch_step;
 }
 
 XT_INLINE void write_bf16(struct chunk *chunk, const struct span *span, int block, int channel)
@@ -373,10 +377,9 @@ static __attribute__((noinline)) void make_and_stay(struct chunk *chunk, const s
     write_before(chunk, &before);
 }
 
-/* One of the blocks of channels up to `end` that follow each other. */
-static void make_bf16(struct chunk *chunk, const struct span *span, int block, int channel, int end)
+static void make_bf16(struct chunk *chunk, const struct span *span, int block, int channel)
 {
-    const char *next = next_result(chunk, span, block, channel, end);
+    const char *next = next_result(chunk, span, block, channel);
     bool narrow = chunk->job->out_c - channel <= WIDE;
     if (chunk->step_count >= STEPS_LEAST && !narrow) {
         make_and_stay(chunk, span, block, channel, next);
@@ -407,12 +410,12 @@ XT_INLINE void multiply_f32(struct chunk *chunk, const struct span *span, int bl
     size_t lower = (size_t)(tile_start(span, 2 * block + 1) - tile_start(span, 2 * block)) * LINE;
     const struct step *end = chunk->steps + chunk->step_count;
     const char *ahead = chunk->ahead;
-    const char *result = result_at(chunk, span, 2 * block, channel);
-    int results = job->norm.y || job->adds ? chunk->results : 0;
+    const char *next = next_result(chunk, span, block, channel);
+    int results = next ? chunk->results : 0;
     size_t due = chunk->due;
     struct written w = chunk->written;
     struct block before;
-    begin_block(job, w.channel, then, &before);
+    begin_block(job, w.channel, then, true, &before);
     zero_sums();
     for (const struct step *step = chunk->steps; step < end; step++) {
         const char *b = right + step->right;
@@ -431,15 +434,15 @@ XT_INLINE void multiply_f32(struct chunk *chunk, const struct span *span, int bl
         }
         for (due += chunk->rate; due >= 256; due -= 256, ahead += LINE)
             _mm_prefetch(ahead, _MM_HINT_T1);
-        for (int i = results; i > 0; i--, result += chunk->out_pixel)
-            fetch_result(job, result);
+        for (int i = results; i > 0; i--, next += chunk->fetch_step)
+            fetch_result(job, next);
     }
     chunk->ahead = ahead;
     chunk->due = due;
     store_sums(chunk->sums, span->tile_rows);
     write_rows(chunk, &w, w.left, then, &before);
     if (chunk->written.left)
-        end_block(job, w.channel, then, &before);
+        end_block(job, w.channel, then, true, &before);
 }
 
 static __attribute__((noinline)) void
@@ -472,9 +475,9 @@ multiply_f32_uneven(struct chunk *chunk, const struct span *span, int block, int
 XT_INLINE void write_rest(struct chunk *chunk, enum then then)
 {
     struct block block;
-    begin_block(chunk->job, chunk->written.channel, then, &block);
+    begin_block(chunk->job, chunk->written.channel, then, true, &block);
     write_rows(chunk, &chunk->written, chunk->written.left, then, &block);
-    end_block(chunk->job, chunk->written.channel, then, &block);
+    end_block(chunk->job, chunk->written.channel, then, true, &block);
 }
 
 /* The chunk's last block is written after its products. */
@@ -596,7 +599,7 @@ static void make(struct chunk *chunk)
                     if (chunk->job->f32)
                         make_f32(chunk, span, block, channel);
                     else
-                        make_bf16(chunk, span, block, channel, first + pass);
+                        make_bf16(chunk, span, block, channel);
                 }
         }
     if (chunk->job->f32)
@@ -677,6 +680,8 @@ void XT_LOOPS_NAME(tile_conv)(const struct xt_tile_conv *job, int first, int end
                           .other_sums = scratch + SUMS,
                           .steps = (struct step *)(void *)(scratch + ALL_SUMS)};
     chunk.two_at_once = writes_two(&chunk);
+    chunk.in_order = chunk.near && job->out_step_w == 1;
+    chunk.fetch_step = chunk.in_order ? PAIR * size : chunk.out_pixel;
     list_steps(&chunk);
     if (chunk.step_count) {
         int products = chunk.step_count * XT_PRODUCTS_F32;

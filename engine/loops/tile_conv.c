@@ -70,10 +70,10 @@ struct chunk {
     /* What the next chunk reads of the source is fetched into L2 meanwhile. */
     const char *ahead;
     size_t rate, due; /* lines per step, times 256 */
-    /* What is read with a later block's results is fetched too: of so many per step, bytes from one
-     * to the next. */
+    /* What is read with later results is fetched too: with so many per step, bytes from one to the
+     * next. */
     int results;
-    bool in_order; /* of memory */
+    bool in_order; /* of memory: all channels of the next positions are */
     size_t fetch_step;
 };
 
@@ -323,16 +323,16 @@ XT_INLINE void finish_one(const struct chunk *chunk, const struct span *span, in
         write_blocks(chunk, span, block, channel, sums, sums, 1, NOTHING);
 }
 
-/* Where fetching begins of what is read with the results of a later block; NULL: nothing is. With
- * all channels of a block of positions at a time it is a share of the next positions', in the order
- * of memory: by channels, a line of each pixel, it takes twice as long. */
+/* Where fetching begins of what is read with the results of a later block, in float32 of this one,
+ * which is written beside the next one's products; NULL: nothing is. In order it is a share of the
+ * next positions' channels: by channels, a line of each pixel, that would take twice as long. */
 static const char *next_result(const struct chunk *chunk, const struct span *span, int block,
                                int channel)
 {
     if (!chunk->job->norm.y && !chunk->job->adds)
         return NULL;
     if (!chunk->in_order)
-        return result_at(chunk, span, 2 * block + 2, channel);
+        return result_at(chunk, span, 2 * block + (chunk->job->f32 ? 0 : 2), channel);
     return result_at(chunk, span, 2 * block + 2, 0) + (size_t)channel * chunk->fetch_step;
 }
 
@@ -680,7 +680,7 @@ void XT_LOOPS_NAME(tile_conv)(const struct xt_tile_conv *job, int first, int end
                           .other_sums = scratch + SUMS,
                           .steps = (struct step *)(void *)(scratch + ALL_SUMS)};
     chunk.two_at_once = writes_two(&chunk);
-    chunk.in_order = chunk.near && job->out_step_w == 1;
+    chunk.in_order = chunk.near && job->out_step_w == 1 && !job->f32;
     chunk.fetch_step = chunk.in_order ? PAIR * size : chunk.out_pixel;
     list_steps(&chunk);
     if (chunk.step_count) {

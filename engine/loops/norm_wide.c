@@ -772,7 +772,11 @@ bool XT_LOOPS_NAME(norm_wide_apply)(enum xt_dtype dtype, const void *da, const v
             struct pair da_factor = load_ordered(factors + k);
             struct pair z_factor = load_ordered(factors + c + k);
             struct pair rest = load_ordered(factors + 2 * c + k);
-            for (size_t i = first * c + k; i < (first + count) * c; i += c) {
+            for (size_t x = 0; x < count; x++) {
+                size_t i = first * c + k + x * c;
+                size_t next = ahead(first * c, c, k, count, x);
+                fetch(z, next);
+                fetch(da, next);
                 struct pair v = mul_add(z_factor, load_bf16(z, i), rest);
                 v = mul_add(da_factor, load_bf16(da, i), v);
                 if (past)

@@ -57,13 +57,15 @@ ALL_LDFLAGS := $(SAN_$(SAN)) -Wl,--disable-new-dtags -Wl,-rpath,'$$ORIGIN/../lib
 
 # Inner loops are compiled once for each instruction set; the program picks one when it starts.
 LOOP_CFLAGS = $(filter-out -O%,$(ALL_CFLAGS)) -O3 -fno-trapping-math -fno-math-errno -ffp-contract=fast
+# Parameters have the same bits whatever the CPU.
+CONTRACT_train := -ffp-contract=off
 # With sanitizers -O2 takes twice as long to compile as -O1, and tests are no faster. No fuzzer computes with the engine's.
 # There the address sanitizer checks pointers; the checks of UBSan for each one double the time once more.
 LOOP_SAN_CFLAGS = $(patsubst -O3,-O1,$(LOOP_CFLAGS))
 ENGINE_address := -fno-sanitize=null,pointer-overflow,alignment,object-size
 loop_flags = $(if $(and $(filter fuzzer,$(SAN)),$(filter engine/%,$1)),\
   $(filter-out -fsanitize=% -fno-sanitize%,$(LOOP_SAN_CFLAGS)),\
-  $(if $(SAN),$(LOOP_SAN_CFLAGS) $(if $(filter engine/%,$1),$(ENGINE_$(SAN))),$(LOOP_CFLAGS)))
+  $(if $(SAN),$(LOOP_SAN_CFLAGS) $(if $(filter engine/%,$1),$(ENGINE_$(SAN))),$(LOOP_CFLAGS))) $(CONTRACT_$(firstword $(subst /, ,$1)))
 # The reference loops are what a self-test under a sanitizer does most of its time.
 ifneq ($(ENGINE_$(SAN)),)
 $(BUILD)/obj/engine/ops/%.o $(BUILD)/obj/engine/selftest/%.o: ALL_CFLAGS += -O2 $(ENGINE_$(SAN))

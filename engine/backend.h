@@ -66,6 +66,9 @@ struct xt_backend {
      * write all.
      */
     enum xt_status (*copy_weights)(struct xt_graph *graph, struct xt_err *err);
+    /* Writes those of the values [offset, offset + count) again, whole blocks of one parameter, in
+     * the caller's thread. */
+    void (*copy_values)(struct xt_graph *graph, size_t offset, size_t count);
     const struct xt_override *overrides; /* terminated by one without a kind */
 };
 

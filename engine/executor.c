@@ -551,14 +551,31 @@ static enum xt_status refresh(struct xt_graph *graph, struct xt_err *err)
         status = xt_program_run(&graph->transfer, XT_BEFORE, err);
     for (int i = 0; i < graph->op_count && !status; i++)
         status = refresh_op(graph, graph->ops[i], err);
-    if (!status && graph->backend->copy_weights)
+    if (!status && graph->backend->copy_weights && graph->copied_version != params->version)
         status = graph->backend->copy_weights(graph, err);
     if (status)
         return status;
+    graph->copied_version = params->version;
     if (graph->profile)
         graph->refresh_seconds += xt_thread_seconds() - start;
     graph->params_version = params->version;
     return XT_OK;
+}
+
+bool xt_graph_can_copy_values(const struct xt_graph *graph)
+{
+    return graph->backend->copy_values && graph->copied_version == graph->options.params->version;
+}
+
+void xt_graph_copy_values(void *graph, size_t offset, size_t count)
+{
+    struct xt_graph *of = graph;
+    of->backend->copy_values(of, offset, count);
+}
+
+void xt_graph_values_copied(struct xt_graph *graph)
+{
+    graph->copied_version = graph->options.params->version;
 }
 
 /* Reads `bytes` of a buffer to the host, or writes them. */

@@ -27,6 +27,14 @@ enum xt_status xt_graph_forward(struct xt_graph *graph, struct xt_err *err);
 /* After a forward pass with pass.training and after the loss has written the logits' gradient. */
 enum xt_status xt_graph_backward(struct xt_graph *graph, struct xt_err *err);
 
+/* What changes the parameters' values may write their working copies at once, in its own threads,
+ * which reads memory once less than before the next pass: if it can, for every range of one
+ * parameter that changes (an offset of whole blocks of 16 by 16 from the parameter's; graph is a
+ * struct xt_graph), and values_copied once params->version has been raised. */
+bool xt_graph_can_copy_values(const struct xt_graph *graph);
+void xt_graph_copy_values(void *graph, size_t offset, size_t count);
+void xt_graph_values_copied(struct xt_graph *graph);
+
 /* Runs the convolutions' primitives alone, forward and backward, on arbitrary data: a lower bound
  * of a step's time. All are oneDNN's, even those that the back end overrides. Needs
  * options.lower_bound. */

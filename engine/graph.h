@@ -195,7 +195,8 @@ struct xt_graph {
     bool describing_frozen;
     int next_param;          /* where an existing params is walked */
     bool params_declared;    /* all are declared: ops find theirs by name */
-    uint64_t params_version; /* that the working copies hold */
+    uint64_t params_version; /* that the working copies hold, */
+    uint64_t copied_version; /* and those of the back end's copy_weights */
     bool computed;           /* inference: what is computed of parameters alone is there, */
     uint64_t computed_of;    /* of this version */
     bool planned;

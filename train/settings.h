@@ -10,7 +10,13 @@
 #include "runs/run_options.h"
 #include "runs/settings.h"
 
-enum xt_optim_kind { XT_OPTIM_SGD, XT_OPTIM_ADAM, XT_OPTIM_ADAMW, XT_OPTIM_RMSPROP };
+enum xt_optim_kind {
+    XT_OPTIM_SGD,
+    XT_OPTIM_ADAM,
+    XT_OPTIM_ADAMW,
+    XT_OPTIM_RMSPROP,
+    XT_OPTIM_KINDS
+};
 enum xt_sched_kind {
     XT_SCHED_CONSTANT,
     XT_SCHED_STEP,

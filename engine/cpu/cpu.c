@@ -68,5 +68,6 @@ const struct xt_backend xt_backend_cpu = {
     .by_slices = true,
     .master_format = true,
     .copy_weights = xt_cpu_copy_weights,
+    .copy_values = xt_cpu_copy_values,
     .overrides = overrides,
 };

@@ -181,6 +181,7 @@ bool xt_cpu_weights_are(const struct xt_conv_op *conv, struct xt_graph *graph,
 struct xt_buffer *xt_cpu_add_weight_copy(struct xt_conv_op *conv, struct xt_graph *graph,
                                          const struct xt_weight_copy *copy);
 enum xt_status xt_cpu_copy_weights(struct xt_graph *graph, struct xt_err *err);
+void xt_cpu_copy_values(struct xt_graph *graph, size_t offset, size_t count);
 
 extern const struct xt_by_slices xt_cpu_input_by_slices, xt_cpu_conv_by_slices,
     xt_cpu_norm_by_slices, xt_cpu_pool_by_slices, xt_cpu_dropout_by_slices,

@@ -1,4 +1,4 @@
-/* The weights' copies for bf16 kernels: all copies of one weight while it is in cache.
+/* The weights' copies for kernels of matrix tiles: all copies of one weight while it is in cache.
  */
 #include "engine/cpu/cpu.h"
 
@@ -51,25 +51,41 @@ static enum xt_status place(struct xt_conv_op *conv, struct xt_err *err)
     return from ? XT_OK : err->status;
 }
 
-static void copy_row(const struct xt_graph *graph, const struct xt_conv_op *conv, int row)
+static void copy_blocks(const struct xt_graph *graph, const struct xt_conv_op *conv, size_t first,
+                        size_t end)
 {
     for (int k = 0; k < conv->copy_count; k++)
-        graph->loops->copy_weights(&conv->copies[k], row);
+        graph->loops->copy_weights(&conv->copies[k], first, end);
 }
 
 enum xt_status xt_cpu_copy_weights(struct xt_graph *graph, struct xt_err *err)
 {
-    enum { ROW = 16 };
+    enum { SOME = 64 /* blocks that are all copied while they are in cache */ };
     for (int i = 0; i < graph->op_count; i++)
         if (copied(graph, i) && place(copied(graph, i), err))
             return err->status;
 #pragma omp parallel
     for (int i = 0; i < graph->op_count; i++) {
         const struct xt_conv_op *conv = copied(graph, i);
-        int rows = conv ? (conv->copies[0].out + ROW - 1) / ROW : 0;
+        size_t blocks = conv ? xt_weight_copy_blocks(&conv->copies[0]) : 0;
 #pragma omp for schedule(static) nowait
-        for (int row = 0; row < rows; row++)
-            copy_row(graph, conv, row);
+        for (size_t first = 0; first < blocks; first += SOME)
+            copy_blocks(graph, conv, first, blocks - first < SOME ? blocks : first + SOME);
     }
     return XT_OK;
+}
+
+void xt_cpu_copy_values(struct xt_graph *graph, size_t offset, size_t count)
+{
+    enum { BLOCK = 16 * 16 };
+    const float *values = graph->options.params->values + offset;
+    for (int i = 0; i < graph->op_count; i++) {
+        const struct xt_conv_op *conv = copied(graph, i);
+        const float *from = conv ? conv->copies[0].from : NULL;
+        size_t blocks = conv ? xt_weight_copy_blocks(&conv->copies[0]) : 0;
+        if (values >= from && values < from + blocks * BLOCK) {
+            size_t first = (size_t)(values - from) / BLOCK;
+            copy_blocks(graph, conv, first, first + count / BLOCK);
+        }
+    }
 }

@@ -81,6 +81,14 @@ static inline size_t xt_weight_copy_panels(const struct xt_weight_copy *copy)
     return (size_t)(((copy->out_is_wide ? copy->out : copy->in) + copy->wide - 1) / copy->wide);
 }
 
+/* Blocks of 16 by 16 of the weights. */
+static inline size_t xt_weight_copy_blocks(const struct xt_weight_copy *copy)
+{
+    enum { BLOCK = 16 };
+    size_t rows = ((size_t)copy->out + BLOCK - 1) / BLOCK;
+    return rows * (((size_t)copy->in + BLOCK - 1) / BLOCK) * (size_t)copy->taps;
+}
+
 /* What a backward pass does with the gradient before ReLU: sums and stores it, only sums it, or
  * computes the input's gradient from it. */
 enum xt_norm_pass { XT_NORM_SUM_AND_KEEP, XT_NORM_SUM, XT_NORM_APPLY };
@@ -176,8 +184,8 @@ struct xt_loops {
     void (*scale_rows)(float *numbers, int w, int c, size_t stride, float factor);
     /* Float32 to the tensor's type. */
     void (*convert)(enum xt_dtype dtype, const float *in, size_t count, void *out);
-    /* Output channels [16 * row, 16 * row + 16). */
-    void (*copy_weights)(const struct xt_weight_copy *copy, int row);
+    /* Blocks [first, end) of 16 by 16. */
+    void (*copy_weights)(const struct xt_weight_copy *copy, size_t first, size_t end);
     /* out = (in - mean) * scale from bytes of three interleaved channels; rounded for s8, whose
      * range it must not exceed. */
     void (*normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count, const float mean[3],

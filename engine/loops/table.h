@@ -39,7 +39,7 @@ void XT_LOOPS_NAME(average_pool_row)(enum xt_dtype dtype, const void *in, int w,
 double XT_LOOPS_NAME(sum_rows)(const float *in, int h, int w, int c, float *out, size_t stride);
 void XT_LOOPS_NAME(scale_rows)(float *numbers, int w, int c, size_t stride, float factor);
 void XT_LOOPS_NAME(convert)(enum xt_dtype dtype, const float *in, size_t count, void *out);
-void XT_LOOPS_NAME(copy_weights)(const struct xt_weight_copy *copy, int row);
+void XT_LOOPS_NAME(copy_weights)(const struct xt_weight_copy *copy, size_t first, size_t end);
 void XT_LOOPS_NAME(normalise)(enum xt_dtype dtype, const uint8_t *in, size_t count,
                               const float mean[3], const float scale[3], void *out);
 void XT_LOOPS_NAME(grid_sample)(const struct xt_grid_points *points, enum xt_dtype dtype,

@@ -122,22 +122,23 @@ XT_INLINE size_t place_of(const struct xt_weight_copy *copy, size_t tap, size_t 
                           : tap * xt_weight_copy_pairs(copy) + pair;
 }
 
-void XT_LOOPS_NAME(copy_weights)(const struct xt_weight_copy *copy, int row)
+void XT_LOOPS_NAME(copy_weights)(const struct xt_weight_copy *copy, size_t first, size_t end)
 {
     enum { AHEAD = 4 * NUMBERS, LINE = 16 };
-    size_t columns = ((size_t)copy->in + BLOCK - 1) / BLOCK;
     size_t taps = (size_t)copy->taps;
+    size_t row_blocks = ((size_t)copy->in + BLOCK - 1) / BLOCK * taps;
     size_t stride = (size_t)copy->wide;
     size_t pairs = xt_weight_copy_pairs(copy);
     size_t panel = xt_weight_copy_panel(copy);
-    for (size_t i = 0; i < columns * taps; i++) {
-        const float *from = copy->from + ((size_t)row * columns * taps + i) * NUMBERS;
-        size_t tap = i % taps;
-        size_t wide = (copy->out_is_wide ? (size_t)row : i / taps) * BLOCK;
-        size_t pair = (copy->out_is_wide ? i / taps : (size_t)row) * PAIRS;
+    for (size_t i = first; i < end; i++) {
+        const float *from = copy->from + i * NUMBERS;
+        size_t row = i / row_blocks;
+        size_t column = i % row_blocks / taps;
+        size_t wide = (copy->out_is_wide ? row : column) * BLOCK;
+        size_t pair = (copy->out_is_wide ? column : row) * PAIRS;
         size_t count = pairs - pair < PAIRS ? pairs - pair : PAIRS;
-        uint32_t *to =
-            copy->to + wide / stride * panel + place_of(copy, tap, pair) * stride + wide % stride;
+        uint32_t *to = copy->to + wide / stride * panel + place_of(copy, i % taps, pair) * stride +
+                       wide % stride;
         for (size_t k = 0; k < NUMBERS; k += LINE)
             __builtin_prefetch(from + AHEAD + k);
         if (copy->summands > 1)
@@ -145,7 +146,7 @@ void XT_LOOPS_NAME(copy_weights)(const struct xt_weight_copy *copy, int row)
         else
             copy_block(copy, from, to, count);
     }
-    if (row == 0)
+    if (first == 0)
         clear_spares(copy);
 #ifdef __AVX512F__
     _mm_sfence();

@@ -62,8 +62,7 @@ static void bring_weights(struct work *work, const struct shape *s, const struct
                                 sizeof *work->copy);
     copy.from = from;
     copy.to = work->copy;
-    for (size_t i = 0; i < rows; i++)
-        loops->copy_weights(&copy, (int)i);
+    loops->copy_weights(&copy, 0, xt_weight_copy_blocks(&copy));
     work->job.weights = work->copy;
     free(from);
 }

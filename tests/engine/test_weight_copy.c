@@ -41,8 +41,9 @@ static uint16_t *copy_random(const struct xt_loops *loops, struct xt_weight_copy
         (*from)[i] = 2 * xt_rng_uniform(&rng) - 1;
     w->from = *from;
     w->to = (uint32_t *)(void *)to;
-    for (int row = 0; row < w->out / 16; row++)
-        loops->copy_weights(w, row);
+    size_t blocks = xt_weight_copy_blocks(w);
+    loops->copy_weights(w, 0, blocks / 2);
+    loops->copy_weights(w, blocks / 2, blocks);
     return to;
 }
 

@@ -11,6 +11,7 @@
 #include <omp.h>
 
 #include "base/rng.h"
+#include "train/optim/loops/update.h"
 #include "train/optim/optim.h"
 
 enum { COUNT = 1537, STEPS = 5 };
@@ -214,6 +215,40 @@ static void the_norm_leaves_out_frozen_ranges_and_gaps(void **state)
     assert_true(xt_optim_grad_norm(grads, some, 0) == 0);
 }
 
+extern const struct xt_update_loops xt_loops_update_base, xt_loops_update_avx2,
+    xt_loops_update_avx512;
+
+/* Checkpoints, and what ranks of a job have, do not depend on the CPU. */
+static void every_instruction_set_computes_the_same_bits(void **state)
+{
+    enum { SOME = 1003 };
+    const struct xt_update_loops *builds[] = {
+        &xt_loops_update_base, __builtin_cpu_supports("avx2") ? &xt_loops_update_avx2 : NULL,
+        __builtin_cpu_supports("avx512dq") ? &xt_loops_update_avx512 : NULL};
+    const struct xt_optim_rule rule = {.grad_scale = 0.3f,
+                                       .decay = 0.01f,
+                                       .keep = 0.99f,
+                                       .lr = 0.1f,
+                                       .momentum = 0.9f,
+                                       .root_scale = 0.7f};
+    float grads[SOME];
+    float numbers[3][3][SOME]; /* of a build: values, both states */
+    (void)state;
+    fill(grads, SOME, 1);
+    for (int kind = 0; kind < XT_OPTIM_KINDS; kind++)
+        for (size_t i = 0; i < 3 && builds[i]; i++) {
+            fill(numbers[i][0], 3 * SOME, 2);
+            for (size_t k = 0; k < SOME; k++)
+                numbers[i][1][k] = fabsf(numbers[i][1][k]);
+            for (size_t k = 0; k < SOME; k++)
+                numbers[i][2][k] = fabsf(numbers[i][2][k]);
+            float *const states[] = {numbers[i][1], numbers[i][2]};
+            builds[i]->update[kind](&rule, SOME, numbers[i][0], grads, states);
+            assert_memory_equal(numbers[i], numbers[0], sizeof numbers[0]);
+            assert_true(builds[i]->square_sum(grads, SOME) == builds[0]->square_sum(grads, SOME));
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +259,7 @@ int main(void)
         cmocka_unit_test(states_have_names),
         cmocka_unit_test(the_number_of_threads_changes_no_bit),
         cmocka_unit_test(the_norm_leaves_out_frozen_ranges_and_gaps),
+        cmocka_unit_test(every_instruction_set_computes_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

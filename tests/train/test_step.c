@@ -3,7 +3,11 @@
 #include "support.h"
 
 #include <math.h>
+#include <stdlib.h>
 
+#include "engine/backend.h"
+#include "engine/executor.h"
+#include "engine/ops/ops.h"
 #include "runs.h"
 
 static struct xt_train_settings one_step(const char *out)
@@ -100,6 +104,43 @@ static void the_record_is_on_the_disk_before_the_checkpoint(void **state)
         fail_msg("the calls were\n%s", disk_calls);
 }
 
+/* A convolution's first copy of its weights, as long as it is; NULL: it has none. */
+static const uint32_t *copy_of(const struct xt_op *op, size_t *bytes)
+{
+    const struct xt_conv_op *conv =
+        op->kind == &xt_kind_conv ? (const struct xt_conv_op *)op : NULL;
+    const struct xt_weight_copy *copy = conv && conv->copy_count ? &conv->copies[0] : NULL;
+    *bytes = copy ? xt_weight_copy_panels(copy) * xt_weight_copy_panel(copy) * sizeof *copy->to : 0;
+    return copy ? copy->to : NULL;
+}
+
+/* They are written while values change; whole, they are the same. */
+static void the_copies_of_weights_follow_an_update(void **state)
+{
+    struct xt_train_settings settings = one_step(support_path(*state, "run"));
+    struct xt_trainer trainer;
+    struct xt_err err = {0};
+    int found = 0;
+    settings.network.amp = XT_AMP_BF16;
+    trainer_run(&trainer, &settings);
+    struct xt_graph *graph = trainer.network.graph;
+    if (!xt_graph_can_copy_values(graph))
+        fail_msg("the copies are not those of the values");
+    for (int i = 0; i < graph->op_count; i++) {
+        size_t bytes = 0;
+        const uint32_t *copy = copy_of(graph->ops[i], &bytes);
+        void *before = malloc(bytes + 1);
+        memcpy(before, copy ? copy : before, bytes);
+        assert_int_equal(graph->backend->copy_weights(graph, &err), XT_OK);
+        assert_memory_equal(before, copy ? copy : before, bytes);
+        found += bytes > 0;
+        free(before);
+    }
+    xt_trainer_clear(&trainer);
+    if (!found)
+        skip();
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, support_make_folder, support_remove_folder)
@@ -107,6 +148,7 @@ int main(void)
         TEST(weight_decay_takes_biases_and_norms_only_where_asked_to),
         TEST(a_step_of_two_batches_is_as_long_as_one_of_a_large_batch),
         TEST(the_record_is_on_the_disk_before_the_checkpoint),
+        TEST(the_copies_of_weights_follow_an_update),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

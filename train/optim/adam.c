@@ -4,35 +4,6 @@
 
 #include "train/optim/steps.h"
 
-#define XT_ADAM_BETA1 0.9
-#define XT_ADAM_BETA2 0.999
-
-static void update(const struct xt_optim_rule *rule, size_t count, float *restrict values,
-                   const float *restrict grads, float *restrict const state[2])
-{
-    float *restrict mean = state[0];
-    float *restrict square = state[1];
-    const float scale = rule->grad_scale;
-    const float decay = rule->decay;
-    const float keep = rule->keep;
-    const float lr = rule->lr;
-    const float root_scale = rule->root_scale;
-    const float new_mean = (float)(1 - XT_ADAM_BETA1);
-    const float old_square = (float)XT_ADAM_BETA2;
-    const float new_square = (float)(1 - XT_ADAM_BETA2);
-    float roots[XT_OPTIM_BLOCK];
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) {
-        float g = scale * grads[i] + decay * values[i];
-        mean[i] += new_mean * (g - mean[i]);
-        roots[i] = square[i] = old_square * square[i] + new_square * g * g;
-    }
-    xt_optim_roots(roots, count);
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        values[i] = keep * values[i] - lr * (mean[i] / (roots[i] * root_scale + XT_OPTIM_EPS));
-}
-
 static void correct(const struct xt_optim *optim, double lr, struct xt_optim_rule *rule)
 {
     double step = (double)optim->step + 1;
@@ -64,7 +35,6 @@ static void describe(struct xt_optim_update *u)
 const struct xt_optim_class xt_optim_adam = {
     .states = {"momentum", "square"},
     .correct = correct,
-    .update = update,
     .describe = describe,
 };
 
@@ -72,6 +42,5 @@ const struct xt_optim_class xt_optim_adamw = {
     .states = {"momentum", "square"},
     .decoupled = true,
     .correct = correct,
-    .update = update,
     .describe = describe,
 };

@@ -6,7 +6,9 @@
 #include <assert.h>
 #include <math.h>
 
-enum { CHUNK = 16384, BLOCK = XT_OPTIM_BLOCK, HANDS = 64, WIDTH = 8 };
+#include "train/optim/loops/update.h"
+
+enum { CHUNK = XT_OPTIM_CHUNK, BLOCK = XT_OPTIM_BLOCK, HANDS = 64 };
 
 /* The next chunk of a hand in the ranges. Start with a zeroed walk. */
 struct walk {
@@ -90,22 +92,16 @@ struct xt_optim_rule xt_optim_rule_of(const struct xt_optim *optim,
     return rule;
 }
 
-static void update_block(const struct xt_optim *optim, const struct xt_optim_rule *rule,
-                         size_t offset, size_t count, float *values, const float *grads)
+static void update_chunk(const struct xt_optim *optim, xt_update_loop *loop,
+                         const struct xt_optim_rule *rule, size_t offset, size_t count,
+                         float *values, const float *grads)
 {
-    float *state[2];
-    for (int i = 0; i < 2; i++)
-        state[i] = optim->state[i] ? optim->state[i] + offset : NULL;
-    assert(xt_optim_states(optim->kind, optim->momentum) == 0 || state[0]);
-    classes[optim->kind]->update(rule, count, values + offset, grads + offset, state);
-}
-
-static void update_chunk(const struct xt_optim *optim, const struct xt_optim_rule *rule,
-                         size_t offset, size_t count, float *values, const float *grads)
-{
-    for (size_t done = 0; done < count; done += BLOCK) {
-        size_t left = count - done;
-        update_block(optim, rule, offset + done, left < BLOCK ? left : BLOCK, values, grads);
+    for (size_t end = offset + count; offset < end; offset += BLOCK) {
+        float *state[2];
+        for (int i = 0; i < 2; i++)
+            state[i] = optim->state[i] ? optim->state[i] + offset : NULL;
+        loop(rule, end - offset < BLOCK ? end - offset : BLOCK, values + offset, grads + offset,
+             state);
     }
 }
 
@@ -113,6 +109,8 @@ void xt_optim_update(struct xt_optim *optim, float *values, const float *grads,
                      const struct xt_optim_range *ranges, size_t range_count, double lr,
                      float grad_scale)
 {
+    xt_update_loop *loop = xt_update_loops_get()->update[optim->kind];
+    assert(xt_optim_states(optim->kind, optim->momentum) == 0 || optim->state[0]);
 #pragma omp parallel for schedule(static)
     for (size_t hand = 0; hand < HANDS; hand++) {
         struct walk walk = {0};
@@ -121,43 +119,18 @@ void xt_optim_update(struct xt_optim *optim, float *values, const float *grads,
         while (next_chunk(&walk, hand, ranges, range_count, &offset, &count)) {
             struct xt_optim_rule rule =
                 xt_optim_rule_of(optim, &ranges[walk.range], lr, grad_scale);
-            update_chunk(optim, &rule, offset, count, values, grads);
+            update_chunk(optim, loop, &rule, offset, count, values, grads);
+            if (optim->updated)
+                optim->updated(optim->context, offset, count);
         }
     }
     optim->step++;
 }
 
-/* Eight running sums in registers, two to a vector: gcc leaves an array of them in memory.
- * Prefetches across page boundaries, where the hardware prefetcher stops. */
-static double square_sum(const float *values, size_t count)
-{
-    enum { AHEAD = 512 };
-    typedef double pair __attribute__((vector_size(16)));
-    pair a = {0};
-    pair b = {0};
-    pair c = {0};
-    pair d = {0};
-    size_t i = 0;
-    for (; i + WIDTH <= count; i += WIDTH) {
-        const float *v = values + i;
-        const pair e = {(double)v[0], (double)v[1]};
-        const pair f = {(double)v[2], (double)v[3]};
-        const pair g = {(double)v[4], (double)v[5]};
-        const pair h = {(double)v[6], (double)v[7]};
-        __builtin_prefetch(v + AHEAD);
-        a += e * e;
-        b += f * f;
-        c += g * g;
-        d += h * h;
-    }
-    for (; i < count; i++)
-        a[0] += (double)values[i] * (double)values[i];
-    return a[0] + a[1] + b[0] + b[1] + c[0] + c[1] + d[0] + d[1];
-}
-
 double xt_optim_grad_norm(const float *grads, const struct xt_optim_range *ranges,
                           size_t range_count)
 {
+    const struct xt_update_loops *loops = xt_update_loops_get();
     double sums[HANDS] = {0};
 #pragma omp parallel for schedule(static)
     for (size_t hand = 0; hand < HANDS; hand++) {
@@ -166,7 +139,7 @@ double xt_optim_grad_norm(const float *grads, const struct xt_optim_range *range
         size_t count = 0;
         double sum = 0;
         while (next_chunk(&walk, hand, ranges, range_count, &offset, &count))
-            sum += square_sum(grads + offset, count);
+            sum += loops->square_sum(grads + offset, count);
         sums[hand] = sum;
     }
     double total = 0;

@@ -1,6 +1,6 @@
-/* An optimizer's interface: each kind has a file (sgd.c, adam.c, rmsprop.c) with its update as a
- * loop for host memory and as oneDNN primitives for device memory, and an entry in optim.c's table.
- * All constant.
+/* An optimizer's interface: each kind has a loop for host memory (loops/update.c), a file (sgd.c,
+ * adam.c, rmsprop.c) with its update as oneDNN primitives for device memory, and an entry in
+ * optim.c's table. All constant.
  */
 #pragma once
 
@@ -13,8 +13,12 @@
 /* Added to a divisor to keep the quotient finite. */
 #define XT_OPTIM_EPS 1e-8f
 
-/* Most values per call of a loop: its scratch stays in L1. */
-enum { XT_OPTIM_BLOCK = 1024 };
+#define XT_ADAM_BETA1 0.9
+#define XT_ADAM_BETA2 0.999
+#define XT_RMSPROP_ALPHA 0.9
+
+/* Values that one thread updates at a time, and per call of a loop: its scratch stays in L1. */
+enum { XT_OPTIM_CHUNK = 16384, XT_OPTIM_BLOCK = 1024 };
 
 struct xt_optim {
     enum xt_optim_kind kind;
@@ -23,6 +27,10 @@ struct xt_optim {
     double weight_decay;
     int64_t step;    /* updates done so far (Adam's bias correction, sgd's first momentum) */
     float *state[2]; /* [count] each, the caller's, zeroed at the start; NULL: absent */
+    /* Called with values [offset, offset + count) of one range by the thread that has updated them,
+     * offset a multiple of XT_OPTIM_CHUNK from the range's; NULL: nobody. */
+    void (*updated)(void *context, size_t offset, size_t count);
+    void *context;
 };
 
 /* The factors of an update. */
@@ -43,15 +51,8 @@ struct xt_optim_class {
     bool decoupled;        /* weight decay is not part of the gradient */
     /* Sets the kind's own scalars of an update; NULL: it has none. */
     void (*correct)(const struct xt_optim *optim, double lr, struct xt_optim_rule *rule);
-    /* `count`, at most XT_OPTIM_BLOCK, values; absent state arrays are NULL. */
-    void (*update)(const struct xt_optim_rule *rule, size_t count, float *restrict values,
-                   const float *restrict grads, float *restrict const state[2]);
-    /* The same for a range of any size. */
+    /* The update of a range of any size. */
     void (*describe)(struct xt_optim_update *update);
 };
 
 extern const struct xt_optim_class xt_optim_sgd, xt_optim_adam, xt_optim_adamw, xt_optim_rmsprop;
-
-/* Square roots in place, vectorized, bit-identical to sqrtf, whose errno keeps the compiler from
- * vectorizing a loop. */
-void xt_optim_roots(float *values, size_t count);

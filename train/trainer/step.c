@@ -399,9 +399,14 @@ static enum xt_status update(struct xt_trainer *trainer, float factor, struct xt
     if (trainer->xpu_optim) {
         status = xt_xpu_optim_update(trainer->xpu_optim, lr, factor, err);
     } else {
+        bool copies = xt_graph_can_copy_values(trainer->network.graph);
+        trainer->optim.updated = copies ? xt_graph_copy_values : NULL;
+        trainer->optim.context = trainer->network.graph;
         xt_optim_update(&trainer->optim, params->values, params->grads, trainer->ranges,
                         trainer->range_count, lr, factor);
         params->version++;
+        if (copies)
+            xt_graph_values_copied(trainer->network.graph);
     }
     return status || !trainer->ema ? status : xt_ema_update(trainer->ema, err);
 }

@@ -160,22 +160,30 @@ static size_t column_size(const struct xt_weight_grad *job)
     return (size_t)job->chunk_units * (size_t)job->unit_pixels * CHANNELS;
 }
 
-/* 32 pixels of the right matrix's tiles. */
+/* 32 pixels of the right matrix's tiles; two at a time where both are whole. */
 static void pair_tiles(struct part *part, const uint16_t *const *pixels, int c, uint16_t *to,
                        uint16_t *odd, float *bias)
 {
     size_t column = column_size(part->job);
-    for (int t = 0; t < part->right_tiles; t++, to += column, odd += odd ? column : 0) {
-        int k = (part->right_first + t) * CHANNELS;
+    for (int t = 0, some = 1; t < part->right_tiles; t += some) {
+        size_t k = (size_t)((part->right_first + t) * CHANNELS);
+        uint16_t *at = to + (size_t)t * column;
+        uint16_t *odd_at = odd ? odd + (size_t)t * column : NULL;
         float *sums = bias ? bias + k : NULL;
-        __mmask16 mask = tile_mask(c - k);
-        if (k + CHANNELS > c)
-            pair_tile(pixels, (size_t)k, mask, false, to, odd, sums);
+        int left = c - (int)k;
+        some = left >= 2 * CHANNELS && t + 1 < part->right_tiles && !bias ? 2 : 1;
+        if (some > 1 && odd)
+            pair_two_tiles(pixels, k, at, odd_at, column);
+        else if (some > 1)
+            pair_two_tiles(pixels, k, at, NULL, column);
+        else if (left < CHANNELS)
+            pair_tile(pixels, k, tile_mask(left), false, at, odd_at, sums);
         else if (odd)
-            pair_tile(pixels, (size_t)k, mask, true, to, odd, NULL);
+            pair_tile(pixels, k, tile_mask(left), true, at, odd_at, NULL);
         else
-            pair_tile(pixels, (size_t)k, mask, true, to, NULL, sums);
-        fetch(&part->ahead);
+            pair_tile(pixels, k, tile_mask(left), true, at, NULL, sums);
+        for (int i = 0; i < some; i++)
+            fetch(&part->ahead);
     }
 }
 

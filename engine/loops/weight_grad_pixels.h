@@ -109,6 +109,38 @@ XT_INLINE void pair_tile(const uint16_t *const *pixels, size_t channel, __mmask1
         _mm512_storeu_ps(bias, sum);
 }
 
+/* Rows of two tiles of pairs, from a line of two pixels. */
+struct two_pairs {
+    __m512i first, second;
+};
+
+XT_INLINE struct two_pairs pair_line(__m512i a, __m512i b)
+{
+    const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+    const __m512i second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    __m512i low = _mm512_unpacklo_epi16(a, b);
+    __m512i high = _mm512_unpackhi_epi16(a, b);
+    return (struct two_pairs){_mm512_permutex2var_epi64(low, first, high),
+                              _mm512_permutex2var_epi64(low, second, high)};
+}
+
+/* Also the pairs from the second pixel on, to `odd`, unless it is NULL. */
+XT_INLINE void pair_two_tiles(const uint16_t *const *pixels, size_t channel, uint16_t *to,
+                              uint16_t *odd, size_t column)
+{
+    for (int i = 0; i < PIXELS; i += 2) {
+        __m512i b = _mm512_loadu_si512(pixels[i + 1] + channel);
+        struct two_pairs both = pair_line(_mm512_loadu_si512(pixels[i] + channel), b);
+        _mm512_storeu_si512(to + i * CHANNELS, both.first);
+        _mm512_storeu_si512(to + column + i * CHANNELS, both.second);
+        if (!odd)
+            continue;
+        both = pair_line(b, _mm512_loadu_si512(pixels[i + 2] + channel));
+        _mm512_storeu_si512(odd + i * CHANNELS, both.first);
+        _mm512_storeu_si512(odd + column + i * CHANNELS, both.second);
+    }
+}
+
 XT_INLINE const float *floats(const uint16_t *const *pixels, int i)
 {
     return (const float *)(const void *)pixels[i];

@@ -1,7 +1,8 @@
 /* Batch normalisation, the residual, ReLU and the pools that read it by loops: two passes over each
  * sample forward (statistics; everything else) and two backward (the gradient before ReLU with its
  * sums; the input's gradient). Where a convolution by own loops writes what the first pass of
- * either would read, its loop forms the sums instead (xt_conv_op's sums_for).
+ * either would read, its loop forms the sums instead (xt_conv_op's sums_for). A norm that only the
+ * next one's residual reads is applied where that is added.
  */
 #include <math.h>
 #include <string.h>
@@ -19,8 +20,11 @@ struct state {
      */
     struct xt_buffer *forward_sums, *backward_sums;
     const struct xt_op *sums_from[2]; /* the convolution, forward and backward; NULL: none */
-    float *mean;                      /* [c] of the statistics used in this pass; */
-    float *invstd;                    /* likewise */
+    /* The norm before the residual, which this one applies: what it would write is never stored. */
+    struct state *applied; /* NULL: none */
+    bool is_applied;       /* by the reader of its output */
+    float *mean;           /* [c] of the statistics used in this pass; */
+    float *invstd;         /* likewise */
     float *scale;
     float *shift;
     float *factors;  /* [3][c] of the backward's second pass */
@@ -162,12 +166,41 @@ static void take_sums(struct state *norm, struct xt_op *op, struct xt_graph *gra
             op->own_name[backward] = "xtrain, sums by conv";
 }
 
+/* ---- the norm of a residual ---- */
+
+/* Whether the loops scale the residual. */
+static bool scales_residual(const struct state *norm, const struct xt_graph *graph)
+{
+    enum { LANES = 16, STRIP = 32 };
+    return norm->in->dtype == XT_BF16 && graph->loops->lanes == LANES && norm->in->c % STRIP == 0 &&
+           !norm->is->spec.activation && !norm->max && !norm->average;
+}
+
+/* The backward pass of neither needs what the norm of the residual would have written. */
+static void take_residual(struct state *norm, struct xt_graph *graph)
+{
+    const struct xt_op *op = norm->residual ? xt_graph_writer(graph, norm->residual) : NULL;
+    if (!op || op->kind != &xt_kind_norm || !norm->sums_from[1] || !scales_residual(norm, graph))
+        return;
+    struct state *before = op->own;
+    const struct xt_norm_spec *spec = &before->is->spec;
+    if (norm->residual->readers > 1 || spec->relu || spec->activation || before->residual ||
+        before->max || before->average)
+        return;
+    norm->applied = before;
+    before->is_applied = true;
+    graph->ops[op->index]->own_name[0] = "xtrain, by its sum";
+    xt_buffer_use(before->in->value, xt_op_forward_time(&norm->is->op));
+    xt_buffer_use(before->in->value, xt_op_backward_time(graph, &norm->is->op));
+}
+
 void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph)
 {
     struct state *norm = create_state(op, graph);
     if (!norm)
         return;
     take_sums(norm, op, graph);
+    take_residual(norm, graph);
     norm->far[0] = is_far(norm, graph, false);
     norm->far[1] = xt_op_learns(op, graph) && is_far(norm, graph, true);
     struct xt_norm_sample sample = describe_sample(norm);
@@ -177,7 +210,7 @@ void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph)
         norm->backward_sums = add_sums(norm, graph, true);
     }
     /* The backward pass recomputes y from the input and the residual; a convolution has it. */
-    bool residual = !norm->sums_from[1] || graph->options.recompute;
+    bool residual = !norm->sums_from[1] || (graph->options.recompute && !norm->applied);
     xt_norm_use((struct xt_norm_op *)op, graph, residual ? 3 : 1);
     if (xt_op_learns(op, graph) && norm->max)
         norm->argmax = xt_graph_saved(graph, op, "argmax", xt_tensor_count(norm->max));
@@ -341,6 +374,7 @@ static enum xt_status scale_and_shift(struct state *norm, struct xt_graph *graph
     for (size_t k = 0; k < (size_t)norm->in->c; k++) {
         norm->scale[k] = (gamma ? gamma[k] : 1) * norm->invstd[k];
         norm->shift[k] = (beta ? beta[k] : 0) - norm->mean[k] * norm->scale[k];
+        norm->shift[k] += norm->applied ? norm->applied->shift[k] : 0;
     }
     return status;
 }
@@ -356,8 +390,12 @@ static struct xt_norm_sample forward_sample(const struct state *norm, const stru
 {
     struct xt_norm_sample sample = describe_sample(norm);
     sample.z = xt_tensor_sample(norm->in, norm->in->value, n);
-    if (norm->residual)
+    if (norm->applied) {
+        sample.residual = xt_tensor_sample(norm->applied->in, norm->applied->in->value, n);
+        sample.residual_scale = norm->applied->scale;
+    } else if (norm->residual) {
         sample.residual = xt_tensor_sample(norm->residual, norm->residual->value, n);
+    }
     if (norm->full)
         sample.y = xt_tensor_sample(norm->full, norm->full->value, n);
     if (norm->max)
@@ -499,7 +537,7 @@ static void apply_gradient(const struct state *norm, const struct xt_graph *grap
 static void run_sample(struct xt_op *op, struct xt_graph *graph, bool backward, bool second, int n)
 {
     const struct state *norm = op->own;
-    if (!second && norm->sums_from[backward])
+    if ((!second && norm->sums_from[backward]) || (!backward && second && norm->is_applied))
         return;
     if (backward && second)
         apply_gradient(norm, graph, n);

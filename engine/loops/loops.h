@@ -105,9 +105,11 @@ struct xt_norm_sample {
     const float *shift; /* [c] beta - mean * scale */
     const void *z;      /* [h][w][c] the convolution's output */
     const void *residual;
-    void *y;              /* [h][w][c] */
-    struct xt_window max; /* of y; used if pooled is given; needs relu */
-    void *pooled;         /* [max.out_h][max.out_w][c] */
+    const float *residual_scale; /* [c] forward, of y alone in bf16 by AVX-512, c a multiple of 32;
+                                    NULL: 1 */
+    void *y;                     /* [h][w][c] */
+    struct xt_window max;        /* of y; used if pooled is given; needs relu */
+    void *pooled;                /* [max.out_h][max.out_w][c] */
     uint8_t *argmax; /* same shape: bits kx and 3 + ky of the window's first maximum, in the loops'
                         own order; NULL in inference */
     struct xt_window average; /* of y; windows do not overlap in h; used if averaged is given */

@@ -133,8 +133,8 @@ struct rows {
     float *sums;    /* [c / STRIP][2] pairs: of da and of da * (z - pivot) */
 };
 
-/* The forward pass uses only the first two; the pivot is in the place of A. */
-enum { SCALE, SHIFT, A, B, D, FACTORS, PIVOT = A };
+/* The forward pass uses only the first two, and the residual's; the pivot is in the place of A. */
+enum { SCALE, SHIFT, A, B, D, FACTORS, PIVOT = A, RESIDUAL_SCALE = B };
 
 XT_INLINE struct pair factor(const struct rows *r, size_t k, int which)
 {
@@ -144,10 +144,11 @@ XT_INLINE struct pair factor(const struct rows *r, size_t k, int which)
 static void order_factors(const struct xt_norm_sample *s, const struct rows *r)
 {
     const float *from[FACTORS] = {s->scale, s->shift, s->pass == XT_NORM_APPLY ? s->a : s->pivot,
-                                  s->b, s->d};
+                                  s->b ? s->b : s->residual_scale, s->d};
     for (size_t k = 0; k < (size_t)s->c; k += STRIP)
-        for (size_t i = 0; i < FACTORS && from[i]; i++)
-            store_pair(r->factors + k * FACTORS + i * STRIP, load_ordered(from[i] + k));
+        for (size_t i = 0; i < FACTORS; i++)
+            if (from[i])
+                store_pair(r->factors + k * FACTORS + i * STRIP, load_ordered(from[i] + k));
 }
 
 static struct rows split(const struct xt_norm_sample *s)
@@ -201,22 +202,27 @@ XT_INLINE bool can_write_past(const void *to)
 
 /* ---- forward ---- */
 
+/* What is added before the activation. */
+enum summand { NOTHING, RESIDUAL, SCALED_RESIDUAL };
+
 /* `pixels` pixels of a strip, stored `step` apart; NaN is preserved. */
 XT_INLINE void activate_pixels(const struct xt_norm_sample *s, const struct rows *r, size_t first,
-                               size_t k, size_t pixels, uint16_t *to, size_t step, bool residual,
-                               bool far)
+                               size_t k, size_t pixels, uint16_t *to, size_t step,
+                               enum summand summand, bool far)
 {
     size_t c = (size_t)s->c;
     size_t base = first * c;
     struct pair scale = factor(r, k, SCALE);
     struct pair shift = factor(r, k, SHIFT);
+    struct pair residual_scale = factor(r, k, RESIDUAL_SCALE);
     __m512 least = _mm512_set1_ps(s->relu ? 0 : -INFINITY);
     for (size_t x = 0; x < pixels; x++) {
         fetch(s->z, ahead(base, c, k, pixels, x));
         struct pair v = mul_add(load_bf16(s->z, base + k + x * c), scale, shift);
-        if (residual) {
+        if (summand != NOTHING) {
+            struct pair more = load_bf16(s->residual, base + k + x * c);
             fetch(s->residual, ahead(base, c, k, pixels, x));
-            v = add(v, load_bf16(s->residual, base + k + x * c));
+            v = summand == SCALED_RESIDUAL ? mul_add(more, residual_scale, v) : add(v, more);
         }
         v.even = _mm512_max_ps(least, v.even);
         v.odd = _mm512_max_ps(least, v.odd);
@@ -234,18 +240,23 @@ static void activate(const struct xt_norm_sample *s, const struct rows *r, size_
                      size_t pixels, uint16_t *to, size_t step)
 {
     if (s->residual)
-        activate_pixels(s, r, first, k, pixels, to, step, true, false);
+        activate_pixels(s, r, first, k, pixels, to, step, RESIDUAL, false);
     else
-        activate_pixels(s, r, first, k, pixels, to, step, false, false);
+        activate_pixels(s, r, first, k, pixels, to, step, NOTHING, false);
 }
 
-static void activate_past(const struct xt_norm_sample *s, const struct rows *r, size_t first,
-                          size_t k, size_t pixels, uint16_t *to, size_t step)
+/* Of y alone. */
+XT_INLINE void activate_turn(const struct xt_norm_sample *s, const struct rows *r, size_t first,
+                             size_t k, size_t pixels, bool far)
 {
-    if (s->residual)
-        activate_pixels(s, r, first, k, pixels, to, step, true, true);
+    size_t c = (size_t)s->c;
+    uint16_t *to = (uint16_t *)s->y + first * c + k;
+    if (s->residual_scale)
+        activate_pixels(s, r, first, k, pixels, to, c, SCALED_RESIDUAL, far);
+    else if (s->residual)
+        activate_pixels(s, r, first, k, pixels, to, c, RESIDUAL, far);
     else
-        activate_pixels(s, r, first, k, pixels, to, step, false, true);
+        activate_pixels(s, r, first, k, pixels, to, c, NOTHING, far);
 }
 
 static void activate_all(const struct xt_norm_sample *s)
@@ -257,11 +268,10 @@ static void activate_all(const struct xt_norm_sample *s)
     for (size_t first = 0, count = 0; first < pixels; first += count) {
         count = turn(c, first, pixels);
         for (size_t k = 0; k < c; k += STRIP) {
-            uint16_t *to = (uint16_t *)s->y + first * c + k;
             if (far)
-                activate_past(s, &r, first, k, count, to, c);
+                activate_turn(s, &r, first, k, count, true);
             else
-                activate(s, &r, first, k, count, to, c);
+                activate_turn(s, &r, first, k, count, false);
         }
     }
     if (far)

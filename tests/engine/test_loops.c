@@ -570,6 +570,54 @@ static void what_is_written_past_the_caches_is_the_same(void **state)
             }
 }
 
+/* The norm of a residual is applied where it is added. */
+static void a_residual_with_a_scale_of_its_own(void **state)
+{
+    (void)state;
+    enum { H = 3, W = 7, C = 96, COUNT = H * W * C };
+    const struct xt_loops *all[BUILDS_MAX];
+    static _Alignas(64) uint16_t y[COUNT];
+    struct xt_rng rng = xt_rng_begin(1, 13);
+    struct array z = make_random(XT_BF16, COUNT, &rng);
+    struct array residual = make_random(XT_BF16, COUNT, &rng);
+    struct array factors = make_random(XT_F32, 3 * C, &rng);
+    const struct array got = {.dtype = XT_BF16, .count = COUNT, .data = y};
+    const float *scales = factors.data;
+    double *wanted = doubles(COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        size_t k = i % C;
+        wanted[i] = fmax(0, get(&z, i) * get(&factors, k) + get(&factors, C + k) +
+                                get(&residual, i) * get(&factors, 2 * (size_t)C + k));
+    }
+    for (int b = 2 * builds(all) - 1; b >= 0; b--) {
+        struct xt_norm_sample n = {.dtype = XT_BF16,
+                                   .h = H,
+                                   .w = W,
+                                   .c = C,
+                                   .relu = true,
+                                   .scale = scales,
+                                   .shift = scales + C,
+                                   .z = z.data,
+                                   .residual = residual.data,
+                                   .residual_scale = scales + 2 * C,
+                                   .y = y,
+                                   .far = b % 2};
+        float *scratch = malloc(xt_norm_scratch(&n) * sizeof *scratch);
+        n.scratch = scratch;
+        assert_non_null(scratch);
+        if (all[b / 2]->lanes == 16) {
+            memset(y, 0, sizeof y);
+            all[b / 2]->norm_forward(&n);
+            compare(all[b / 2]->isa, "y", XT_BF16, &got, wanted, 1);
+        }
+        free(scratch);
+    }
+    free(z.data);
+    free(residual.data);
+    free(factors.data);
+    free(wanted);
+}
+
 /* ---- element by element ---- */
 
 static void the_gradient_of_relu_passes_where_the_output_is_above_zero(void **state)
@@ -957,6 +1005,7 @@ int main(void)
         cmocka_unit_test(the_first_of_equal_values_wins),
         cmocka_unit_test(the_second_pass_of_the_gradient),
         cmocka_unit_test(what_is_written_past_the_caches_is_the_same),
+        cmocka_unit_test(a_residual_with_a_scale_of_its_own),
         cmocka_unit_test(the_gradient_of_relu_passes_where_the_output_is_above_zero),
         cmocka_unit_test(bf16_rounds_to_nearest_even),
         cmocka_unit_test(fp16_is_rounded_and_read_as_elsewhere),

@@ -264,7 +264,7 @@ static void resnet50_sums_with_convolutions(void **state)
 }
 
 /* In bf16 by matrix tiles, of all convolutions, within slices and whole. A gradient of two readers
- * is rounded once less. */
+ * is rounded once less, as is a residual that is normalised. */
 static void resnet18_sums_with_convolutions_by_tiles(void **state)
 {
     const struct pass plain = {
@@ -278,8 +278,7 @@ static void resnet18_sums_with_convolutions_by_tiles(void **state)
     passes[2].bn_frozen = true;
     passes[3].learn_from = "layer3.1";
     for (int i = 0; i < 4; i++)
-        slices[i] = passes[i].bn_frozen ? both_ways_agree(passes[i], 0.02)
-                                        : both_are_as_near_to_float32(passes[i]);
+        slices[i] = both_are_as_near_to_float32(passes[i]);
     assert_true(slices[0].sums[0] > 0 && slices[0].sums[1] > slices[0].adds && slices[0].adds > 0);
 }
 

@@ -1,9 +1,9 @@
-/* Batch normalisation, ReLU and the pools that read it, of bf16 by AVX-512; norm.c is the version
- * for any type and instruction set.
+/* Batch normalisation, ReLU and the pools that read it by AVX-512; norm.c is the version for any
+ * type and instruction set.
  *
- * A strip of 32 channels, one vector of bf16, is processed pixel by pixel; its channels' constants
- * stay in registers. As float32 it is a pair of vectors: the even channels are the bf16s shifted
- * up, the odd ones are masked, one instruction each.
+ * A strip of 32 channels is processed pixel by pixel; its channels' constants stay in registers.
+ * It is a pair of vectors of float32. In bf16, where it is one vector, the even channels are the
+ * bf16s shifted up, the odd ones are masked, one instruction each. `type` is a constant.
  */
 #include "engine/loops/element.h"
 #include "engine/loops/table.h"
@@ -13,7 +13,8 @@
 
 enum { KERNEL = 3, STRIP = 32, HALF = 16 };
 
-/* A strip's channels as float32: 0, 2, ..., 30 and 1, 3, ..., 31. */
+/* A strip's channels: of bf16 0, 2, ..., 30 and 1, 3, ..., 31; of float32 the first and the last
+ * 16. */
 struct pair {
     __m512 even, odd;
 };
@@ -48,9 +49,16 @@ XT_INLINE __m512i narrow(struct pair v)
 }
 #endif
 
-/* 32 numbers in the order of their channels. */
-XT_INLINE struct pair load_ordered(const float *from)
+XT_INLINE struct pair load_pair(const float *from)
 {
+    return (struct pair){_mm512_loadu_ps(from), _mm512_loadu_ps(from + HALF)};
+}
+
+/* 32 numbers in the order of their channels. */
+XT_INLINE struct pair load_ordered(const float *from, enum xt_dtype type)
+{
+    if (type == XT_F32)
+        return load_pair(from);
     const __m512i even =
         _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
@@ -60,17 +68,14 @@ XT_INLINE struct pair load_ordered(const float *from)
                          _mm512_permutex2var_ps(low, odd, high)};
 }
 
-XT_INLINE struct pair in_order(struct pair v)
+XT_INLINE struct pair in_order(struct pair v, enum xt_dtype type)
 {
+    if (type == XT_F32)
+        return v;
     const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
     return (struct pair){_mm512_permutex2var_ps(v.even, low, v.odd),
                          _mm512_permutex2var_ps(v.even, high, v.odd)};
-}
-
-XT_INLINE struct pair load_pair(const float *from)
-{
-    return (struct pair){_mm512_loadu_ps(from), _mm512_loadu_ps(from + HALF)};
 }
 
 XT_INLINE void store_pair(float *to, struct pair v)
@@ -100,15 +105,35 @@ XT_INLINE struct pair all(float value)
     return (struct pair){_mm512_set1_ps(value), _mm512_set1_ps(value)};
 }
 
-XT_INLINE struct pair load_bf16(const void *from, size_t i)
+XT_INLINE struct pair load_strip(const void *from, size_t i, enum xt_dtype type)
 {
-    return widen(_mm512_loadu_si512((const uint16_t *)from + i));
+    return type == XT_F32 ? load_pair((const float *)from + i)
+                          : widen(_mm512_loadu_si512((const uint16_t *)from + i));
+}
+
+XT_INLINE void store_strip(void *to, size_t i, struct pair v, enum xt_dtype type)
+{
+    if (type == XT_F32)
+        store_pair((float *)to + i, v);
+    else
+        _mm512_storeu_si512((uint16_t *)to + i, narrow(v));
+}
+
+/* Past the caches. */
+XT_INLINE void stream_strip(void *to, size_t i, struct pair v, enum xt_dtype type)
+{
+    if (type == XT_F32) {
+        _mm512_stream_ps((float *)to + i, v.even);
+        _mm512_stream_ps((float *)to + i + HALF, v.odd);
+    } else {
+        _mm512_stream_si512((void *)((uint16_t *)to + i), narrow(v));
+    }
 }
 
 /* Adds 32 numbers to doubles in the order of their channels. */
-static void add_to_doubles(double *to, struct pair v)
+XT_INLINE void add_to_doubles(double *to, struct pair v, enum xt_dtype type)
 {
-    struct pair ordered = in_order(v);
+    struct pair ordered = in_order(v, type);
     __m512 half[2] = {ordered.even, ordered.odd};
     for (int i = 0; i < 2; i++) {
         __m256 low = _mm512_castps512_ps256(half[i]);
@@ -123,10 +148,10 @@ static void add_to_doubles(double *to, struct pair v)
  * norm.c's for 32 channels or more. */
 struct rows {
     size_t columns;
-    uint16_t *active; /* [columns][STRIP] a row of a strip, activated */
-    uint16_t *best;   /* [c / STRIP][2][out_w][STRIP] horizontal maxima of the two rows before */
-    uint8_t *place;   /* the same shape: bit kx of their place */
-    float *grad;      /* [columns] pairs: a row's gradient; the forward pass has none */
+    void *active;   /* [columns][STRIP] a row of a strip, activated */
+    void *best;     /* [c / STRIP][2][out_w][STRIP] horizontal maxima of the two rows before */
+    uint8_t *place; /* the same shape: bit kx of their place */
+    float *grad;    /* [columns] pairs: a row's gradient; the forward pass has none */
     float *column;  /* [c / STRIP][columns] pairs: column sums of the average pool's window, or its
                        gradient over a row */
     float *factors; /* [c / STRIP][FACTORS] pairs */
@@ -141,30 +166,31 @@ XT_INLINE struct pair factor(const struct rows *r, size_t k, int which)
     return load_pair(r->factors + k * FACTORS + (size_t)which * STRIP);
 }
 
-static void order_factors(const struct xt_norm_sample *s, const struct rows *r)
+XT_INLINE void order_factors(const struct xt_norm_sample *s, const struct rows *r,
+                             enum xt_dtype type)
 {
     const float *from[FACTORS] = {s->scale, s->shift, s->pass == XT_NORM_APPLY ? s->a : s->pivot,
                                   s->b ? s->b : s->residual_scale, s->d};
     for (size_t k = 0; k < (size_t)s->c; k += STRIP)
         for (size_t i = 0; i < FACTORS; i++)
             if (from[i])
-                store_pair(r->factors + k * FACTORS + i * STRIP, load_ordered(from[i] + k));
+                store_pair(r->factors + k * FACTORS + i * STRIP, load_ordered(from[i] + k, type));
 }
 
-static struct rows split(const struct xt_norm_sample *s)
+XT_INLINE struct rows split(const struct xt_norm_sample *s, enum xt_dtype type)
 {
     size_t out_w = (size_t)s->max.out_w;
     struct rows r = {.columns = (size_t)s->w + 2 * (size_t)s->max.pad_w};
-    r.active = (uint16_t *)s->scratch;
-    r.best = r.active + r.columns * STRIP;
-    r.place = (uint8_t *)(r.best + 2 * out_w * (size_t)s->c);
+    r.active = s->scratch;
+    r.best = at_out(r.active, r.columns * STRIP, type);
+    r.place = at_out(r.best, 2 * out_w * (size_t)s->c, type);
     r.grad = s->scratch;
     float *forward_end = (float *)(r.place + 2 * out_w * (size_t)s->c);
     float *backward_end = r.grad + r.columns * STRIP;
     r.column = forward_end > backward_end ? forward_end : backward_end;
     r.factors = r.column + r.columns * (size_t)s->c;
     r.sums = r.factors + FACTORS * (size_t)s->c;
-    order_factors(s, &r);
+    order_factors(s, &r, type);
     return r;
 }
 
@@ -184,15 +210,19 @@ XT_INLINE size_t ahead(size_t base, size_t c, size_t k, size_t pixels, size_t x)
     return base + (c + k) * pixels + x * STRIP;
 }
 
-XT_INLINE void fetch(const void *tensor, size_t i)
+XT_INLINE void fetch(const void *tensor, size_t i, enum xt_dtype type)
 {
-    _mm_prefetch((const char *)tensor + i * 2, _MM_HINT_T0);
+    _mm_prefetch(at(tensor, i, type), _MM_HINT_T0);
+    if (type == XT_F32)
+        _mm_prefetch(at(tensor, i + HALF, type), _MM_HINT_T0);
 }
 
 /* Prefetches lines that will be written, as fetch() does. */
-XT_INLINE void fetch_out(const void *tensor, size_t i)
+XT_INLINE void fetch_out(const void *tensor, size_t i, enum xt_dtype type)
 {
-    __builtin_prefetch((const char *)tensor + i * 2, 1);
+    __builtin_prefetch(at(tensor, i, type), 1);
+    if (type == XT_F32)
+        __builtin_prefetch(at(tensor, i + HALF, type), 1);
 }
 
 XT_INLINE bool can_write_past(const void *to)
@@ -207,8 +237,8 @@ enum summand { NOTHING, RESIDUAL, SCALED_RESIDUAL };
 
 /* `pixels` pixels of a strip, stored `step` apart; NaN is preserved. */
 XT_INLINE void activate_pixels(const struct xt_norm_sample *s, const struct rows *r, size_t first,
-                               size_t k, size_t pixels, uint16_t *to, size_t step,
-                               enum summand summand, bool far)
+                               size_t k, size_t pixels, void *to, size_t step, enum summand summand,
+                               bool far, enum xt_dtype type)
 {
     size_t c = (size_t)s->c;
     size_t base = first * c;
@@ -217,32 +247,34 @@ XT_INLINE void activate_pixels(const struct xt_norm_sample *s, const struct rows
     struct pair residual_scale = factor(r, k, RESIDUAL_SCALE);
     __m512 least = _mm512_set1_ps(s->relu ? 0 : -INFINITY);
     for (size_t x = 0; x < pixels; x++) {
-        fetch(s->z, ahead(base, c, k, pixels, x));
-        struct pair v = mul_add(load_bf16(s->z, base + k + x * c), scale, shift);
+        fetch(s->z, ahead(base, c, k, pixels, x), type);
+        struct pair v = mul_add(load_strip(s->z, base + k + x * c, type), scale, shift);
         if (summand != NOTHING) {
-            struct pair more = load_bf16(s->residual, base + k + x * c);
-            fetch(s->residual, ahead(base, c, k, pixels, x));
+            struct pair more = load_strip(s->residual, base + k + x * c, type);
+            fetch(s->residual, ahead(base, c, k, pixels, x), type);
             v = summand == SCALED_RESIDUAL ? mul_add(more, residual_scale, v) : add(v, more);
         }
         v.even = _mm512_max_ps(least, v.even);
         v.odd = _mm512_max_ps(least, v.odd);
         if (far) {
-            _mm512_stream_si512((void *)(to + x * step), narrow(v));
+            stream_strip(to, x * step, v, type);
             continue;
         }
         if (step > STRIP)
-            fetch_out(s->y, ahead(base, c, k, pixels, x));
-        _mm512_storeu_si512(to + x * step, narrow(v));
+            fetch_out(s->y, ahead(base, c, k, pixels, x), type);
+        store_strip(to, x * step, v, type);
     }
 }
 
-static void activate(const struct xt_norm_sample *s, const struct rows *r, size_t first, size_t k,
-                     size_t pixels, uint16_t *to, size_t step)
+/* A row of a strip. */
+XT_INLINE void activate(const struct xt_norm_sample *s, const struct rows *r, size_t first,
+                        size_t k, void *to, enum xt_dtype type)
 {
+    size_t w = (size_t)s->w;
     if (s->residual)
-        activate_pixels(s, r, first, k, pixels, to, step, RESIDUAL, false);
+        activate_pixels(s, r, first, k, w, to, STRIP, RESIDUAL, false, type);
     else
-        activate_pixels(s, r, first, k, pixels, to, step, NOTHING, false);
+        activate_pixels(s, r, first, k, w, to, STRIP, NOTHING, false, type);
 }
 
 /* Of y alone. */
@@ -252,16 +284,17 @@ XT_INLINE void activate_turn(const struct xt_norm_sample *s, const struct rows *
     size_t c = (size_t)s->c;
     uint16_t *to = (uint16_t *)s->y + first * c + k;
     if (s->residual_scale)
-        activate_pixels(s, r, first, k, pixels, to, c, SCALED_RESIDUAL, far);
+        activate_pixels(s, r, first, k, pixels, to, c, SCALED_RESIDUAL, far, XT_BF16);
     else if (s->residual)
-        activate_pixels(s, r, first, k, pixels, to, c, RESIDUAL, far);
+        activate_pixels(s, r, first, k, pixels, to, c, RESIDUAL, far, XT_BF16);
     else
-        activate_pixels(s, r, first, k, pixels, to, c, NOTHING, far);
+        activate_pixels(s, r, first, k, pixels, to, c, NOTHING, far, XT_BF16);
 }
 
+/* Of bf16; float32 without pools goes by norm_strips.c. */
 static void activate_all(const struct xt_norm_sample *s)
 {
-    struct rows r = split(s);
+    struct rows r = split(s, XT_BF16);
     size_t c = (size_t)s->c;
     size_t pixels = (size_t)s->h * (size_t)s->w;
     bool far = s->far && can_write_past(s->y);
@@ -295,8 +328,8 @@ static struct groups groups_of(const struct xt_window *w)
 }
 
 /* Adds row y of a strip to its window's column sums. */
-static void average_row(const struct xt_norm_sample *s, const uint16_t *row, size_t k, int y,
-                        float *column)
+XT_INLINE void average_row(const struct xt_norm_sample *s, const void *row, size_t k, int y,
+                           float *column, enum xt_dtype type)
 {
     const struct xt_window *w = &s->average;
     int oy = y / w->kernel_h;
@@ -307,7 +340,7 @@ static void average_row(const struct xt_norm_sample *s, const uint16_t *row, siz
     for (size_t i = 0; i < g.count; i++) {
         struct pair sum = ky > 0 ? load_pair(column + i * STRIP) : all(0);
         for (size_t x = i * g.columns; x < (i + 1) * g.columns; x++)
-            sum = add(sum, load_bf16(row, x * STRIP));
+            sum = add(sum, load_strip(row, x * STRIP, type));
         store_pair(column + i * STRIP, sum);
     }
     struct pair share = all(1.0f / (float)(w->kernel_h * w->kernel_w));
@@ -316,25 +349,54 @@ static void average_row(const struct xt_norm_sample *s, const uint16_t *row, siz
         struct pair sum = load_pair(from);
         for (size_t i = 1; i < g.window; i++)
             sum = add(sum, load_pair(from + i * STRIP));
-        sum = in_order(mul_add(sum, share, all(0)));
+        sum = in_order(mul_add(sum, share, all(0)), type);
         store_pair(s->averaged + ((size_t)oy * (size_t)w->out_w + (size_t)ox) * (size_t)s->c + k,
                    sum);
     }
 }
 
-/* The larger one and its place; the first on a tie. Bits of bf16 numbers that are not negative
- * order like integers. */
-XT_INLINE void larger(__m512i *best, __m256i *place, __m512i other, __m256i other_place)
+/* A strip as it is stored; bf16 has the first vector alone. */
+struct line {
+    __m512i v[2];
+};
+
+XT_INLINE struct line load_line(const void *from, size_t i, enum xt_dtype type)
 {
-    __mmask32 wins = _mm512_cmpgt_epi16_mask(other, *best);
-    *best = _mm512_max_epi16(*best, other);
+    struct line line = {{_mm512_loadu_si512(at(from, i, type)), _mm512_setzero_si512()}};
+    if (type == XT_F32)
+        line.v[1] = _mm512_loadu_si512(at(from, i + HALF, type));
+    return line;
+}
+
+XT_INLINE void store_line(void *to, size_t i, struct line line, enum xt_dtype type)
+{
+    _mm512_storeu_si512(at_out(to, i, type), line.v[0]);
+    if (type == XT_F32)
+        _mm512_storeu_si512(at_out(to, i + HALF, type), line.v[1]);
+}
+
+/* The larger one and its place; the first on a tie. Bits of numbers that are not negative order
+ * like integers. */
+XT_INLINE void larger(struct line *best, __m256i *place, struct line other, __m256i other_place,
+                      enum xt_dtype type)
+{
+    __mmask32 wins = 0;
+    if (type == XT_F32) {
+        wins = _mm512_cmpgt_epi32_mask(other.v[1], best->v[1]);
+        wins = wins << HALF | _mm512_cmpgt_epi32_mask(other.v[0], best->v[0]);
+        for (int i = 0; i < 2; i++)
+            best->v[i] = _mm512_max_epi32(best->v[i], other.v[i]);
+    } else {
+        wins = _mm512_cmpgt_epi16_mask(other.v[0], best->v[0]);
+        best->v[0] = _mm512_max_epi16(best->v[0], other.v[0]);
+    }
     *place = _mm256_mask_mov_epi8(*place, wins, other_place);
 }
 
 /* The maxima across an activated row, which replace those of two rows before; if a window ends
  * here, also a row of the pool. */
 XT_INLINE void max_row(const struct xt_norm_sample *s, const struct rows *r, size_t k, int y,
-                       uint16_t *pooled, uint8_t *argmax)
+                       void *pooled, uint8_t *argmax, enum xt_dtype type)
 {
     size_t out_w = (size_t)s->max.out_w;
     size_t step = (size_t)s->max.stride_w * STRIP;
@@ -342,90 +404,91 @@ XT_INLINE void max_row(const struct xt_norm_sample *s, const struct rows *r, siz
     size_t older = (2 * k + (size_t)(y & 1) * STRIP) * out_w;
     size_t newer = (2 * k + (size_t)(~y & 1) * STRIP) * out_w;
     for (size_t i = 0; i < out_w; i++) {
-        const uint16_t *from = r->active + i * step;
-        __m512i best = _mm512_loadu_si512(from);
+        struct line best = load_line(r->active, i * step, type);
         __m256i place = _mm256_set1_epi8(1);
-        larger(&best, &place, _mm512_loadu_si512(from + STRIP), _mm256_set1_epi8(2));
-        larger(&best, &place, _mm512_loadu_si512(from + (size_t)2 * STRIP), _mm256_set1_epi8(4));
-        uint16_t *old_best = r->best + older + i * STRIP;
+        larger(&best, &place, load_line(r->active, i * step + STRIP, type), _mm256_set1_epi8(2),
+               type);
+        larger(&best, &place, load_line(r->active, i * step + (size_t)2 * STRIP, type),
+               _mm256_set1_epi8(4), type);
         __m256i *old_place = (__m256i *)(r->place + older + i * STRIP);
         if (pooled) {
             size_t between = newer + i * STRIP;
-            __m512i most = _mm512_loadu_si512(old_best);
+            struct line most = load_line(r->best, older + i * STRIP, type);
             __m256i at = _mm256_or_si256(_mm256_loadu_si256(old_place), _mm256_set1_epi8(8));
             __m256i second = _mm256_loadu_si256((const __m256i *)(r->place + between));
-            larger(&most, &at, _mm512_loadu_si512(r->best + between),
-                   _mm256_or_si256(second, _mm256_set1_epi8(16)));
-            larger(&most, &at, best, _mm256_or_si256(place, _mm256_set1_epi8(32)));
-            fetch_out(pooled, i * c + c * out_w);
-            _mm512_storeu_si512(pooled + i * c, most);
+            larger(&most, &at, load_line(r->best, between, type),
+                   _mm256_or_si256(second, _mm256_set1_epi8(16)), type);
+            larger(&most, &at, best, _mm256_or_si256(place, _mm256_set1_epi8(32)), type);
+            fetch_out(pooled, i * c + c * out_w, type);
+            store_line(pooled, i * c, most, type);
             if (argmax) {
                 __builtin_prefetch(argmax + c * out_w + i * STRIP, 1);
                 _mm256_storeu_si256((__m256i *)(argmax + i * STRIP), at);
             }
         }
-        _mm512_storeu_si512(old_best, best);
+        store_line(r->best, older + i * STRIP, best, type);
         _mm256_storeu_si256(old_place, place);
     }
 }
 
 /* Row y of a strip of the max pool's input, which is in the scratch; the padding has rows too.
  */
-static void max_pool(const struct xt_norm_sample *s, const struct rows *r, size_t k, int y)
+XT_INLINE void max_pool(const struct xt_norm_sample *s, const struct rows *r, size_t k, int y,
+                        enum xt_dtype type)
 {
     const struct xt_window *m = &s->max;
     int top = y + m->pad_h - (KERNEL - 1);
     int oy = top / m->stride_h;
     bool ends = top >= 0 && oy * m->stride_h == top && oy < m->out_h;
     size_t to = ends ? (size_t)oy * (size_t)m->out_w * (size_t)s->c : 0;
-    uint16_t *pooled = (uint16_t *)s->pooled + to + k;
+    void *pooled = at_out(s->pooled, to + k, type);
     if (ends && s->argmax)
-        max_row(s, r, k, y, pooled, s->argmax + to + k * (size_t)m->out_w);
+        max_row(s, r, k, y, pooled, s->argmax + to + k * (size_t)m->out_w, type);
     else if (ends)
-        max_row(s, r, k, y, pooled, NULL);
+        max_row(s, r, k, y, pooled, NULL, type);
     else
-        max_row(s, r, k, y, NULL, NULL);
+        max_row(s, r, k, y, NULL, NULL, type);
 }
 
 /* The padding, which is never a maximum. */
-static void fill_row(uint16_t *row, size_t columns)
+XT_INLINE void fill_row(void *row, size_t columns, enum xt_dtype type)
 {
+    __m512i least = type == XT_F32 ? _mm512_set1_epi32(INT32_MIN) : _mm512_set1_epi16(INT16_MIN);
     for (size_t x = 0; x < columns; x++)
-        _mm512_storeu_si512(row + x * STRIP, _mm512_set1_epi16(INT16_MIN));
+        store_line(row, x * STRIP, (struct line){{least, least}}, type);
 }
 
 /* Row y of a strip, for all its readers. */
-static void forward_row(const struct xt_norm_sample *s, const struct rows *r, size_t k, int y,
-                        float *column)
+XT_INLINE void forward_row(const struct xt_norm_sample *s, const struct rows *r, size_t k, int y,
+                           float *column, enum xt_dtype type)
 {
     size_t c = (size_t)s->c;
     size_t w = (size_t)s->w;
     size_t first = (size_t)y * w;
-    uint16_t *row = r->active + (size_t)s->max.pad_w * STRIP;
-    activate(s, r, first, k, w, row, STRIP);
+    void *row = at_out(r->active, (size_t)s->max.pad_w * STRIP, type);
+    activate(s, r, first, k, row, type);
     for (size_t x = 0; x < w && s->y; x++)
-        _mm512_storeu_si512((uint16_t *)s->y + (first + x) * c + k,
-                            _mm512_loadu_si512(row + x * STRIP));
+        store_line(s->y, (first + x) * c + k, load_line(row, x * STRIP, type), type);
     if (s->averaged)
-        average_row(s, row, k, y, column);
+        average_row(s, row, k, y, column, type);
     if (s->pooled)
-        max_pool(s, r, k, y);
+        max_pool(s, r, k, y, type);
 }
 
-static void forward(const struct xt_norm_sample *s)
+XT_INLINE void forward(const struct xt_norm_sample *s, enum xt_dtype type)
 {
-    struct rows r = split(s);
+    struct rows r = split(s, type);
     size_t c = (size_t)s->c;
     int pad = s->pooled ? s->max.pad_h : 0;
     for (int y = -pad; y < s->h + pad; y++) {
         bool padding = y < 0 || y >= s->h;
         if (y <= 0 || padding)
-            fill_row(r.active, r.columns);
+            fill_row(r.active, r.columns, type);
         for (size_t k = 0; k < c; k += STRIP) {
             if (padding)
-                max_pool(s, &r, k, y);
+                max_pool(s, &r, k, y, type);
             else
-                forward_row(s, &r, k, y, r.column + k * r.columns);
+                forward_row(s, &r, k, y, r.column + k * r.columns, type);
         }
     }
 }
@@ -433,17 +496,20 @@ static void forward(const struct xt_norm_sample *s)
 /* Supports whole strips, and pools with stride 1 or 2 along columns. */
 static bool is_wide(const struct xt_norm_sample *s)
 {
-    return s->dtype == XT_BF16 && !s->activation && s->c % STRIP == 0 && s->max.stride_w <= 2;
+    return !s->activation && s->c % STRIP == 0 && s->max.stride_w <= 2;
 }
 
 bool XT_LOOPS_NAME(norm_wide_forward)(const struct xt_norm_sample *s)
 {
-    if (!is_wide(s))
+    bool pools = s->pooled || s->averaged;
+    if (!is_wide(s) || (s->dtype == XT_F32 && !pools))
         return false;
-    if (s->pooled || s->averaged)
-        forward(s);
-    else
+    if (!pools)
         activate_all(s);
+    else if (s->dtype == XT_F32)
+        forward(s, XT_F32);
+    else
+        forward(s, XT_BF16);
     return true;
 }
 
@@ -475,11 +541,21 @@ static struct reach rows_over(const struct xt_norm_sample *s, int y)
 /* The gradients of a row from the windows of one column, all at the same place. */
 struct landed {
     struct pair grad;
-    __m512i place; /* 16 bits each: bit kx */
+    __m512i place; /* bit kx; of bf16 16 bits each, of float32 8 */
 };
 
+/* Those of a strip's numbers that a mask names. */
+XT_INLINE struct pair load_masked(const void *from, size_t i, __mmask32 mask, enum xt_dtype type)
+{
+    const float *numbers = (const float *)from + i;
+    if (type == XT_BF16)
+        return widen(_mm512_maskz_loadu_epi16(mask, (const uint16_t *)from + i));
+    return (struct pair){_mm512_maskz_loadu_ps((__mmask16)mask, numbers),
+                         _mm512_maskz_loadu_ps((__mmask16)(mask >> HALF), numbers + HALF)};
+}
+
 XT_INLINE struct landed land(const struct xt_norm_sample *s, const struct reach *reach, int count,
-                             size_t k, size_t ox, bool two)
+                             size_t k, size_t ox, bool two, enum xt_dtype type)
 {
     size_t c = (size_t)s->c;
     size_t out_w = (size_t)s->max.out_w;
@@ -487,7 +563,7 @@ XT_INLINE struct landed land(const struct xt_norm_sample *s, const struct reach 
     size_t in_argmax = k * out_w + ox * STRIP;
     struct landed sum = {.grad = all(0)};
     __m256i place = _mm256_setzero_si256();
-    fetch(s->dpooled[0], ahead(reach->first[0], c, k, out_w, ox));
+    fetch(s->dpooled[0], ahead(reach->first[0], c, k, out_w, ox), type);
     _mm_prefetch((const char *)s->argmax + reach->first[0] + c * out_w + in_argmax, _MM_HINT_T0);
 #pragma GCC unroll 3
     for (int i = 0; i < count; i++) {
@@ -495,24 +571,27 @@ XT_INLINE struct landed land(const struct xt_norm_sample *s, const struct reach 
         const uint8_t *from = s->argmax + reach->first[i] + in_argmax;
         __m256i argmax = _mm256_loadu_si256((const __m256i *)from);
         __mmask32 wins = _mm256_test_epi8_mask(argmax, _mm256_set1_epi8(reach->bit[i]));
-        const uint16_t *grad = (const uint16_t *)s->dpooled[0] + base;
-        struct pair g = widen(_mm512_maskz_loadu_epi16(wins, grad));
-        if (two) {
-            const uint16_t *more = (const uint16_t *)s->dpooled[1] + base;
-            g = add(g, widen(_mm512_maskz_loadu_epi16(wins, more)));
-        }
+        struct pair g = load_masked(s->dpooled[0], base, wins, type);
+        if (two)
+            g = add(g, load_masked(s->dpooled[1], base, wins, type));
         sum.grad = i > 0 ? add(sum.grad, g) : g;
         place = _mm256_mask_mov_epi8(place, wins, argmax);
     }
-    sum.place = _mm512_cvtepu8_epi16(place);
+    sum.place = type == XT_F32 ? _mm512_castsi256_si512(place) : _mm512_cvtepu8_epi16(place);
     return sum;
 }
 
 /* Adds the gradient of column kx of the window. */
-XT_INLINE struct pair take(struct pair sum, const struct landed *from, int kx)
+XT_INLINE struct pair take(struct pair sum, const struct landed *from, int kx, enum xt_dtype type)
 {
     __mmask16 even = _mm512_test_epi32_mask(from->place, _mm512_set1_epi32(1 << kx));
     __mmask16 odd = _mm512_test_epi32_mask(from->place, _mm512_set1_epi32(1 << (kx + 16)));
+    if (type == XT_F32) {
+        __mmask32 both = _mm256_test_epi8_mask(_mm512_castsi512_si256(from->place),
+                                               _mm256_set1_epi8((char)(1 << kx)));
+        even = (__mmask16)both;
+        odd = (__mmask16)(both >> HALF);
+    }
     sum.even = _mm512_mask_add_ps(sum.even, even, sum.even, from->grad.even);
     sum.odd = _mm512_mask_add_ps(sum.odd, odd, sum.odd, from->grad.odd);
     return sum;
@@ -521,16 +600,16 @@ XT_INLINE struct pair take(struct pair sum, const struct landed *from, int kx)
 /* Adds the max pool's gradient of a row to `column`, for windows with stride one; returns the
  * number of columns done. */
 XT_INLINE size_t add_each(const struct xt_norm_sample *s, const struct reach *reach, int count,
-                          size_t k, bool two, const float *column, float *grad)
+                          size_t k, bool two, const float *column, float *grad, enum xt_dtype type)
 {
     size_t out_w = (size_t)s->max.out_w;
     struct landed none = {.grad = all(0), .place = _mm512_setzero_si512()};
     struct landed last[2] = {none, none};
     for (size_t x = 0; x < out_w + 2; x++) {
-        struct landed now = x < out_w ? land(s, reach, count, k, x, two) : none;
-        struct pair sum = take(load_pair(column + x * STRIP), &now, 0);
-        sum = take(sum, &last[0], 1);
-        store_pair(grad + x * STRIP, take(sum, &last[1], 2));
+        struct landed now = x < out_w ? land(s, reach, count, k, x, two, type) : none;
+        struct pair sum = take(load_pair(column + x * STRIP), &now, 0, type);
+        sum = take(sum, &last[0], 1, type);
+        store_pair(grad + x * STRIP, take(sum, &last[1], 2, type));
         last[1] = last[0];
         last[0] = now;
     }
@@ -539,54 +618,69 @@ XT_INLINE size_t add_each(const struct xt_norm_sample *s, const struct reach *re
 
 /* The same for stride two. */
 XT_INLINE size_t add_second(const struct xt_norm_sample *s, const struct reach *reach, int count,
-                            size_t k, bool two, const float *column, float *grad)
+                            size_t k, bool two, const float *column, float *grad,
+                            enum xt_dtype type)
 {
     size_t out_w = (size_t)s->max.out_w;
     struct landed last = {.grad = all(0), .place = _mm512_setzero_si512()};
     for (size_t i = 0; i < out_w; i++) {
         size_t x = 2 * i * STRIP;
-        struct landed now = land(s, reach, count, k, i, two);
-        struct pair first = take(load_pair(column + x), &now, 0);
-        store_pair(grad + x, take(first, &last, 2));
-        store_pair(grad + x + STRIP, take(load_pair(column + x + STRIP), &now, 1));
+        struct landed now = land(s, reach, count, k, i, two, type);
+        struct pair first = take(load_pair(column + x), &now, 0, type);
+        store_pair(grad + x, take(first, &last, 2, type));
+        store_pair(grad + x + STRIP, take(load_pair(column + x + STRIP), &now, 1, type));
         last = now;
     }
     size_t end = 2 * out_w * STRIP;
-    store_pair(grad + end, take(load_pair(column + end), &last, 2));
+    store_pair(grad + end, take(load_pair(column + end), &last, 2, type));
     return 2 * out_w + 1;
 }
 
 XT_INLINE size_t add_rows(const struct xt_norm_sample *s, const struct reach *reach, int count,
-                          size_t k, bool two, const float *column, float *grad)
+                          size_t k, bool two, const float *column, float *grad, enum xt_dtype type)
 {
     if (s->max.stride_w == 1)
-        return add_each(s, reach, count, k, two, column, grad);
-    return add_second(s, reach, count, k, two, column, grad);
+        return add_each(s, reach, count, k, two, column, grad, type);
+    return add_second(s, reach, count, k, two, column, grad, type);
 }
 
 /* The row's gradient from both pools, shared by all passes. */
-static void row_grad(const struct xt_norm_sample *s, const struct rows *r, size_t k, int y,
-                     const float *column)
+XT_INLINE void row_grad(const struct xt_norm_sample *s, const struct rows *r, size_t k, int y,
+                        const float *column, enum xt_dtype type)
 {
     struct reach reach = rows_over(s, y);
     size_t done = 0;
     if (reach.count && s->dpooled[1])
-        done = add_rows(s, &reach, reach.count, k, true, column, r->grad);
+        done = add_rows(s, &reach, reach.count, k, true, column, r->grad, type);
     else if (reach.count == 3)
-        done = add_rows(s, &reach, 3, k, false, column, r->grad);
+        done = add_rows(s, &reach, 3, k, false, column, r->grad, type);
     else if (reach.count == 2)
-        done = add_rows(s, &reach, 2, k, false, column, r->grad);
+        done = add_rows(s, &reach, 2, k, false, column, r->grad, type);
     else if (reach.count)
-        done = add_rows(s, &reach, 1, k, false, column, r->grad);
+        done = add_rows(s, &reach, 1, k, false, column, r->grad, type);
     if (done < r->columns)
         memcpy(r->grad + done * STRIP, column + done * STRIP,
                (r->columns - done) * STRIP * sizeof *column);
 }
 
+static __attribute__((noinline)) void row_grad_bf16(const struct xt_norm_sample *s,
+                                                    const struct rows *r, size_t k, int y,
+                                                    const float *column)
+{
+    row_grad(s, r, k, y, column, XT_BF16);
+}
+
+static __attribute__((noinline)) void row_grad_f32(const struct xt_norm_sample *s,
+                                                   const struct rows *r, size_t k, int y,
+                                                   const float *column)
+{
+    row_grad(s, r, k, y, column, XT_F32);
+}
+
 /* The average pool's gradient of a strip, replicated over one row of its window; zero without
  * one. */
-static void average_grad(const struct xt_norm_sample *s, size_t columns, size_t k, int y,
-                         float *column)
+XT_INLINE void average_grad(const struct xt_norm_sample *s, size_t columns, size_t k, int y,
+                            float *column, enum xt_dtype type)
 {
     const struct xt_window *w = &s->average;
     struct pair share = all(1.0f / (float)(w->kernel_h * w->kernel_w));
@@ -599,7 +693,7 @@ static void average_grad(const struct xt_norm_sample *s, size_t columns, size_t 
         size_t line = (size_t)(y / w->kernel_h) * (size_t)w->out_w;
         struct pair sum = all(0);
         for (size_t ox = first; ox * g.apart <= i && ox < (size_t)w->out_w; ox++)
-            sum = add(sum, load_ordered(s->daveraged + (line + ox) * (size_t)s->c + k));
+            sum = add(sum, load_ordered(s->daveraged + (line + ox) * (size_t)s->c + k, type));
         sum = mul_add(sum, share, all(0));
         for (size_t n = 0; n < g.columns; n++, x++)
             store_pair(column + x * STRIP, sum);
@@ -608,6 +702,7 @@ static void average_grad(const struct xt_norm_sample *s, size_t columns, size_t 
 
 /* How a pass over pixels is compiled. */
 struct masking {
+    enum xt_dtype type;
     bool residual;
     int readers; /* of y: 1 or 2 if the gradient is read from dy, 0 if it is in a row */
     enum xt_norm_pass pass;
@@ -633,27 +728,27 @@ XT_INLINE void finish(const struct xt_norm_sample *s, const struct rows *r, size
     for (size_t x = 0; x < pixels; x++) {
         size_t i = base + k + x * c;
         size_t next = ahead(base, c, k, pixels, x);
-        fetch(s->z, next);
-        struct pair z = load_bf16(s->z, i);
+        fetch(s->z, next, m.type);
+        struct pair z = load_strip(s->z, i, m.type);
         struct pair v = mul_add(z, scale, shift);
         if (m.residual) {
-            fetch(s->residual, next);
-            v = add(v, load_bf16(s->residual, i));
+            fetch(s->residual, next, m.type);
+            v = add(v, load_strip(s->residual, i, m.type));
         }
         if (m.readers)
-            fetch(s->dy[0], next);
+            fetch(s->dy[0], next, m.type);
         if (m.readers == 2)
-            fetch(s->dy[1], next);
-        struct pair g = m.readers ? load_bf16(s->dy[0], i) : load_pair(row + x * STRIP);
+            fetch(s->dy[1], next, m.type);
+        struct pair g = m.readers ? load_strip(s->dy[0], i, m.type) : load_pair(row + x * STRIP);
         if (m.readers == 2)
-            g = add(g, load_bf16(s->dy[1], i));
+            g = add(g, load_strip(s->dy[1], i, m.type));
         __mmask16 even = _mm512_cmp_ps_mask(v.even, _mm512_setzero_ps(), _CMP_GT_OQ);
         __mmask16 odd = _mm512_cmp_ps_mask(v.odd, _mm512_setzero_ps(), _CMP_GT_OQ);
         struct pair da = {_mm512_maskz_mov_ps(even, g.even), _mm512_maskz_mov_ps(odd, g.odd)};
         if (applies)
             da = mul_add(a, da, mul_add(b, z, d));
         if (m.pass != XT_NORM_SUM)
-            _mm512_storeu_si512((uint16_t *)s->da + i, narrow(da));
+            store_strip(s->da, i, da, m.type);
         if (applies)
             continue;
         sum = add(sum, da);
@@ -666,11 +761,11 @@ XT_INLINE void finish(const struct xt_norm_sample *s, const struct rows *r, size
 }
 
 /* Adds a block's float32 sums to the sample's doubles. */
-static void flush(const struct xt_norm_sample *s, const struct rows *r)
+XT_INLINE void flush(const struct xt_norm_sample *s, const struct rows *r, enum xt_dtype type)
 {
     for (size_t k = 0; k < (size_t)s->c; k += STRIP) {
-        add_to_doubles(s->sum_da + k, load_pair(r->sums + 2 * k));
-        add_to_doubles(s->sum_da_z + k, load_pair(r->sums + 2 * k + STRIP));
+        add_to_doubles(s->sum_da + k, load_pair(r->sums + 2 * k), type);
+        add_to_doubles(s->sum_da_z + k, load_pair(r->sums + 2 * k + STRIP), type);
     }
     memset(r->sums, 0, 2 * (size_t)s->c * sizeof *r->sums);
 }
@@ -688,19 +783,20 @@ XT_INLINE void backward_from_readers(const struct xt_norm_sample *s, const struc
             finish(s, r, first, k, count, NULL, m);
         if (m.pass == XT_NORM_APPLY || (first + count < due && first + count < pixels))
             continue;
-        flush(s, r);
+        flush(s, r, m.type);
         due += SEGMENT;
     }
 }
 
 /* Adds the gradients of y to those of the pools. */
-static void add_readers(const struct xt_norm_sample *s, size_t first, size_t k, float *row)
+XT_INLINE void add_readers(const struct xt_norm_sample *s, size_t first, size_t k, float *row,
+                           enum xt_dtype type)
 {
     size_t c = (size_t)s->c;
     for (int reader = 0; reader < 2; reader++)
         for (size_t x = 0; x < (size_t)s->w && s->dy[reader]; x++)
             store_pair(row + x * STRIP, add(load_pair(row + x * STRIP),
-                                            load_bf16(s->dy[reader], (first + x) * c + k)));
+                                            load_strip(s->dy[reader], (first + x) * c + k, type)));
 }
 
 XT_INLINE void backward_from_pools(const struct xt_norm_sample *s, const struct rows *r,
@@ -714,22 +810,22 @@ XT_INLINE void backward_from_pools(const struct xt_norm_sample *s, const struct 
             float *column = r->column + k * r->columns;
             float *row = column;
             if (s->daveraged ? y % s->average.kernel_h == 0 : y == 0)
-                average_grad(s, r->columns, k, y, column);
+                average_grad(s, r->columns, k, y, column, m.type);
             if (s->dpooled[0] || s->dy[0]) {
                 row = r->grad;
-                row_grad(s, r, k, y, column);
-                add_readers(s, first, k, row + pad);
+                (m.type == XT_F32 ? row_grad_f32 : row_grad_bf16)(s, r, k, y, column);
+                add_readers(s, first, k, row + pad, m.type);
             }
             finish(s, r, first, k, (size_t)s->w, row + pad, m);
         }
         if (m.pass != XT_NORM_APPLY)
-            flush(s, r);
+            flush(s, r, m.type);
     }
 }
 
 XT_INLINE void backward(const struct xt_norm_sample *s, struct masking m)
 {
-    struct rows r = split(s);
+    struct rows r = split(s, m.type);
     if (m.pass != XT_NORM_APPLY) {
         memset(r.sums, 0, 2 * (size_t)s->c * sizeof *r.sums);
         memset(s->sum_da, 0, (size_t)s->c * sizeof *s->sum_da);
@@ -742,29 +838,31 @@ XT_INLINE void backward(const struct xt_norm_sample *s, struct masking m)
 }
 
 /* The cases are written out because only constants give loops without branches. */
-XT_INLINE void backward_of(const struct xt_norm_sample *s, enum xt_norm_pass pass, int readers)
+XT_INLINE void backward_of(const struct xt_norm_sample *s, int readers, enum xt_dtype type)
 {
     if (s->residual)
-        backward(s, (struct masking){true, readers, XT_NORM_SUM_AND_KEEP});
-    else if (pass == XT_NORM_SUM_AND_KEEP)
-        backward(s, (struct masking){false, readers, XT_NORM_SUM_AND_KEEP});
-    else if (pass == XT_NORM_SUM)
-        backward(s, (struct masking){false, readers, XT_NORM_SUM});
+        backward(s, (struct masking){type, true, readers, XT_NORM_SUM_AND_KEEP});
+    else if (s->pass == XT_NORM_SUM_AND_KEEP)
+        backward(s, (struct masking){type, false, readers, XT_NORM_SUM_AND_KEEP});
+    else if (s->pass == XT_NORM_SUM)
+        backward(s, (struct masking){type, false, readers, XT_NORM_SUM});
     else
-        backward(s, (struct masking){false, readers, XT_NORM_APPLY});
+        backward(s, (struct masking){type, false, readers, XT_NORM_APPLY});
 }
 
 bool XT_LOOPS_NAME(norm_wide_backward)(const struct xt_norm_sample *s)
 {
     bool only_y = s->dy[0] && !s->dpooled[0] && !s->daveraged;
-    if (!is_wide(s) || !s->relu)
+    if (!is_wide(s) || !s->relu || (s->dtype == XT_F32 && only_y))
         return false;
-    if (!only_y)
-        backward_of(s, s->pass, 0);
+    if (s->dtype == XT_F32)
+        backward_of(s, 0, XT_F32);
+    else if (!only_y)
+        backward_of(s, 0, XT_BF16);
     else if (s->dy[1])
-        backward_of(s, s->pass, 2);
+        backward_of(s, 2, XT_BF16);
     else
-        backward_of(s, s->pass, 1);
+        backward_of(s, 1, XT_BF16);
     return true;
 }
 
@@ -779,20 +877,20 @@ bool XT_LOOPS_NAME(norm_wide_apply)(enum xt_dtype dtype, const void *da, const v
     for (size_t first = 0, count = 0; first < pixels; first += count) {
         count = turn(c, first, pixels);
         for (size_t k = 0; k < c; k += STRIP) {
-            struct pair da_factor = load_ordered(factors + k);
-            struct pair z_factor = load_ordered(factors + c + k);
-            struct pair rest = load_ordered(factors + 2 * c + k);
+            struct pair da_factor = load_ordered(factors + k, XT_BF16);
+            struct pair z_factor = load_ordered(factors + c + k, XT_BF16);
+            struct pair rest = load_ordered(factors + 2 * c + k, XT_BF16);
             for (size_t x = 0; x < count; x++) {
                 size_t i = first * c + k + x * c;
                 size_t next = ahead(first * c, c, k, count, x);
-                fetch(z, next);
-                fetch(da, next);
-                struct pair v = mul_add(z_factor, load_bf16(z, i), rest);
-                v = mul_add(da_factor, load_bf16(da, i), v);
+                fetch(z, next, XT_BF16);
+                fetch(da, next, XT_BF16);
+                struct pair v = mul_add(z_factor, load_strip(z, i, XT_BF16), rest);
+                v = mul_add(da_factor, load_strip(da, i, XT_BF16), v);
                 if (past)
-                    _mm512_stream_si512((void *)((uint16_t *)dz + i), narrow(v));
+                    stream_strip(dz, i, v, XT_BF16);
                 else
-                    _mm512_storeu_si512((uint16_t *)dz + i, narrow(v));
+                    store_strip(dz, i, v, XT_BF16);
             }
         }
     }
@@ -814,18 +912,18 @@ bool XT_LOOPS_NAME(norm_wide_statistics)(enum xt_dtype dtype, const void *z, siz
     memset(squares, 0, c * sizeof *squares);
     for (size_t first = 0; first < pixels; first += SEGMENT)
         for (size_t k = 0; k < c; k += STRIP) {
-            struct pair around = load_ordered(pivot + k);
+            struct pair around = load_ordered(pivot + k, XT_BF16);
             struct pair sum = all(0);
             struct pair square = all(0);
             size_t count = pixels - first < SEGMENT ? pixels - first : SEGMENT;
             for (size_t x = 0; x < count; x++) {
-                fetch(z, ahead(first * c, c, k, count, x));
-                struct pair v = sub(load_bf16(z, (first + x) * c + k), around);
+                fetch(z, ahead(first * c, c, k, count, x), XT_BF16);
+                struct pair v = sub(load_strip(z, (first + x) * c + k, XT_BF16), around);
                 sum = add(sum, v);
                 square = mul_add(v, v, square);
             }
-            add_to_doubles(total + k, sum);
-            add_to_doubles(squares + k, square);
+            add_to_doubles(total + k, sum, XT_BF16);
+            add_to_doubles(squares + k, square, XT_BF16);
         }
     return true;
 }

@@ -20,7 +20,7 @@ struct state {
      */
     struct xt_buffer *forward_sums, *backward_sums;
     const struct xt_op *sums_from[2]; /* the convolution, forward and backward; NULL: none */
-    /* The norm before the residual, which this one applies: what it would write is never stored. */
+    /* The norm before the residual, which this one applies: what it would write is not stored. */
     struct state *applied; /* NULL: none */
     bool is_applied;       /* by the reader of its output */
     float *mean;           /* [c] of the statistics used in this pass; */
@@ -537,7 +537,10 @@ static void apply_gradient(const struct state *norm, const struct xt_graph *grap
 static void run_sample(struct xt_op *op, struct xt_graph *graph, bool backward, bool second, int n)
 {
     const struct state *norm = op->own;
-    if ((!second && norm->sums_from[backward]) || (!backward && second && norm->is_applied))
+    if (!second && norm->sums_from[backward])
+        return;
+    /* What somebody watches is written. */
+    if (!backward && second && norm->is_applied && !graph->watch.ran)
         return;
     if (backward && second)
         apply_gradient(norm, graph, n);

@@ -1,8 +1,10 @@
 #include "slices.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/rng.h"
 #include "engine/backend.h"
 #include "engine/loops/loops.h"
@@ -23,7 +25,8 @@ struct pass {
     size_t logits;
     float *values; /* logits, gradients, statistics, one behind the other */
     size_t count;
-    int learned, learning; /* ops reported to the communicator; ops that learn */
+    int learned, learning;  /* ops reported to the communicator; ops that learn */
+    int normal, normalised; /* the last norm without activation whose output was seen; of all */
 };
 
 static void describe(struct network *net, const struct pass *pass)
@@ -75,11 +78,32 @@ static enum xt_status learned(void *context, const struct xt_op *op, struct xt_e
     return XT_OK;
 }
 
+/* The mean square of the first channel. */
+static double power(const struct xt_tensor *tensor)
+{
+    size_t pixels = xt_tensor_count(tensor) / (size_t)tensor->c;
+    const uint16_t *values = tensor->value->data;
+    double sum = 0;
+    for (size_t i = 0; i < pixels; i++) {
+        double v = (double)xt_bf16_to_float(values[i * (size_t)tensor->c]);
+        sum += v * v;
+    }
+    return sum / (double)pixels;
+}
+
+/* Counts norms without activation whose output is normalised, as their scales are 1 and their
+ * shifts 0; after each of their slices it is called. */
 static void saw(void *context, const struct xt_op *op, bool backward)
 {
-    (void)context;
-    (void)op;
-    (void)backward;
+    struct pass *pass = context;
+    const struct xt_tensor *full = op->outputs[0];
+    if (backward || op->kind != &xt_kind_norm || pass->dtype != XT_BF16 || !full ||
+        ((const struct xt_norm_op *)op)->spec.relu)
+        return;
+    if (op->index == pass->normal || !(fabs(power(full) - 1) < 0.05))
+        return;
+    pass->normal = op->index;
+    pass->normalised++;
 }
 
 static void look_at_pieces(struct pass *pass, const struct xt_graph *graph)
@@ -127,7 +151,7 @@ static void run(struct pass *pass)
         .context = pass, .samples = pass->batch, .learned = learned};
     net.graph->communicator = &communicator;
     if (pass->watched)
-        net.graph->watch = (struct xt_graph_watch){.ran = saw};
+        net.graph->watch = (struct xt_graph_watch){.ran = saw, .context = pass};
     for (int turn = 0; turn < turns_of(pass); turn++) {
         free(pass->values);
         pass->values = NULL;
@@ -282,6 +306,23 @@ static void resnet18_sums_with_convolutions_by_tiles(void **state)
     assert_true(slices[0].sums[0] > 0 && slices[0].sums[1] > slices[0].adds && slices[0].adds > 0);
 }
 
+/* A norm that the sum behind it applies writes its output all the same where somebody looks. */
+static void what_somebody_looks_at_is_written(void **state)
+{
+    enum { DOWNSAMPLED = 3 };
+    (void)state;
+    struct pass pass = {.model = "resnet18",
+                        .dtype = XT_BF16,
+                        .batch = 8,
+                        .threads = 2,
+                        .by_slices = true,
+                        .watched = true,
+                        .once = true};
+    run(&pass);
+    assert_int_equal(pass.normalised, DOWNSAMPLED);
+    free(pass.values);
+}
+
 static void a_part_that_learns(void **state)
 {
     (void)state;
@@ -339,6 +380,7 @@ int main(void)
         cmocka_unit_test(resnet50),
         cmocka_unit_test(resnet50_sums_with_convolutions),
         cmocka_unit_test(resnet18_sums_with_convolutions_by_tiles),
+        cmocka_unit_test(what_somebody_looks_at_is_written),
         cmocka_unit_test(a_part_that_learns),
         cmocka_unit_test(it_is_the_same_every_time),
         cmocka_unit_test(it_takes_no_more_memory),

@@ -6,6 +6,7 @@
 #include <immintrin.h>
 
 #include "engine/loops/split.h"
+#include "engine/loops/strip.h"
 #include "engine/loops/tile_conv_job.h"
 #include "engine/loops/tiles.h"
 
@@ -28,42 +29,10 @@ XT_INLINE __m512 widen(__m256i values)
     return (__m512)_mm512_slli_epi32(_mm512_cvtepu16_epi32(values), 16);
 }
 
-/* A norm's sums of a block of 32 channels: of float32 of the first and the last 16, of bf16 of the
- * even and the odd ones, as a line is widened. */
+/* A norm's sums of a block of channels, which is a strip. */
 struct norm_sums {
-    __m512 first[2], second[2];
-    __m512 pivot[2];
+    struct pair first, second, pivot;
 };
-
-/* Channels of even and of odd places of a line. */
-XT_INLINE void widen_line(__m512i line, __m512 halves[2])
-{
-    const __m512i odd = _mm512_set1_epi32((int)0xFFFF0000);
-    halves[0] = (__m512)_mm512_slli_epi32(line, 16);
-    halves[1] = (__m512)_mm512_and_si512(line, odd);
-}
-
-/* From places side by side to even and odd ones, and back. */
-XT_INLINE void part_places(__m512 v[2])
-{
-    const __m512i even =
-        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-    const __m512i odd =
-        _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
-    __m512 first = _mm512_permutex2var_ps(v[0], even, v[1]);
-    v[1] = _mm512_permutex2var_ps(v[0], odd, v[1]);
-    v[0] = first;
-}
-
-XT_INLINE void join_places(__m512 v[2])
-{
-    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    const __m512i high =
-        _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-    __m512 first = _mm512_permutex2var_ps(v[0], low, v[1]);
-    v[1] = _mm512_permutex2var_ps(v[0], high, v[1]);
-    v[0] = first;
-}
 
 XT_INLINE __m512 load_16(const void *from, bool f32)
 {
@@ -76,21 +45,17 @@ XT_INLINE __m512 load_some(const void *from, __mmask16 lanes, bool f32)
 }
 
 /* Of the rounded numbers, which are what is normalised. */
-XT_INLINE void add_statistics(const __m512 values[2], struct norm_sums *of)
+XT_INLINE void add_statistics(struct pair values, struct norm_sums *of)
 {
-    for (int i = 0; i < 2; i++) {
-        __m512 value = _mm512_sub_ps(values[i], of->pivot[i]);
-        of->first[i] = _mm512_add_ps(of->first[i], value);
-        of->second[i] = _mm512_fmadd_ps(value, value, of->second[i]);
-    }
+    struct pair value = sub(values, of->pivot);
+    of->first = add(of->first, value);
+    of->second = mul_add(value, value, of->second);
 }
 
-XT_INLINE void add_gradient(const __m512 grads[2], const __m512 z[2], struct norm_sums *of)
+XT_INLINE void add_gradient(struct pair grads, struct pair z, struct norm_sums *of)
 {
-    for (int i = 0; i < 2; i++) {
-        of->first[i] = _mm512_add_ps(of->first[i], grads[i]);
-        of->second[i] = _mm512_fmadd_ps(grads[i], _mm512_sub_ps(z[i], of->pivot[i]), of->second[i]);
-    }
+    of->first = add(of->first, grads);
+    of->second = mul_add(grads, sub(z, of->pivot), of->second);
 }
 
 /* What a norm has where a result is: its tensors lie as the output does. */
@@ -99,18 +64,15 @@ XT_INLINE const char *beside(const struct xt_tile_conv *job, const void *tensor,
     return (const char *)tensor + (to - (const char *)job->out);
 }
 
-XT_INLINE void mask_gradient_f32(const struct xt_tile_conv *job, const char *to, __m512 grads[2],
-                                 struct norm_sums *of)
+XT_INLINE struct pair mask_gradient_f32(const struct xt_tile_conv *job, const char *to,
+                                        struct pair grads, struct norm_sums *of)
 {
-    const float *y = (const void *)beside(job, job->norm.y, to);
-    const float *z = (const void *)beside(job, job->norm.z, to);
-    const __m512 inputs[] = {_mm512_load_ps(z), _mm512_load_ps(z + WIDE)};
-    for (int i = 0; i < 2; i++) {
-        __mmask16 above =
-            _mm512_cmp_ps_mask(_mm512_load_ps(y + i * WIDE), _mm512_setzero_ps(), _CMP_GT_OQ);
-        grads[i] = _mm512_maskz_mov_ps(above, grads[i]);
-    }
-    add_gradient(grads, inputs, of);
+    const __m512 zero = _mm512_setzero_ps();
+    struct pair y = load_strip(beside(job, job->norm.y, to), 0, XT_F32);
+    grads.even = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(y.even, zero, _CMP_GT_OQ), grads.even);
+    grads.odd = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(y.odd, zero, _CMP_GT_OQ), grads.odd);
+    add_gradient(grads, load_strip(beside(job, job->norm.z, to), 0, XT_F32), of);
+    return grads;
 }
 
 /* A line of bf16. */
@@ -118,14 +80,9 @@ XT_INLINE __m512i mask_gradient(const struct xt_tile_conv *job, const char *to, 
                                 struct norm_sums *of)
 {
     __m512i y = _mm512_load_si512(beside(job, job->norm.y, to));
-    __m512i masked =
-        _mm512_maskz_mov_epi16(_mm512_cmpgt_epi16_mask(y, _mm512_setzero_si512()), line);
-    __m512 grads[2];
-    __m512 z[2];
-    widen_line(masked, grads);
-    widen_line(_mm512_load_si512(beside(job, job->norm.z, to)), z);
-    add_gradient(grads, z, of);
-    return masked;
+    line = _mm512_maskz_mov_epi16(_mm512_cmpgt_epi16_mask(y, _mm512_setzero_si512()), line);
+    add_gradient(widen_line(line), load_strip(beside(job, job->norm.z, to), 0, XT_BF16), of);
+    return line;
 }
 
 XT_INLINE void write_line(__m512i line, char *to, bool far)
@@ -167,13 +124,11 @@ XT_INLINE void begin_block(const struct xt_tile_conv *job, int channel, enum the
         int first = channel + i * WIDE;
         block->bias[i] =
             job->bias ? _mm512_maskz_loadu_ps(lanes, job->bias + first) : _mm512_setzero_ps();
-        if (then != STATISTICS && then != GRADIENT)
-            continue;
-        block->of.first[i] = block->of.second[i] = _mm512_setzero_ps();
-        block->of.pivot[i] = _mm512_loadu_ps(job->norm.pivot + first);
     }
-    if (!f32 && (then == STATISTICS || then == GRADIENT))
-        part_places(block->of.pivot);
+    if (then != STATISTICS && then != GRADIENT)
+        return;
+    block->of.first = block->of.second = all(0);
+    block->of.pivot = load_ordered(job->norm.pivot + channel, f32 ? XT_F32 : XT_BF16);
 }
 
 /* A line of bf16. */
@@ -183,11 +138,8 @@ XT_INLINE void write_rounded(const struct xt_tile_conv *job, const __m512 values
     __m512i line = (__m512i)_mm512_cvtne2ps_pbh(values[1], values[0]);
     if (then == GRADIENT)
         line = mask_gradient(job, to, line, &block->of);
-    if (then == STATISTICS) {
-        __m512 rounded[2];
-        widen_line(line, rounded);
-        add_statistics(rounded, &block->of);
-    }
+    if (then == STATISTICS)
+        add_statistics(widen_line(line), &block->of);
     write_line(line, to, block->far);
 }
 
@@ -213,36 +165,23 @@ XT_INLINE void write_result(const struct xt_tile_conv *job, const float *sums, c
         write_rounded(job, values, to, then, block);
         return;
     }
+    struct pair both = {values[0], values[1]};
     if (then == GRADIENT)
-        mask_gradient_f32(job, to, values, &block->of);
+        both = mask_gradient_f32(job, to, both, &block->of);
     if (then == STATISTICS)
-        add_statistics(values, &block->of);
-    for (int k = 0; k < 2; k++)
-        write_line((__m512i)values[k], to + k * LINE, block->far);
-}
-
-/* Sums over pixels of 32 channels. */
-XT_INLINE void add_to_doubles(const __m512 sums[2], double *to)
-{
-    for (int i = 0; i < 2; i++, to += WIDE) {
-        __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(sums[i]));
-        __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(sums[i], 1));
-        _mm512_storeu_pd(to, _mm512_add_pd(_mm512_loadu_pd(to), low));
-        _mm512_storeu_pd(to + WIDE / 2, _mm512_add_pd(_mm512_loadu_pd(to + WIDE / 2), high));
-    }
+        add_statistics(both, &block->of);
+    write_line((__m512i)both.even, to, block->far);
+    write_line((__m512i)both.odd, to + LINE, block->far);
 }
 
 XT_INLINE void end_block(const struct xt_tile_conv *job, int channel, enum then then, bool f32,
-                         struct block *block)
+                         const struct block *block)
 {
     if (then != STATISTICS && then != GRADIENT)
         return;
-    if (!f32) {
-        join_places(block->of.first);
-        join_places(block->of.second);
-    }
-    add_to_doubles(block->of.first, job->norm.sums[0] + channel);
-    add_to_doubles(block->of.second, job->norm.sums[1] + channel);
+    enum xt_dtype type = f32 ? XT_F32 : XT_BF16;
+    add_to_doubles(job->norm.sums[0] + channel, block->of.first, type);
+    add_to_doubles(job->norm.sums[1] + channel, block->of.second, type);
 }
 
 /* The first results, rounded. */

@@ -1,3 +1,5 @@
+/* SGD, Adam and RMSprop on host memory, in PyTorch's forms; the files of their names say whose they
+ * are and have them as primitives. */
 #include "train/optim/loops/update.h"
 
 #include <math.h>

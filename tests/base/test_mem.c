@@ -44,6 +44,23 @@ static void aligned_memory_starts_a_cache_line_and_is_zeroed(void **state)
     }
 }
 
+/* Its last one is whole only where that adds little. */
+static void an_array_of_about_a_huge_page_starts_one(void **state)
+{
+    enum { HUGE_PAGE = 2 << 20 };
+    (void)state;
+    static const size_t sizes[] = {HUGE_PAGE - HUGE_PAGE / 16, HUGE_PAGE, HUGE_PAGE + 1,
+                                   3 * (HUGE_PAGE / 2), 5 * HUGE_PAGE - 1};
+    struct xt_err err = {0};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        unsigned char *bytes = NULL;
+        assert_int_equal(xt_mem_aligned(&bytes, sizes[i], 1, "bytes", &err), XT_OK);
+        assert_int_equal((uintptr_t)bytes % HUGE_PAGE, 0);
+        assert_int_equal(bytes[0] | bytes[sizes[i] - 1], 0);
+        free(bytes);
+    }
+}
+
 static void mapped_memory_starts_a_huge_page_and_is_zeroed(void **state)
 {
     (void)state;
@@ -189,6 +206,7 @@ int main(void)
         cmocka_unit_test(memory_comes_zeroed),
         cmocka_unit_test(none_of_a_thing_is_a_pointer_too),
         cmocka_unit_test(aligned_memory_starts_a_cache_line_and_is_zeroed),
+        cmocka_unit_test(an_array_of_about_a_huge_page_starts_one),
         cmocka_unit_test(mapped_memory_starts_a_huge_page_and_is_zeroed),
         cmocka_unit_test(mapped_memory_is_not_occupied_before_it_is_touched),
         cmocka_unit_test(a_size_that_overflows_is_refused),

@@ -189,7 +189,7 @@ static void take_residual(struct state *norm, struct xt_graph *graph)
         return;
     norm->applied = before;
     before->is_applied = true;
-    graph->ops[op->index]->own_name[0] = "xtrain, by its sum";
+    graph->ops[op->index]->own_name[0] = "xtrain, with the add";
     xt_buffer_use(before->in->value, xt_op_forward_time(&norm->is->op));
     xt_buffer_use(before->in->value, xt_op_backward_time(graph, &norm->is->op));
 }

@@ -38,8 +38,8 @@ enum xt_status xt_mem_aligned(void *out, size_t count, size_t size, const char *
     size_t unit = added < bytes / ADDED_MOST ? HUGE_PAGE : 64;
     size_t boundary = bytes >= HUGE_PAGE ? HUGE_PAGE : unit;
     bytes = (bytes + unit - 1) / unit * unit;
-    void *p = aligned_alloc(boundary, bytes ? bytes : unit);
-    if (!p)
+    void *p = NULL;
+    if (posix_memalign(&p, boundary, bytes ? bytes : unit))
         return xt_err_no_memory(err, what, bytes);
     if (boundary == HUGE_PAGE)
         madvise(p, bytes, MADV_HUGEPAGE);

@@ -96,9 +96,13 @@ void *reallocarray(void *old, size_t count, size_t size)
     return __libc_realloc(old, bytes);
 }
 
-void *aligned_alloc(size_t alignment, size_t size)
+int posix_memalign(void **out, size_t alignment, size_t size)
 {
-    return fails(__builtin_return_address(0)) ? NULL : __libc_memalign(alignment, size);
+    void *memory = fails(__builtin_return_address(0)) ? NULL : __libc_memalign(alignment, size);
+    if (!memory)
+        return ENOMEM;
+    *out = memory;
+    return 0;
 }
 
 char *strdup(const char *text)

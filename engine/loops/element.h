@@ -11,6 +11,9 @@
 #define XT_INLINE static inline __attribute__((always_inline))
 
 /* loops/NAME.c defines functions called xt_loops_NAME_ISA: XT_LOOPS_NAME(NAME) spells it. */
+#ifndef XT_LOOPS_ISA
+#define XT_LOOPS_ISA base
+#endif
 #define XT_LOOPS_PASTE(name, isa) xt_loops_##name##_##isa
 #define XT_LOOPS_EXPAND(name, isa) XT_LOOPS_PASTE(name, isa)
 #define XT_LOOPS_NAME(name) XT_LOOPS_EXPAND(name, XT_LOOPS_ISA)

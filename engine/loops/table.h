@@ -5,10 +5,6 @@
 #include "engine/loops/element.h"
 #include "engine/loops/loops.h"
 
-#ifndef XT_LOOPS_ISA
-#define XT_LOOPS_ISA base
-#endif
-
 void XT_LOOPS_NAME(statistics)(enum xt_dtype dtype, const void *z, size_t pixels, int c,
                                const float *pivot, double *sums, double *squares, float *scratch);
 void XT_LOOPS_NAME(norm_forward)(const struct xt_norm_sample *sample);

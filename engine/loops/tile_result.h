@@ -116,9 +116,9 @@ XT_INLINE void begin_block(const struct xt_tile_conv *job, int channel, enum the
                            struct block *block)
 {
     block->adds = job->adds;
-    block->least = _mm512_set1_ps(job->relu ? 0 : -INFINITY);
     block->far = job->far && !job->adds;
     block->lanes = then == UNEVEN ? lanes_of(job->out_c - channel) : (__mmask32)-1;
+    block->least = _mm512_set1_ps(job->relu ? 0 : -INFINITY);
     for (int i = 0; i < 2; i++) {
         __mmask16 lanes = (__mmask16)(block->lanes >> i * WIDE);
         int first = channel + i * WIDE;

@@ -8,7 +8,7 @@
 
 #include "train/optim/loops/update.h"
 
-enum { CHUNK = XT_OPTIM_CHUNK, BLOCK = XT_OPTIM_BLOCK, HANDS = 64 };
+enum { CHUNK = XT_OPTIM_CHUNK, HANDS = 64 };
 
 /* The next chunk of a hand in the ranges. Start with a zeroed walk. */
 struct walk {
@@ -96,13 +96,10 @@ static void update_chunk(const struct xt_optim *optim, xt_update_loop *loop,
                          const struct xt_optim_rule *rule, size_t offset, size_t count,
                          float *values, const float *grads)
 {
-    for (size_t end = offset + count; offset < end; offset += BLOCK) {
-        float *state[2];
-        for (int i = 0; i < 2; i++)
-            state[i] = optim->state[i] ? optim->state[i] + offset : NULL;
-        loop(rule, end - offset < BLOCK ? end - offset : BLOCK, values + offset, grads + offset,
-             state);
-    }
+    float *state[2];
+    for (int i = 0; i < 2; i++)
+        state[i] = optim->state[i] ? optim->state[i] + offset : NULL;
+    loop(rule, count, values + offset, grads + offset, state);
 }
 
 void xt_optim_update(struct xt_optim *optim, float *values, const float *grads,

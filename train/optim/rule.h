@@ -17,8 +17,8 @@
 #define XT_ADAM_BETA2 0.999
 #define XT_RMSPROP_ALPHA 0.9
 
-/* Values that one thread updates at a time, and per call of a loop: its scratch stays in L1. */
-enum { XT_OPTIM_CHUNK = 16384, XT_OPTIM_BLOCK = 1024 };
+/* Values that one thread updates at a time. */
+enum { XT_OPTIM_CHUNK = 16384 };
 
 struct xt_optim {
     enum xt_optim_kind kind;

@@ -7,10 +7,6 @@
 
 #include "engine/loops/element.h"
 
-#ifndef XT_LOOPS_ISA
-#define XT_LOOPS_ISA base
-#endif
-
 static void sgd(const struct xt_optim_rule *rule, size_t count, float *restrict values,
                 const float *restrict grads)
 {
@@ -74,32 +70,35 @@ static void update_adam(const struct xt_optim_rule *rule, size_t count, float *r
     }
 }
 
-static void update_rmsprop(const struct xt_optim_rule *rule, size_t count, float *restrict values,
-                           const float *restrict grads, float *restrict const state[2])
+XT_INLINE void rmsprop(const struct xt_optim_rule *rule, size_t count, float *restrict values,
+                       const float *restrict grads, float *restrict square,
+                       float *restrict velocity)
 {
-    float *restrict square = state[0];
-    float *restrict velocity = state[1];
     const float scale = rule->grad_scale;
     const float decay = rule->decay;
     const float lr = rule->lr;
     const float momentum = rule->momentum;
     const float old_square = (float)XT_RMSPROP_ALPHA;
     const float new_square = (float)(1 - XT_RMSPROP_ALPHA);
-    float steps[XT_OPTIM_BLOCK];
 #pragma omp simd
     for (size_t i = 0; i < count; i++) {
         float g = scale * grads[i] + decay * values[i];
         float s = old_square * square[i] + new_square * g * g;
+        float step = g / (sqrtf(s) + XT_OPTIM_EPS);
         square[i] = s;
-        steps[i] = g / (sqrtf(s) + XT_OPTIM_EPS);
+        if (velocity)
+            step = velocity[i] = momentum * velocity[i] + step;
+        values[i] -= lr * step;
     }
-    if (velocity)
-#pragma omp simd
-        for (size_t i = 0; i < count; i++)
-            steps[i] = velocity[i] = momentum * velocity[i] + steps[i];
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        values[i] -= lr * steps[i];
+}
+
+static void update_rmsprop(const struct xt_optim_rule *rule, size_t count, float *restrict values,
+                           const float *restrict grads, float *restrict const state[2])
+{
+    if (state[1])
+        rmsprop(rule, count, values, grads, state[0], state[1]);
+    else
+        rmsprop(rule, count, values, grads, state[0], NULL);
 }
 
 typedef double octet __attribute__((vector_size(64)));

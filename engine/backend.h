@@ -29,6 +29,11 @@ struct xt_by_slices {
                               const struct xt_slice *slice, struct xt_err *err);
     enum xt_status (*backward)(struct xt_op *op, struct xt_graph *graph, bool second,
                                const struct xt_slice *slice, struct xt_err *err);
+    /* Forward in training: whether it can write an output that others read in the same slices past
+     * the caches, and for those to `held`; whether it would read its input there. NULL: no. Called
+     * before the op is described. */
+    bool (*holds)(const struct xt_op *op, struct xt_graph *graph, const struct xt_tensor *out);
+    bool (*reads_held)(const struct xt_op *op, struct xt_graph *graph);
 };
 
 /* What a back end runs instead of a kind's program. */

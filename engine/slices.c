@@ -254,6 +254,108 @@ static bool can_write_over(const struct xt_graph *graph, const struct xt_tensor 
            writer->by_slices[1] && is_norm(xt_graph_writer(graph, tensor));
 }
 
+/* ---- values that are held for their segment ---- */
+
+/* Rings of a segment, which its tensors take in turn: how many, and the bytes of a worker's that
+ * stay in L2 beside what else is read and written. */
+enum { RINGS_MOST = 4, RING_BYTES_MOST = 1 << 20 };
+struct rings {
+    int count;
+    struct xt_buffer *buffers[RINGS_MOST];
+    size_t last[RINGS_MOST]; /* the piece that reads it last */
+};
+
+static bool reads(const struct xt_op *op, const struct xt_tensor *tensor)
+{
+    for (int i = 0; i < op->input_count; i++)
+        if (xt_op_in(op, i) == tensor)
+            return true;
+    return false;
+}
+
+/* The last piece before `end` that reads what piece i writes; i: none does, or one not from a ring.
+ */
+static size_t last_reader(struct xt_graph *graph, size_t i, size_t end,
+                          const struct xt_tensor *tensor)
+{
+    size_t last = i;
+    for (size_t k = i + 1; k < end; k++) {
+        const struct xt_op *op = graph->slices.pieces[0][k].op;
+        const struct xt_by_slices *by = slices_of(graph, op);
+        if (!reads(op, tensor))
+            continue;
+        if (!by->reads_held || !by->reads_held(op, graph))
+            return i;
+        last = k;
+    }
+    return last;
+}
+
+/* One that nobody reads from piece i on; NULL: none is left. */
+static struct xt_buffer *take_ring(struct xt_graph *graph, struct rings *rings, size_t i,
+                                   size_t last)
+{
+    int at = 0;
+    while (at < rings->count && rings->last[at] >= i)
+        at++;
+    if (at == RINGS_MOST)
+        return NULL;
+    if (at == rings->count) {
+        struct xt_buffer *ring = xt_graph_add_buffer(graph, "slices", "held values", 0);
+        if (!ring)
+            return NULL;
+        ring->ring = graph->slices.pieces[0][i].samples;
+        ring->worker_samples = graph->slices.worker_samples;
+        rings->buffers[rings->count++] = ring;
+    }
+    rings->last[at] = last;
+    return rings->buffers[at];
+}
+
+static void hold_value(struct xt_graph *graph, struct rings *rings, size_t i, size_t last,
+                       struct xt_tensor *tensor)
+{
+    const struct xt_piece *pieces = graph->slices.pieces[0];
+    size_t bytes = xt_tensor_bytes(tensor) / (size_t)tensor->n * (size_t)pieces[i].samples;
+    struct xt_buffer *ring = bytes <= RING_BYTES_MOST ? take_ring(graph, rings, i, last) : NULL;
+    if (!ring)
+        return;
+    ring->worker_bytes = bytes > ring->worker_bytes ? bytes : ring->worker_bytes;
+    ring->bytes = ring->worker_bytes * (size_t)graph->slices.workers;
+    xt_buffer_use(ring, xt_op_forward_time(pieces[i].op));
+    xt_buffer_use(ring, xt_op_forward_time(pieces[last].op));
+    tensor->held = ring;
+    tensor->held_in = pieces[i].segment;
+}
+
+static void hold_values(struct xt_graph *graph)
+{
+    const struct xt_slices *slices = &graph->slices;
+    struct rings rings = {.count = 0};
+    for (size_t i = 0, end = 0; i < slices->count[0]; i++) {
+        const struct xt_piece *piece = &slices->pieces[0][i];
+        const struct xt_by_slices *by = slices_of(graph, piece->op);
+        if (i == end) {
+            end = segment_end(slices, false, i);
+            rings.count = 0;
+        }
+        if (!piece->second || !piece->op->by_slices[0] || !by->holds)
+            continue;
+        for (int k = 0; k < piece->op->output_count; k++) {
+            struct xt_tensor *out = piece->op->outputs[k];
+            size_t last =
+                out && by->holds(piece->op, graph, out) ? last_reader(graph, i, end, out) : i;
+            if (last > i)
+                hold_value(graph, &rings, i, last, out);
+        }
+    }
+}
+
+const struct xt_buffer *xt_slices_value(const struct xt_op *op, const struct xt_tensor *in)
+{
+    return in->held && in->held_in == op->segment[0][1] ? in->held : in->value;
+}
+
 /* ---- inference: all ops run by slices, or none does ---- */
 
 /* The output that shares the memory of an op's input, if it is in place; else NULL. */
@@ -354,6 +456,8 @@ void xt_slices_plan(struct xt_graph *graph)
     for (int backward = 0; backward < 2; backward++)
         plan_direction(graph, backward != 0);
     agree_on_samples(graph);
+    if (options->training)
+        hold_values(graph);
     for (int i = 0; i < graph->tensor_count; i++) {
         struct xt_tensor *tensor = graph->tensors[i];
         tensor->value_ring = !options->training && stays_in_segment(graph, tensor);

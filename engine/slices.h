@@ -7,6 +7,9 @@
  * through the segment, slice by slice. A gradient that is written and read within one segment is
  * stored for the samples of one slice only: a ring.
  *
+ * What the backward pass reads again and another op in the same segment, is written
+ * twice: past the caches, and to a ring that stays there.
+ *
  * Segments follow from the network alone, so that all ranks run the same ones in the same order. An
  * op that cannot run by slices runs whole in its place.
  *
@@ -26,6 +29,9 @@ void xt_slices_extend(const struct xt_graph *graph, struct xt_plan_item *items, 
 
 /* Whether a norm's output, or backward its input's gradient, is read in the same segment. */
 bool xt_slices_read_at_once(const struct xt_graph *graph, const struct xt_op *norm, bool backward);
+
+/* Where an op that runs by slices forward finds its input's samples. */
+const struct xt_buffer *xt_slices_value(const struct xt_op *op, const struct xt_tensor *in);
 
 /* Runs an op whole. */
 typedef enum xt_status xt_slices_whole(struct xt_graph *graph, struct xt_op *op, bool backward,

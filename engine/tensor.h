@@ -56,6 +56,10 @@ struct xt_tensor {
     bool ring[XT_FAN_OUT_MAX];
     bool written_over;
     struct xt_buffer *value;
+    /* A ring that the ops of the segment `held_in` read, while the value is written past the
+     * caches. NULL: they read the value. */
+    struct xt_buffer *held;
+    int held_in;
     struct xt_buffer *grad[XT_FAN_OUT_MAX]; /* summed by the producer's backward as it reads them */
 };
 

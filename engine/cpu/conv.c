@@ -227,6 +227,27 @@ static struct xt_buffer *read_grad_of(const struct xt_conv_op *conv, struct xt_g
                               xt_op_backward_time(graph, &conv->op));
 }
 
+/* ---- values that are held ---- */
+
+/* Whether loops of tiles compute its output in training. */
+static bool trains_by_tiles(const struct xt_conv_op *conv, struct xt_graph *graph)
+{
+    if (xt_cpu_winograd_can(conv, graph))
+        return xt_cpu_winograd_leaves_to_tiles(conv, graph);
+    return xt_op_learns(&conv->op, graph) && loop_for(conv, graph) && tiles_can(conv, graph);
+}
+
+static bool holds(const struct xt_op *op, struct xt_graph *graph, const struct xt_tensor *out)
+{
+    return xt_cpu_is_large(out) && out->c % XT_TILE_CONV_CHANNELS == 0 &&
+           trains_by_tiles((const struct xt_conv_op *)op, graph);
+}
+
+static bool reads_held(const struct xt_op *op, struct xt_graph *graph)
+{
+    return trains_by_tiles((const struct xt_conv_op *)op, graph);
+}
+
 bool xt_cpu_conv_forms_sums(const struct xt_op *op, struct xt_graph *graph, bool backward)
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
@@ -580,4 +601,6 @@ const struct xt_by_slices xt_cpu_conv_by_slices = {.can = can_slice,
                                                    .begin = begin_slices,
                                                    .end = end_slices,
                                                    .forward = forward_slice,
-                                                   .backward = backward_slice};
+                                                   .backward = backward_slice,
+                                                   .holds = holds,
+                                                   .reads_held = reads_held};

@@ -32,6 +32,14 @@ struct state {
     double totals[]; /* [2][c] the batch's sums; the above follow */
 };
 
+/* Whether it runs by the loops for whole strips of channels (norm_wide.c). */
+static bool has_strips(const struct xt_norm_op *norm, const struct xt_graph *graph)
+{
+    enum { LANES = 16, STRIP = 32, STRIDE_MOST = 2 };
+    return graph->loops->lanes == LANES && xt_op_in(&norm->op, 0)->c % STRIP == 0 &&
+           !norm->spec.activation && norm->spec.max.stride_w <= STRIDE_MOST;
+}
+
 static int parts_of(const struct state *norm, const struct xt_graph *graph, bool backward)
 {
     const struct xt_op *from = norm->sums_from[backward];
@@ -171,9 +179,8 @@ static void take_sums(struct state *norm, struct xt_op *op, struct xt_graph *gra
 /* Whether the loops scale the residual. */
 static bool scales_residual(const struct state *norm, const struct xt_graph *graph)
 {
-    enum { LANES = 16, STRIP = 32 };
-    return norm->in->dtype == XT_BF16 && graph->loops->lanes == LANES && norm->in->c % STRIP == 0 &&
-           !norm->is->spec.activation && !norm->max && !norm->average;
+    return norm->in->dtype == XT_BF16 && has_strips(norm->is, graph) && !norm->max &&
+           !norm->average;
 }
 
 /* The backward pass of neither needs what the norm of the residual would have written. */
@@ -400,8 +407,11 @@ static struct xt_norm_sample forward_sample(const struct state *norm, const stru
         sample.y = xt_tensor_sample(norm->full, norm->full->value, n);
     if (norm->max)
         sample.pooled = xt_tensor_sample(norm->max, norm->max->value, n);
+    const struct xt_tensor *held = norm->max ? norm->max : norm->full;
+    if (held)
+        sample.held = xt_tensor_sample(held, held->held, n);
     sample.scratch = xt_graph_loop_scratch(graph);
-    sample.far = norm->far[0];
+    sample.far = norm->far[0] || sample.held;
     return sample;
 }
 
@@ -588,4 +598,15 @@ static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, boo
     return backward ? combine(op->own, graph, err) : scale_and_shift(op->own, graph, err);
 }
 
-const struct xt_by_slices xt_cpu_norm_by_slices = {.begin = begin_slices, .sample = run_sample};
+/* What norm_wide.c writes. */
+static bool holds(const struct xt_op *op, struct xt_graph *graph, const struct xt_tensor *out)
+{
+    const struct xt_norm_op *norm = (const struct xt_norm_op *)op;
+    const struct xt_tensor *max = xt_op_out(op, XT_NORM_MAX);
+    bool alone = !max && !xt_op_out(op, XT_NORM_AVERAGE);
+    return xt_cpu_is_large(out) && has_strips(norm, graph) &&
+           (alone ? out->dtype == XT_BF16 : out == max);
+}
+
+const struct xt_by_slices xt_cpu_norm_by_slices = {
+    .begin = begin_slices, .sample = run_sample, .holds = holds};

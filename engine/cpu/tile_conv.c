@@ -1,6 +1,7 @@
 /* Convolutions of bf16 and float32 by matrix tiles on CPUs that have them (loops/tile_conv_job.h):
  * in training forward and for the input's gradient, and those of inference. */
 #include "engine/cpu/cpu.h"
+#include "engine/slices.h"
 
 /* The rest of a block is multiplied too: in bf16 oneDNN's primitives take less time then. */
 static bool has_channels(const struct xt_tensor *tensor)
@@ -248,12 +249,13 @@ static void run_units(const struct xt_tile_conv *job, const struct xt_graph *gra
         xt_cpu_norm_end_part(norm, graph, part, xt_tile_conv_pixels(job, first, end), &some.norm);
 }
 
-/* What is read in the same segment stays in the caches: by all but a norm that has its sums. */
+/* What is read in the same segment stays in the caches: by all but a norm that has its sums, and
+ * from what is held. */
 static void run_slice(const struct xt_tile_conv *job, const struct xt_graph *graph,
                       const struct xt_op *norm, const struct xt_slice *slice)
 {
     struct xt_tile_conv some = *job;
-    some.far = job->far && norm;
+    some.far = job->far && (norm || job->held);
     run_units(&some, graph, norm, slice->first / slice->count, 0,
               job->units / job->n * slice->count);
 }
@@ -298,8 +300,9 @@ void xt_cpu_tile_conv_forward(const struct xt_cpu_tile_conv *tiles, const struct
     const struct xt_op *norm = conv->sums_for[0];
     int sample = slice ? slice->first : 0;
     struct xt_tile_conv job = tiles->output;
-    job.in = xt_tensor_sample(in, in->value, sample);
+    job.in = xt_tensor_sample(in, slice ? xt_slices_value(op, in) : in->value, sample);
     job.out = xt_tensor_sample(out, out->value, sample);
+    job.held = xt_tensor_sample(out, out->held, sample);
     job.weights = tiles->weights->data;
     job.bias = conv->host_bias.host;
     if (graph->options.training && conv->bias >= 0)

@@ -128,6 +128,8 @@ struct xt_norm_sample {
     double *sum_da_z;       /* [c] */
     float *scratch;         /* xt_norm_scratch floats, this thread's */
     bool far;               /* y leaves the caches before it is read: use non-temporal stores */
+    void *held; /* y, or pooled if that is given, goes there too, into the caches, and is written as
+                   if far; NULL: it does not. Of norm_wide.c alone */
 };
 
 /* Floats of scratch that a sample needs. */

@@ -126,6 +126,8 @@ XT_INLINE void activate_pixels(const struct xt_norm_sample *s, const struct rows
         v.odd = _mm512_max_ps(least, v.odd);
         if (far) {
             stream_strip(to, x * step, v, type);
+            if (s->held)
+                store_strip(s->held, base + k + x * c, v, type);
             continue;
         }
         if (step > STRIP)
@@ -243,6 +245,13 @@ XT_INLINE void store_line(void *to, size_t i, struct line line, enum xt_dtype ty
         _mm512_storeu_si512(at_out(to, i + HALF, type), line.v[1]);
 }
 
+XT_INLINE void stream_line(void *to, size_t i, struct line line, enum xt_dtype type)
+{
+    _mm512_stream_si512((void *)at_out(to, i, type), line.v[0]);
+    if (type == XT_F32)
+        _mm512_stream_si512((void *)at_out(to, i + HALF, type), line.v[1]);
+}
+
 /* The larger one and its place; the first on a tie. Bits of numbers that are not negative order
  * like integers. */
 XT_INLINE void larger(struct line *best, __m256i *place, struct line other, __m256i other_place,
@@ -264,7 +273,7 @@ XT_INLINE void larger(struct line *best, __m256i *place, struct line other, __m2
 /* The maxima across an activated row, which replace those of two rows before; if a window ends
  * here, also a row of the pool. */
 XT_INLINE void max_row(const struct xt_norm_sample *s, const struct rows *r, size_t k, int y,
-                       void *pooled, uint8_t *argmax, enum xt_dtype type)
+                       void *pooled, void *held, uint8_t *argmax, enum xt_dtype type)
 {
     size_t out_w = (size_t)s->max.out_w;
     size_t step = (size_t)s->max.stride_w * STRIP;
@@ -287,8 +296,13 @@ XT_INLINE void max_row(const struct xt_norm_sample *s, const struct rows *r, siz
             larger(&most, &at, load_line(r->best, between, type),
                    _mm256_or_si256(second, _mm256_set1_epi8(16)), type);
             larger(&most, &at, best, _mm256_or_si256(place, _mm256_set1_epi8(32)), type);
-            fetch_out(pooled, i * c + c * out_w, type);
-            store_line(pooled, i * c, most, type);
+            if (held) {
+                stream_line(pooled, i * c, most, type);
+                store_line(held, i * c, most, type);
+            } else {
+                fetch_out(pooled, i * c + c * out_w, type);
+                store_line(pooled, i * c, most, type);
+            }
             if (argmax) {
                 __builtin_prefetch(argmax + c * out_w + i * STRIP, 1);
                 _mm256_storeu_si256((__m256i *)(argmax + i * STRIP), at);
@@ -310,12 +324,13 @@ XT_INLINE void max_pool(const struct xt_norm_sample *s, const struct rows *r, si
     bool ends = top >= 0 && oy * m->stride_h == top && oy < m->out_h;
     size_t to = ends ? (size_t)oy * (size_t)m->out_w * (size_t)s->c : 0;
     void *pooled = at_out(s->pooled, to + k, type);
+    void *held = s->held ? at_out(s->held, to + k, type) : NULL;
     if (ends && s->argmax)
-        max_row(s, r, k, y, pooled, s->argmax + to + k * (size_t)m->out_w, type);
+        max_row(s, r, k, y, pooled, held, s->argmax + to + k * (size_t)m->out_w, type);
     else if (ends)
-        max_row(s, r, k, y, pooled, NULL, type);
+        max_row(s, r, k, y, pooled, held, NULL, type);
     else
-        max_row(s, r, k, y, NULL, NULL, type);
+        max_row(s, r, k, y, NULL, NULL, NULL, type);
 }
 
 /* The padding, which is never a maximum. */
@@ -359,6 +374,8 @@ XT_INLINE void forward(const struct xt_norm_sample *s, enum xt_dtype type)
                 forward_row(s, &r, k, y, r.column + k * r.columns, type);
         }
     }
+    if (s->held)
+        _mm_sfence();
 }
 
 /* Supports whole strips, and pools with stride 1 or 2 along columns. */

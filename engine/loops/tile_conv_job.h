@@ -75,6 +75,7 @@ struct xt_tile_conv {
                                 wide axis; zeros for the rest of the last tiles; aligned to 64 */
     const float *bias;       /* [out_c]; NULL: none */
     void *out;
+    void *held; /* if far: the output goes there too, into the caches; NULL: it does not */
     struct xt_norm_sums norm; /* of the output, of its type, whose channels are a multiple of
                                  XT_TILE_CONV_CHANNELS; none with several jobs for a tensor */
 };

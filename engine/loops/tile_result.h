@@ -85,14 +85,6 @@ XT_INLINE __m512i mask_gradient(const struct xt_tile_conv *job, const char *to, 
     return line;
 }
 
-XT_INLINE void write_line(__m512i line, char *to, bool far)
-{
-    if (far)
-        _mm512_stream_si512((void *)to, line);
-    else
-        _mm512_store_si512(to, line);
-}
-
 /* The channels that there are. */
 XT_INLINE void write_some(const __m512 values[2], __mmask32 lanes, char *to, bool f32)
 {
@@ -108,15 +100,28 @@ XT_INLINE void write_some(const __m512 values[2], __mmask32 lanes, char *to, boo
 struct block {
     bool adds, far;
     __mmask32 lanes;
+    ptrdiff_t held; /* from the output to what is held of it; 0: nothing is */
     __m512 bias[2], least;
     struct norm_sums of;
 };
+
+XT_INLINE void write_line(__m512i line, char *to, const struct block *block)
+{
+    if (!block->far) {
+        _mm512_store_si512(to, line);
+        return;
+    }
+    _mm512_stream_si512((void *)to, line);
+    if (block->held)
+        _mm512_store_si512(to + block->held, line);
+}
 
 XT_INLINE void begin_block(const struct xt_tile_conv *job, int channel, enum then then, bool f32,
                            struct block *block)
 {
     block->adds = job->adds;
     block->far = job->far && !job->adds;
+    block->held = job->held ? (const char *)job->held - (const char *)job->out : 0;
     block->lanes = then == UNEVEN ? lanes_of(job->out_c - channel) : (__mmask32)-1;
     block->least = _mm512_set1_ps(job->relu ? 0 : -INFINITY);
     for (int i = 0; i < 2; i++) {
@@ -140,7 +145,7 @@ XT_INLINE void write_rounded(const struct xt_tile_conv *job, const __m512 values
         line = mask_gradient(job, to, line, &block->of);
     if (then == STATISTICS)
         add_statistics(widen_line(line), &block->of);
-    write_line(line, to, block->far);
+    write_line(line, to, block);
 }
 
 XT_INLINE void write_result(const struct xt_tile_conv *job, const float *sums, char *to,
@@ -170,8 +175,8 @@ XT_INLINE void write_result(const struct xt_tile_conv *job, const float *sums, c
         both = mask_gradient_f32(job, to, both, &block->of);
     if (then == STATISTICS)
         add_statistics(both, &block->of);
-    write_line((__m512i)both.even, to, block->far);
-    write_line((__m512i)both.odd, to + LINE, block->far);
+    write_line((__m512i)both.even, to, block);
+    write_line((__m512i)both.odd, to + LINE, block);
 }
 
 XT_INLINE void end_block(const struct xt_tile_conv *job, int channel, enum then then, bool f32,

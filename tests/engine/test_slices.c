@@ -18,8 +18,10 @@ struct pass {
     uint64_t pictures; /* the random ones' seed */
     const char *learn_from;
     bool by_slices, watched, recompute, bn_frozen;
-    bool once;  /* instead of two passes one after the other, of which the last is looked at */
-    bool mixed; /* some pieces run whole, some by slices */
+    bool forgets; /* values that are held for a segment: ops read what is stored */
+    int held;     /* such values */
+    bool once;    /* instead of two passes one after the other, of which the last is looked at */
+    bool mixed;   /* some pieces run whole, some by slices */
     int sums[2], adds; /* norms whose sums come with a convolution; of those that add gradients */
     size_t bytes;
     size_t logits;
@@ -91,6 +93,18 @@ static double power(const struct xt_tensor *tensor)
     return sum / (double)pixels;
 }
 
+/* How many values are held for their segment, if the pass does not forget them. */
+static int count_held(const struct pass *pass, struct xt_graph *graph)
+{
+    int held = 0;
+    for (int i = 0; i < graph->tensor_count; i++) {
+        if (pass->forgets)
+            graph->tensors[i]->held = NULL;
+        held += graph->tensors[i]->held != NULL;
+    }
+    return held;
+}
+
 /* Counts norms without activation whose output is normalised, as their scales are 1 and their
  * shifts 0; after each of their slices it is called. */
 static void saw(void *context, const struct xt_op *op, bool backward)
@@ -134,6 +148,7 @@ static void run(struct pass *pass)
         support_skip("this CPU has no bf16");
     ok(&net, xt_device_open(&net.device, "cpu", pass->threads, &net.err));
     describe(&net, pass);
+    pass->held = count_held(pass, net.graph);
     struct xt_rng rng = xt_rng_begin(pass->pictures, 0);
     const struct xt_tensor *in = net.graph->ops[0]->outputs[0];
     size_t count = xt_tensor_count(in);
@@ -354,6 +369,31 @@ static void it_is_the_same_every_time(void **state)
         free(passes[i].values);
 }
 
+/* What is written past the caches, and held for the slice that reads it, is the same. */
+static void what_is_held_is_the_value(void **state)
+{
+    const enum xt_dtype types[] = {XT_F32, XT_BF16};
+    (void)state;
+    if (!xt_loops_get()->tile_conv || !xt_device_cpu_has_tiles())
+        support_skip("this CPU has no tiles");
+    for (int i = 0; i < 2; i++) {
+        struct pass holds = {.model = "lprnet",
+                             .dtype = types[i],
+                             .batch = types[i] == XT_F32 ? 48 : 96,
+                             .threads = 2,
+                             .by_slices = true,
+                             .once = true};
+        struct pass forgets = holds;
+        forgets.forgets = true;
+        run(&holds);
+        run(&forgets);
+        assert_true(holds.held > 2 && !forgets.held);
+        assert_memory_equal(holds.values, forgets.values, holds.count * sizeof *holds.values);
+        free(holds.values);
+        free(forgets.values);
+    }
+}
+
 /* Gradients that exist only for a slice take less memory than those of all samples. Of the weights
  * of 1x1 convolutions only primitives, which run them by slices, need copies. */
 static void it_takes_no_more_memory(void **state)
@@ -383,6 +423,7 @@ int main(void)
         cmocka_unit_test(what_somebody_looks_at_is_written),
         cmocka_unit_test(a_part_that_learns),
         cmocka_unit_test(it_is_the_same_every_time),
+        cmocka_unit_test(what_is_held_is_the_value),
         cmocka_unit_test(it_takes_no_more_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

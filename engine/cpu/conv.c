@@ -227,7 +227,7 @@ static struct xt_buffer *read_grad_of(const struct xt_conv_op *conv, struct xt_g
                               xt_op_backward_time(graph, &conv->op));
 }
 
-/* ---- values that are held ---- */
+/* ---- what tiles do beside ---- */
 
 /* Whether loops of tiles compute its output in training. */
 static bool trains_by_tiles(const struct xt_conv_op *conv, struct xt_graph *graph)
@@ -235,6 +235,32 @@ static bool trains_by_tiles(const struct xt_conv_op *conv, struct xt_graph *grap
     if (xt_cpu_winograd_can(conv, graph))
         return xt_cpu_winograd_leaves_to_tiles(conv, graph);
     return xt_op_learns(&conv->op, graph) && loop_for(conv, graph) && tiles_can(conv, graph);
+}
+
+/* Whether they compute its input's gradient. */
+static bool learns_by_tiles(const struct xt_conv_op *conv, struct xt_graph *graph)
+{
+    bool by_others = !xt_cpu_winograd_can(conv, graph) && loops_data_grad(conv, graph);
+    return trains_by_tiles(conv, graph) && !by_others && xt_op_in(&conv->op, 0)->wants_grad &&
+           xt_cpu_tile_conv_can_input_grad(conv);
+}
+
+/* The only reader of a ReLU's output makes the gradient before it, as it writes the one behind. Ops
+ * run alone, for tests, only where passes do not run by slices. */
+static void leave_relu_to_reader(struct xt_conv_op *conv, struct xt_graph *graph)
+{
+    const struct xt_tensor *y = xt_op_out(&conv->op, 0);
+    conv->is_masked = false;
+    if (!conv->relu || y->readers != 1 || y->c % XT_TILE_CONV_CHANNELS ||
+        !graph->options.by_slices || !xt_op_learns(&conv->op, graph))
+        return;
+    for (int i = conv->op.index + 1; i < graph->op_count; i++) {
+        struct xt_conv_op *reader = (struct xt_conv_op *)graph->ops[i];
+        if (reader->op.kind != &xt_kind_conv || xt_op_in(&reader->op, 0) != y ||
+            !learns_by_tiles(reader, graph))
+            continue;
+        reader->masks_grad = conv->is_masked = true;
+    }
 }
 
 static bool holds(const struct xt_op *op, struct xt_graph *graph, const struct xt_tensor *out)
@@ -275,6 +301,7 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
     bool infers_by_tiles = xt_cpu_tile_conv_can_infer(conv, graph);
     bool by_pointwise_infer = !infers_by_tiles && xt_cpu_pointwise_infer_can(conv, graph);
     conv->own[0] = conv->own[1] = conv->own_weights = conv->own_weight_grad = false;
+    leave_relu_to_reader(conv, graph);
     bool by_tiles = loop && tiles_can(conv, graph);
     conv->read_grad = by_tiles ? NULL : read_grad_of(conv, graph);
     if (loop || by_winograd || by_depthwise || infers_by_tiles || by_pointwise_infer) {
@@ -488,7 +515,7 @@ enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, st
     const struct state *state = op->own;
     const struct xt_tensor *out = xt_op_out(op, 0);
     enum xt_status status = XT_OK;
-    if (conv->relu) {
+    if (conv->relu && !conv->is_masked) {
 #pragma omp parallel for schedule(static)
         for (int n = 0; n < out->n; n++)
             relu_backward(out, graph, n);
@@ -570,8 +597,9 @@ static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, b
     const struct state *state = op->own;
     enum xt_status status = XT_OK;
     struct xt_weight_grad job = state->job;
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
     (void)second;
-    for (int i = 0; i < slice->count && ((const struct xt_conv_op *)op)->relu; i++)
+    for (int i = 0; i < slice->count && conv->relu && !conv->is_masked; i++)
         relu_backward(out, graph, slice->first + i);
     if (depthwise_of(op)) {
         for (int i = 0; i < slice->count; i++)

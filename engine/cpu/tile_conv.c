@@ -325,6 +325,8 @@ void xt_cpu_tile_conv_backward(const struct xt_cpu_tile_conv *tiles, const struc
         job.weights = tiles->turned->data;
         if (norm)
             job.norm = xt_cpu_norm_gradient(norm, sample);
+        else if (conv->masks_grad)
+            job.norm.y = xt_tensor_sample(xt_op_in(op, 0), xt_op_in(op, 0)->value, sample);
         job.adds = conv->adds_grad;
         run(&job, 1, graph, norm, slice);
     }

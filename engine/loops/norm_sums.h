@@ -10,7 +10,7 @@ struct xt_norm_sums {
      * of its square; the pivot is written, it is the first pixel. With it: of the gradient before
      * ReLU, which the output becomes, and of its product with z minus the pivot. */
     double *sums[2];
-    float *pivot;  /* [c]; NULL: no sums */
+    float *pivot;  /* [c]; NULL: no sums, of a ReLU behind a convolution */
     const void *z; /* the norm's input */
     const void *y; /* its output, after ReLU */
 };

@@ -101,10 +101,10 @@ XT_INLINE void fetch_result(const struct xt_tile_conv *job, const char *to)
     size_t size = PAIR * xt_tile_conv_element(job);
     for (const char *end = to + size; to < end; to += LINE) {
         size_t offset = (size_t)(to - (const char *)job->out);
-        if (norm->y) {
+        if (norm->y)
             _mm_prefetch((const char *)norm->y + offset, _MM_HINT_T1);
+        if (norm->z)
             _mm_prefetch((const char *)norm->z + offset, _MM_HINT_T1);
-        }
         if (job->adds)
             _mm_prefetch(to, _MM_HINT_T1);
     }

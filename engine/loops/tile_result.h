@@ -29,8 +29,9 @@ XT_INLINE __m512 widen(__m256i values)
     return (__m512)_mm512_slli_epi32(_mm512_cvtepu16_epi32(values), 16);
 }
 
-/* A norm's sums of a block of channels, which is a strip. */
+/* A norm's sums of a block of channels, which is a strip; none of a ReLU behind a convolution. */
 struct norm_sums {
+    bool wanted;
     struct pair first, second, pivot;
 };
 
@@ -71,7 +72,8 @@ XT_INLINE struct pair mask_gradient_f32(const struct xt_tile_conv *job, const ch
     struct pair y = load_strip(beside(job, job->norm.y, to), 0, XT_F32);
     grads.even = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(y.even, zero, _CMP_GT_OQ), grads.even);
     grads.odd = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(y.odd, zero, _CMP_GT_OQ), grads.odd);
-    add_gradient(grads, load_strip(beside(job, job->norm.z, to), 0, XT_F32), of);
+    if (of->wanted)
+        add_gradient(grads, load_strip(beside(job, job->norm.z, to), 0, XT_F32), of);
     return grads;
 }
 
@@ -81,7 +83,8 @@ XT_INLINE __m512i mask_gradient(const struct xt_tile_conv *job, const char *to, 
 {
     __m512i y = _mm512_load_si512(beside(job, job->norm.y, to));
     line = _mm512_maskz_mov_epi16(_mm512_cmpgt_epi16_mask(y, _mm512_setzero_si512()), line);
-    add_gradient(widen_line(line), load_strip(beside(job, job->norm.z, to), 0, XT_BF16), of);
+    if (of->wanted)
+        add_gradient(widen_line(line), load_strip(beside(job, job->norm.z, to), 0, XT_BF16), of);
     return line;
 }
 
@@ -132,8 +135,10 @@ XT_INLINE void begin_block(const struct xt_tile_conv *job, int channel, enum the
     }
     if (then != STATISTICS && then != GRADIENT)
         return;
-    block->of.first = block->of.second = all(0);
-    block->of.pivot = load_ordered(job->norm.pivot + channel, f32 ? XT_F32 : XT_BF16);
+    block->of.wanted = job->norm.pivot != NULL;
+    block->of.first = block->of.second = block->of.pivot = all(0);
+    if (block->of.wanted)
+        block->of.pivot = load_ordered(job->norm.pivot + channel, f32 ? XT_F32 : XT_BF16);
 }
 
 /* A line of bf16. */
@@ -182,7 +187,7 @@ XT_INLINE void write_result(const struct xt_tile_conv *job, const float *sums, c
 XT_INLINE void end_block(const struct xt_tile_conv *job, int channel, enum then then, bool f32,
                          const struct block *block)
 {
-    if (then != STATISTICS && then != GRADIENT)
+    if ((then != STATISTICS && then != GRADIENT) || !block->of.wanted)
         return;
     enum xt_dtype type = f32 ? XT_F32 : XT_BF16;
     add_to_doubles(job->norm.sums[0] + channel, block->of.first, type);

@@ -244,6 +244,9 @@ struct xt_conv_op {
      * by preparing the norms. NULL: none. */
     const struct xt_op *sums_for[2];
     bool adds_grad; /* for a norm: to the gradient of another reader, whose memory it shares */
+    /* Its input's gradient is the one before the ReLU of the convolution that writes its input,
+     * which makes none of its own. Set by preparing that one. */
+    bool masks_grad, is_masked;
     /* Of a strided 1x1: the input's gradient at the pixels that it reads, between which the back
      * end inserts zeros; set before the op is described. NULL: the primitive writes all of it. */
     struct xt_buffer *read_grad;

@@ -23,6 +23,7 @@ struct pass {
     bool once;    /* instead of two passes one after the other, of which the last is looked at */
     bool mixed;   /* some pieces run whole, some by slices */
     int sums[2], adds; /* norms whose sums come with a convolution; of those that add gradients */
+    int masked;        /* ReLUs of convolutions whose gradient their reader makes */
     size_t bytes;
     size_t logits;
     float *values; /* logits, gradients, statistics, one behind the other */
@@ -129,6 +130,7 @@ static void look_at_pieces(struct pass *pass, const struct xt_graph *graph)
         for (int backward = 0; backward < 2 && op->kind == &xt_kind_conv; backward++)
             pass->sums[backward] += ((const struct xt_conv_op *)op)->sums_for[backward] != NULL;
         pass->adds += op->kind == &xt_kind_conv && ((const struct xt_conv_op *)op)->adds_grad;
+        pass->masked += op->kind == &xt_kind_conv && ((const struct xt_conv_op *)op)->is_masked;
         pass->learning += xt_op_learns(op, graph) && op->kind->what[1];
     }
     pass->mixed = by_slices > 0;
@@ -270,8 +272,10 @@ static void lprnet_in_float32(void **state)
 static void lprnet_in_bf16(void **state)
 {
     (void)state;
-    both_are_as_near_to_float32(
+    struct pass slices = both_are_as_near_to_float32(
         (struct pass){.model = "lprnet", .dtype = XT_BF16, .batch = 12, .threads = 3});
+    bool by_tiles = xt_loops_get()->tile_conv && xt_device_cpu_has_tiles();
+    assert_true(by_tiles ? slices.masked > 4 : slices.masked == 0);
     both_are_as_near_to_float32(
         (struct pass){.model = "lprnet", .dtype = XT_BF16, .batch = 3, .threads = 1});
 }

@@ -356,6 +356,32 @@ static void a_phase_writes_its_own_pixels(void **state)
     }
 }
 
+static void what_is_held_is_the_output(void **state)
+{
+    const struct xt_loops *loops = tiles();
+    (void)state;
+    for (int i = 0; i < SHAPES * TYPES; i++) {
+        struct work work;
+        struct xt_tile_conv shape = shape_of(i);
+        if (!is_even(&shape))
+            continue;
+        shape.relu = i % 2;
+        setup(&work, &shape);
+        loops->tile_conv(&work.job, 0, work.job.units, work.scratch);
+        void *plain = work.out;
+        void *held = aligned_memory(work.output_bytes);
+        work.out = work.job.out = aligned_memory(work.output_bytes);
+        work.job.far = true;
+        work.job.held = held;
+        loops->tile_conv(&work.job, 0, work.job.units, work.scratch);
+        assert_memory_equal(plain, work.out, work.output_bytes);
+        assert_memory_equal(plain, held, work.output_bytes);
+        free(plain);
+        free(held);
+        clear(&work);
+    }
+}
+
 /* ---- sums for a norm ---- */
 
 static void check_statistics(const struct work *work, int from)
@@ -449,6 +475,12 @@ static void run_gradient(const struct xt_loops *loops, struct work *work, bool a
     work->job.adds = adds;
     loops->tile_conv(&work->job, 0, work->job.units, work->scratch);
     check_gradient(work, tensors[0], tensors[1]);
+    /* Of a ReLU without a norm there are no sums, and it is the same. */
+    memcpy(tensors[0], work->out, bytes);
+    memcpy(work->out, tensors[1], bytes);
+    work->job.norm = (struct xt_norm_sums){.y = tensors[3]};
+    loops->tile_conv(&work->job, 0, work->job.units, work->scratch);
+    assert_memory_equal(tensors[0], work->out, bytes);
     for (int i = 0; i < 4; i++)
         free(tensors[i]);
 }
@@ -475,6 +507,7 @@ int main(void)
         cmocka_unit_test(it_is_what_plain_loops_make_of_it),
         cmocka_unit_test(a_sample_is_divided_among_parts),
         cmocka_unit_test(a_phase_writes_its_own_pixels),
+        cmocka_unit_test(what_is_held_is_the_output),
         cmocka_unit_test(statistics_come_with_the_output),
         cmocka_unit_test(the_gradient_before_relu_comes_with_its_sums),
     };

@@ -150,6 +150,8 @@ static void sum_slopes(const struct state *context, int n)
     const struct xt_tensor *out = xt_op_out(context->op, 0);
     const float *from =
         (const float *)out->grad[0]->data + (size_t)n * (size_t)out->w * (size_t)out->c;
+    size_t groups = (size_t)context->is->groups;
+    memset(context->slope + (size_t)n * groups, 0, groups * sizeof *context->slope);
     for (int i = 0; i < context->is->spec.count; i++) {
         const struct xt_tensor *tap = xt_op_in(context->op, i);
         const float *t = xt_tensor_sample(tap, tap->value, n);
@@ -205,14 +207,16 @@ enum xt_status xt_cpu_context_backward(struct xt_op *op, struct xt_graph *graph,
 {
     struct state *context = op->own;
     int samples = xt_op_out(context->op, 0)->n;
-    enum xt_status status = XT_OK;
-    memset(context->slope, 0,
-           (size_t)samples * (size_t)context->is->groups * sizeof *context->slope);
+    bool over = context->is->spec.over_batch;
 #pragma omp parallel for schedule(static)
-    for (int n = 0; n < samples; n++)
+    for (int n = 0; n < samples; n++) {
         sum_slopes(context, n);
-    if (context->is->spec.over_batch)
-        status = over_batch(context, context->slope, graph, err);
+        if (!over)
+            write_grad(context, 1, samples, n);
+    }
+    if (!over)
+        return XT_OK;
+    enum xt_status status = over_batch(context, context->slope, graph, err);
     double mean_of = samples_in_mean(context, graph);
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < samples; n++)

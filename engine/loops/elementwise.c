@@ -1,4 +1,4 @@
-/* Element-wise loops: the ReLU's gradient, GELU, dropout, the network's input. */
+/* Element-wise loops: the ReLU's gradient, GELU, the network's input. */
 #include "engine/loops/activation_value.h"
 #include "engine/loops/table.h"
 
@@ -82,42 +82,6 @@ void XT_LOOPS_NAME(gelu_backward)(enum xt_dtype dtype, const void *in, const voi
         gelu_backward(in, dy, count, dx, XT_F32);
     else
         gelu_backward(in, dy, count, dx, XT_BF16);
-}
-
-/* A 32-bit mixing function (two multiplications), good enough for a mask and cheap in vector
- * registers. */
-XT_INLINE uint32_t hash(uint32_t key, uint32_t i)
-{
-    uint32_t h = (i ^ key) * 0x7FEB352Du;
-    h = (h ^ (h >> 15)) * 0x846CA68Bu;
-    return h ^ (h >> 16);
-}
-
-XT_INLINE void drop(const void *in, void *out, size_t count, uint32_t key, uint32_t first,
-                    uint32_t threshold, float factor, enum xt_dtype dtype)
-{
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) {
-        float v = load(in, i, dtype) * factor;
-        store(out, i, hash(key, first + (uint32_t)i) >= threshold ? v : 0, dtype);
-    }
-}
-
-void XT_LOOPS_NAME(dropout)(enum xt_dtype dtype, const void *in, void *out, size_t count,
-                            uint32_t key, uint32_t first, uint32_t threshold, float factor)
-{
-    if (dtype == XT_F32)
-        drop(in, out, count, key, first, threshold, factor, XT_F32);
-    else
-        drop(in, out, count, key, first, threshold, factor, XT_BF16);
-}
-
-void XT_LOOPS_NAME(keep)(uint8_t *out, size_t count, uint32_t key, uint32_t first,
-                         uint32_t threshold)
-{
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        out[i] = hash(key, first + (uint32_t)i) >= threshold;
 }
 
 XT_INLINE void narrow(const float *in, size_t count, void *out, enum xt_dtype dtype)

@@ -34,6 +34,8 @@ struct xt_by_slices {
      * before the op is described. */
     bool (*holds)(const struct xt_op *op, struct xt_graph *graph, const struct xt_tensor *out);
     bool (*reads_held)(const struct xt_op *op, struct xt_graph *graph);
+    /* Whether its input's gradient may lie where the input does, by slices or not; NULL: no. */
+    bool (*writes_over)(const struct xt_op *op, struct xt_graph *graph);
 };
 
 /* What a back end runs instead of a kind's program. */

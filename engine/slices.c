@@ -245,13 +245,23 @@ bool xt_slices_read_at_once(const struct xt_graph *graph, const struct xt_op *no
     return false;
 }
 
-/* A convolution computes its weights' gradient from its input, then the input's; a norm needs only
- * its own input. */
-static bool can_write_over(const struct xt_graph *graph, const struct xt_tensor *tensor)
+/* NULL: nobody, or several. */
+static const struct xt_op *only_reader(const struct xt_graph *graph, const struct xt_tensor *tensor)
 {
-    const struct xt_op *writer = reader_of(graph, tensor, 0);
-    return writer && tensor->readers == 1 && writer->kind == &xt_kind_conv &&
-           writer->by_slices[1] && is_norm(xt_graph_writer(graph, tensor));
+    return tensor->readers == 1 ? reader_of(graph, tensor, 0) : NULL;
+}
+
+/* A norm needs only its own input. A dropout's input and output share the memory of their
+ * gradient, and that of their values is free once the output's reader has used it. */
+static bool can_write_over(struct xt_graph *graph, const struct xt_tensor *tensor)
+{
+    const struct xt_op *writer = only_reader(graph, tensor);
+    while (writer && writer->kind == &xt_kind_dropout)
+        writer = only_reader(graph, xt_op_out(writer, 0));
+    if (!writer || !is_norm(xt_graph_writer(graph, tensor)) || !runs(graph, writer, true))
+        return false;
+    const struct xt_by_slices *by = slices_of(graph, writer);
+    return by && by->writes_over && by->writes_over(writer, graph);
 }
 
 /* ---- values that are held for their segment ---- */

@@ -142,7 +142,16 @@ static void run_sample(struct xt_op *op, struct xt_graph *graph, bool backward, 
     forward_sample(op->own, graph, n);
 }
 
-const struct xt_by_slices xt_cpu_context_by_slices = {.can = can_slice, .sample = run_sample};
+/* A tap's gradient is made of the tap, number by number. */
+static bool writes_over(const struct xt_op *op, struct xt_graph *graph)
+{
+    (void)op;
+    (void)graph;
+    return true;
+}
+
+const struct xt_by_slices xt_cpu_context_by_slices = {
+    .can = can_slice, .sample = run_sample, .writes_over = writes_over};
 
 /* sum over the sample of (gradient of tap / square) * tap. */
 static void sum_slopes(const struct state *context, int n)

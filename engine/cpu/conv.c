@@ -274,6 +274,12 @@ static bool reads_held(const struct xt_op *op, struct xt_graph *graph)
     return trains_by_tiles((const struct xt_conv_op *)op, graph);
 }
 
+/* By slices and by these loops the weights' gradient comes before the input's. */
+static bool writes_over(const struct xt_op *op, struct xt_graph *graph)
+{
+    return op->by_slices[1] || trains_by_tiles((const struct xt_conv_op *)op, graph);
+}
+
 bool xt_cpu_conv_forms_sums(const struct xt_op *op, struct xt_graph *graph, bool backward)
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
@@ -631,4 +637,5 @@ const struct xt_by_slices xt_cpu_conv_by_slices = {.can = can_slice,
                                                    .forward = forward_slice,
                                                    .backward = backward_slice,
                                                    .holds = holds,
-                                                   .reads_held = reads_held};
+                                                   .reads_held = reads_held,
+                                                   .writes_over = writes_over};

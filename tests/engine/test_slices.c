@@ -24,6 +24,7 @@ struct pass {
     bool mixed;   /* some pieces run whole, some by slices */
     int sums[2], adds; /* norms whose sums come with a convolution; of those that add gradients */
     int masked;        /* ReLUs of convolutions whose gradient their reader makes */
+    int over;          /* gradients of taps and of dropouts that lie where the value did */
     size_t bytes;
     size_t logits;
     float *values; /* logits, gradients, statistics, one behind the other */
@@ -121,6 +122,14 @@ static void saw(void *context, const struct xt_op *op, bool backward)
     pass->normalised++;
 }
 
+static int count_over(const struct xt_op *op)
+{
+    int over = op->kind == &xt_kind_dropout && op->outputs[0]->value == op->outputs[0]->grad[0];
+    for (int i = 0; i < op->input_count && op->kind == &xt_kind_context; i++)
+        over += xt_op_in(op, i)->value == xt_op_in_grad(op, i);
+    return over;
+}
+
 static void look_at_pieces(struct pass *pass, const struct xt_graph *graph)
 {
     int by_slices = 0;
@@ -130,6 +139,7 @@ static void look_at_pieces(struct pass *pass, const struct xt_graph *graph)
         for (int backward = 0; backward < 2 && op->kind == &xt_kind_conv; backward++)
             pass->sums[backward] += ((const struct xt_conv_op *)op)->sums_for[backward] != NULL;
         pass->adds += op->kind == &xt_kind_conv && ((const struct xt_conv_op *)op)->adds_grad;
+        pass->over += count_over(op);
         pass->masked += op->kind == &xt_kind_conv && ((const struct xt_conv_op *)op)->is_masked;
         pass->learning += xt_op_learns(op, graph) && op->kind->what[1];
     }
@@ -262,20 +272,24 @@ static struct pass both_are_as_near_to_float32(struct pass pass)
 
 static void lprnet_in_float32(void **state)
 {
+    enum { TAPS = 6 };
     (void)state;
-    both_ways_agree((struct pass){.model = "lprnet", .dtype = XT_F32, .batch = 8, .threads = 2},
-                    1e-4);
+    struct pass slices = both_ways_agree(
+        (struct pass){.model = "lprnet", .dtype = XT_F32, .batch = 8, .threads = 2}, 1e-4);
+    assert_true(slices.over >= TAPS);
     both_ways_agree((struct pass){.model = "lprnet", .dtype = XT_F32, .batch = 5, .threads = 1},
                     1e-4);
 }
 
 static void lprnet_in_bf16(void **state)
 {
+    enum { TAPS = 6, DROPOUTS = 2 };
     (void)state;
     struct pass slices = both_are_as_near_to_float32(
         (struct pass){.model = "lprnet", .dtype = XT_BF16, .batch = 12, .threads = 3});
     bool by_tiles = xt_loops_get()->tile_conv && xt_device_cpu_has_tiles();
     assert_true(by_tiles ? slices.masked > 4 : slices.masked == 0);
+    assert_true(!by_tiles || slices.over == TAPS + DROPOUTS);
     both_are_as_near_to_float32(
         (struct pass){.model = "lprnet", .dtype = XT_BF16, .batch = 3, .threads = 1});
 }

@@ -245,22 +245,57 @@ static bool learns_by_tiles(const struct xt_conv_op *conv, struct xt_graph *grap
            xt_cpu_tile_conv_can_input_grad(conv);
 }
 
-/* The only reader of a ReLU's output makes the gradient before it, as it writes the one behind. Ops
- * run alone, for tests, only where passes do not run by slices. */
+/* The place of its backward pass among the pieces. */
+static size_t backward_piece(const struct xt_op *op, const struct xt_graph *graph)
+{
+    size_t i = 0;
+    while (i < graph->slices.count[1] && graph->slices.pieces[1][i].op != op)
+        i++;
+    return i;
+}
+
+/* The readers of a ReLU's output, all of them such convolutions, and of one segment if they are
+ * two: the one that runs last backward; NULL: it is not so. */
+static struct xt_conv_op *last_of_readers(const struct xt_tensor *y, struct xt_graph *graph,
+                                          struct xt_op_input *inputs[XT_READERS_MAX])
+{
+    struct xt_conv_op *last = NULL;
+    int found = 0;
+    for (int i = 0; i < graph->op_count; i++) {
+        struct xt_conv_op *reader = (struct xt_conv_op *)graph->ops[i];
+        if (reader->op.kind != &xt_kind_conv || xt_op_in(&reader->op, 0) != y)
+            continue;
+        if (found == XT_READERS_MAX || !learns_by_tiles(reader, graph))
+            return NULL;
+        inputs[found++] = &reader->op.inputs[0];
+        if (!last || backward_piece(&reader->op, graph) > backward_piece(&last->op, graph))
+            last = reader;
+    }
+    bool one = found == 1;
+    bool two =
+        found == 2 && y->ring[0] && y->ring[1] && last->strides[0] == 1 && last->strides[1] == 1;
+    return found == y->readers && (one || two) ? last : NULL;
+}
+
+/* The last reader of a ReLU's output makes the gradient before it, as it writes the one behind or
+ * adds it to the other reader's. Ops run alone, for tests, only where passes do not run by slices.
+ */
 static void leave_relu_to_reader(struct xt_conv_op *conv, struct xt_graph *graph)
 {
-    const struct xt_tensor *y = xt_op_out(&conv->op, 0);
+    struct xt_tensor *y = xt_op_out(&conv->op, 0);
+    struct xt_op_input *inputs[XT_READERS_MAX] = {NULL};
     conv->is_masked = false;
-    if (!conv->relu || y->readers != 1 || y->c % XT_TILE_CONV_CHANNELS ||
-        !graph->options.by_slices || !xt_op_learns(&conv->op, graph))
+    if (!conv->relu || y->c % XT_TILE_CONV_CHANNELS || !graph->options.by_slices ||
+        !xt_op_learns(&conv->op, graph))
         return;
-    for (int i = conv->op.index + 1; i < graph->op_count; i++) {
-        struct xt_conv_op *reader = (struct xt_conv_op *)graph->ops[i];
-        if (reader->op.kind != &xt_kind_conv || xt_op_in(&reader->op, 0) != y ||
-            !learns_by_tiles(reader, graph))
-            continue;
-        reader->masks_grad = conv->is_masked = true;
-    }
+    struct xt_conv_op *last = last_of_readers(y, graph, inputs);
+    if (!last)
+        return;
+    last->masks_grad = conv->is_masked = true;
+    last->adds_grad = y->readers > 1;
+    for (int i = 0; i < y->readers; i++)
+        inputs[i]->reader = 0;
+    y->readers = 1;
 }
 
 static bool holds(const struct xt_op *op, struct xt_graph *graph, const struct xt_tensor *out)

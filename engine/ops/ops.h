@@ -243,7 +243,7 @@ struct xt_conv_op {
      * it, for which it makes the gradient before ReLU of the input's gradient, with its sums. Set
      * by preparing the norms. NULL: none. */
     const struct xt_op *sums_for[2];
-    bool adds_grad; /* for a norm: to the gradient of another reader, whose memory it shares */
+    bool adds_grad; /* with either: to the gradient of another reader, whose memory it shares */
     /* Its input's gradient is the one before the ReLU of the convolution that writes its input,
      * which makes none of its own. Set by preparing that one. */
     bool masks_grad, is_masked;

@@ -254,8 +254,8 @@ static size_t backward_piece(const struct xt_op *op, const struct xt_graph *grap
     return i;
 }
 
-/* The readers of a ReLU's output, all of them such convolutions, and of one segment if they are
- * two: the one that runs last backward; NULL: it is not so. */
+/* The readers of a ReLU's output, all of them such convolutions, and alike if they are two: the one
+ * that runs last backward; NULL: it is not so. */
 static struct xt_conv_op *last_of_readers(const struct xt_tensor *y, struct xt_graph *graph,
                                           struct xt_op_input *inputs[XT_READERS_MAX])
 {
@@ -272,8 +272,8 @@ static struct xt_conv_op *last_of_readers(const struct xt_tensor *y, struct xt_g
             last = reader;
     }
     bool one = found == 1;
-    bool two =
-        found == 2 && y->ring[0] && y->ring[1] && last->strides[0] == 1 && last->strides[1] == 1;
+    bool two = found == 2 && graph->slices.workers && y->ring[0] == y->ring[1] &&
+               last->strides[0] == 1 && last->strides[1] == 1;
     return found == y->readers && (one || two) ? last : NULL;
 }
 

@@ -95,6 +95,7 @@ struct xt_graph_observer {
 struct xt_graph_watch {
     void (*ran)(void *context, const struct xt_op *op, bool backward);
     void *context;
+    int worker; /* whose part of a ring has been written */
 };
 
 /* How one pass runs; changed between passes by the trainer. */

@@ -581,8 +581,10 @@ static enum xt_status run_slice(struct xt_graph *graph, struct xt_piece *pieces,
             pieces[i].seconds += now - before;
             before = now;
         }
-        if (graph->watch.ran && pieces[i].second && !status)
+        if (graph->watch.ran && pieces[i].second && !status) {
+            graph->watch.worker = slice->worker;
             graph->watch.ran(graph->watch.context, op, backward);
+        }
     }
     return status;
 }

@@ -29,7 +29,9 @@ struct pass {
     size_t logits;
     float *values; /* logits, gradients, statistics, one behind the other */
     size_t count;
-    int learned, learning;  /* ops reported to the communicator; ops that learn */
+    int learned, learning; /* ops reported to the communicator; ops that learn */
+    const struct xt_graph *graph;
+    int workers;            /* that somebody saw, a bit each */
     int normal, normalised; /* the last norm without activation whose output was seen; of all */
 };
 
@@ -113,6 +115,7 @@ static void saw(void *context, const struct xt_op *op, bool backward)
 {
     struct pass *pass = context;
     const struct xt_tensor *full = op->outputs[0];
+    pass->workers |= 1 << pass->graph->watch.worker;
     if (backward || op->kind != &xt_kind_norm || pass->dtype != XT_BF16 || !full ||
         ((const struct xt_norm_op *)op)->spec.relu)
         return;
@@ -177,6 +180,7 @@ static void run(struct pass *pass)
     struct xt_graph_communicator communicator = {
         .context = pass, .samples = pass->batch, .learned = learned};
     net.graph->communicator = &communicator;
+    pass->graph = net.graph;
     if (pass->watched)
         net.graph->watch = (struct xt_graph_watch){.ran = saw, .context = pass};
     for (int turn = 0; turn < turns_of(pass); turn++) {
@@ -353,6 +357,7 @@ static void what_somebody_looks_at_is_written(void **state)
                         .once = true};
     run(&pass);
     assert_int_equal(pass.normalised, DOWNSAMPLED);
+    assert_int_equal(pass.workers, 3);
     free(pass.values);
 }
 

@@ -45,9 +45,14 @@ static void judge_buffer(struct search *search, const struct xt_tensor *tensor,
     size_t count = xt_tensor_count(tensor);
     if (!buffer || is_found(search))
         return;
-    /* A sliced gradient holds only the samples of the last slice. */
-    if (count > buffer->bytes / xt_dtype_size(tensor->dtype))
-        count = buffer->bytes / xt_dtype_size(tensor->dtype);
+    /* A ring holds only the samples of the worker's last slice. */
+    struct xt_buffer part = *buffer;
+    if (buffer->ring) {
+        part.bytes = buffer->worker_bytes;
+        part.data =
+            (char *)buffer->data + part.bytes * (size_t)search->network->graph->watch.worker;
+        count = part.bytes / xt_dtype_size(tensor->dtype);
+    }
     if (count > search->room) {
         free(search->values);
         search->values = NULL;
@@ -56,7 +61,7 @@ static void judge_buffer(struct search *search, const struct xt_tensor *tensor,
             return;
         search->room = count;
     }
-    if (xt_graph_read_back(search->network->graph, buffer, tensor->dtype, search->values, count,
+    if (xt_graph_read_back(search->network->graph, &part, tensor->dtype, search->values, count,
                            &none) == XT_OK)
         judge(search, search->values, count, what, op->name, xt_op_kind_name(op));
 }

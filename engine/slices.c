@@ -108,13 +108,12 @@ static void place(struct xt_slices *slices, struct xt_op *op, bool backward, int
         .op = op, .second = second || !has_halves(op, backward), .segment = segment};
 }
 
-/* One op that has to wait may be overtaken, which joins the two halves of a layer. To save memory
- * each op is a segment of its own: the same sums in less memory. */
-static void fill_segment(struct xt_graph *graph, bool backward, int segment)
+/* One op that has to wait may be overtaken, which joins the two halves of a layer. */
+static void fill_segment(struct xt_graph *graph, bool backward, int segment, bool alone)
 {
     enum { PASSED_MOST = 1 };
     const struct xt_slices *slices = &graph->slices;
-    size_t most = graph->options.recompute ? slices->count[backward] + 1 : SIZE_MAX;
+    size_t most = alone ? slices->count[backward] + 1 : SIZE_MAX;
     int passed = 0;
     for (int i = 0; i < graph->op_count && passed <= PASSED_MOST; i++) {
         if (slices->count[backward] == most)
@@ -152,10 +151,13 @@ static void split_at_whole(struct xt_graph *graph, bool backward)
     graph->slices.segments[backward] = segment + 1;
 }
 
-static void plan_direction(struct xt_graph *graph, bool backward)
+/* `alone`: each op is a segment of its own. */
+static void plan_direction(struct xt_graph *graph, bool backward, bool alone)
 {
     struct xt_slices *slices = &graph->slices;
     size_t pieces = 0;
+    slices->count[backward] = 0;
+    slices->segments[backward] = 0;
     for (int i = 0; i < graph->op_count; i++) {
         struct xt_op *op = graph->ops[i];
         op->segment[backward][0] = op->segment[backward][1] = -1;
@@ -163,7 +165,7 @@ static void plan_direction(struct xt_graph *graph, bool backward)
             pieces += has_halves(op, backward) ? 2 : 1;
     }
     for (; slices->count[backward] < pieces; slices->segments[backward]++)
-        fill_segment(graph, backward, slices->segments[backward]);
+        fill_segment(graph, backward, slices->segments[backward], alone);
     split_at_whole(graph, backward);
 }
 
@@ -406,6 +408,15 @@ static bool infers_by_slices(const struct xt_graph *graph)
 
 /* ---- the plan ---- */
 
+/* To save memory each op is a segment of its own, with the samples that segments agreed on before:
+ * the same sums in less memory. */
+static void plan_segments(struct xt_graph *graph, bool alone)
+{
+    for (int backward = 0; backward < 2; backward++)
+        plan_direction(graph, backward != 0, alone);
+    agree_on_samples(graph);
+}
+
 /* Training such a network is bound by memory: even one sample's slice that only the last cache
  * holds is quicker than the whole batch. */
 static bool has_depthwise(const struct xt_graph *graph)
@@ -463,9 +474,9 @@ void xt_slices_plan(struct xt_graph *graph)
             graph->ops[i]->by_slices[0] = 0;
         return;
     }
-    for (int backward = 0; backward < 2; backward++)
-        plan_direction(graph, backward != 0);
-    agree_on_samples(graph);
+    plan_segments(graph, false);
+    if (options->recompute)
+        plan_segments(graph, true);
     if (options->training)
         hold_values(graph);
     for (int i = 0; i < graph->tensor_count; i++) {

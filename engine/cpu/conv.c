@@ -116,7 +116,7 @@ static bool loops_can_all(const struct xt_conv_op *conv, struct xt_graph *graph)
 }
 
 /* If a slice fits in L2 together with weights and their sums, and every thread has work. A norm's
- * sums are formed within smaller slices by tiles alone. */
+ * sums are formed within smaller slices by tiles alone, for which half the size is enough. */
 static bool can_slice(const struct xt_op *op, struct xt_graph *graph, bool backward, int samples)
 {
     enum { WEIGHTS_MOST = 640 << 10, INFERENCE_WEIGHTS_MOST = 1 << 20 };
@@ -126,10 +126,11 @@ static bool can_slice(const struct xt_op *op, struct xt_graph *graph, bool backw
     int64_t weights = conv->kernel[0] * conv->kernel[1] * in->c * out->c / conv->groups;
     size_t slice = (xt_tensor_bytes(in) + xt_tensor_bytes(out)) / (size_t)in->n * (size_t)samples;
     bool training = graph->options.training;
-    if (samples < graph->slices.samples && !loops_can_all(conv, graph))
+    bool by_tiles = loops_can_all(conv, graph);
+    size_t most = graph->slices.bytes_most / (by_tiles && samples > 1 ? 2 : 1);
+    if (samples < graph->slices.samples && !by_tiles)
         return false;
-    if (!graph->slices.even || (training && in->dtype != out->dtype) ||
-        slice > graph->slices.bytes_most ||
+    if (!graph->slices.even || (training && in->dtype != out->dtype) || slice > most ||
         (size_t)weights * xt_dtype_size(in->dtype) >
             (training ? WEIGHTS_MOST : INFERENCE_WEIGHTS_MOST))
         return false;

@@ -7,8 +7,8 @@
  * through the segment, slice by slice. A gradient that is written and read within one segment is
  * stored for the samples of one slice only: a ring.
  *
- * What the backward pass reads again and another op in the same segment, is written
- * twice: past the caches, and to a ring that stays there.
+ * What another op of the segment reads at once, and the backward pass again, is written twice: past
+ * the caches, and to a ring that stays in them.
  *
  * Segments follow from the network alone, so that all ranks run the same ones in the same order. An
  * op that cannot run by slices runs whole in its place.

@@ -322,13 +322,11 @@ bool xt_cpu_conv_forms_sums(const struct xt_op *op, struct xt_graph *graph, bool
     if (op->kind != &xt_kind_conv || !xt_op_learns(op, graph))
         return false;
     int channels = backward ? xt_op_in(op, 0)->c : xt_op_out(op, 0)->c;
-    bool has_channels = channels % XT_TILE_CONV_CHANNELS == 0;
-    if (xt_cpu_winograd_can(conv, graph))
-        return has_channels && xt_cpu_winograd_leaves_to_tiles(conv, graph);
-    bool by_tiles =
-        tiles_can(conv, graph) && has_channels &&
-        !(backward && (loops_data_grad(conv, graph) || !xt_cpu_tile_conv_can_input_grad(conv)));
-    return loop_for(conv, graph) && (xt_cpu_pointwise_can(conv, graph) || by_tiles);
+    if (channels % XT_TILE_CONV_CHANNELS == 0 &&
+        (backward ? learns_by_tiles(conv, graph) : trains_by_tiles(conv, graph)))
+        return true;
+    return !xt_cpu_winograd_can(conv, graph) && loop_for(conv, graph) &&
+           xt_cpu_pointwise_can(conv, graph);
 }
 
 void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)

@@ -385,6 +385,15 @@ static void a_phase_writes_its_own_pixels(void **state)
     }
 }
 
+/* Returns the output; the next one goes elsewhere. */
+static void *run_alone(const struct xt_loops *loops, struct work *work)
+{
+    void *alone = work->out;
+    loops->tile_conv(&work->job, 0, work->job.units, work->scratch);
+    work->out = work->job.out = aligned_memory(work->output_bytes);
+    return alone;
+}
+
 static void what_is_held_is_the_output(void **state)
 {
     const struct xt_loops *loops = tiles();
@@ -396,10 +405,8 @@ static void what_is_held_is_the_output(void **state)
             continue;
         shape.relu = i % 2;
         setup(&work, &shape);
-        loops->tile_conv(&work.job, 0, work.job.units, work.scratch);
-        void *plain = work.out;
+        void *plain = run_alone(loops, &work);
         void *held = aligned_memory(work.output_bytes);
-        work.out = work.job.out = aligned_memory(work.output_bytes);
         work.job.far = true;
         work.job.held = held;
         loops->tile_conv(&work.job, 0, work.job.units, work.scratch);
@@ -443,9 +450,7 @@ static void statistics_come_with_the_output(void **state)
             continue;
         shape.relu = i % 2;
         setup(&work, &shape);
-        loops->tile_conv(&work.job, 0, work.job.units, work.scratch);
-        void *alone = work.out;
-        work.out = work.job.out = aligned_memory(work.output_bytes);
+        void *alone = run_alone(loops, &work);
         int first = 0;
         xt_tile_conv_part(&work.job, 1, 2, &first);
         for (int from = first; from >= 0; from -= first > 0 ? first : 1) {

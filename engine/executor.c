@@ -720,6 +720,7 @@ static enum xt_status run_backward(struct xt_graph *graph, struct xt_op *op, str
 enum xt_status xt_graph_backward(struct xt_graph *graph, struct xt_err *err)
 {
     xt_device_use_threads(graph->options.device);
+    xt_params_grads_changed(graph->options.params);
     enum xt_status status = graph->pass.keeps_logits ? XT_OK : push_logits_grad(graph, err);
     if (!status && graph->slices.workers)
         return xt_slices_run(graph, true, run, err);

@@ -56,6 +56,7 @@ int xt_params_add(struct xt_params *params, const struct xt_param *param, struct
         free(item->rows);
         return -1;
     }
+    params->grad_squares[params->count] = NAN;
     return params->count++;
 }
 
@@ -279,6 +280,12 @@ float *xt_params_value(struct xt_params *params, const struct xt_param *param)
 float *xt_params_grad(struct xt_params *params, const struct xt_param *param)
 {
     return params->grads + param->offset;
+}
+
+void xt_params_grads_changed(struct xt_params *params)
+{
+    for (int i = 0; i < params->count; i++)
+        params->grad_squares[i] = NAN;
 }
 
 /* The index in the file's tensor of element i of the part. */

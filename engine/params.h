@@ -78,6 +78,9 @@ struct xt_params {
     size_t value_floats;
     size_t stat_floats;
     uint64_t version; /* incremented with every change to the values; working copies follow it */
+    /* The sum of the squares of each one's gradient, where the last backward pass formed it as it
+     * wrote that on the host; NaN: not known. */
+    double grad_squares[XT_PARAMS_MAX];
     int64_t tracked[XT_PARAMS_MAX]; /* the value of those whose role is XT_PARAM_BN_COUNT */
     bool frozen_at_init; /* read from weights whose running means are 0 and variances 1 (bn auto) */
     struct xt_params_on_device device; /* once placed */
@@ -120,6 +123,8 @@ enum xt_status xt_params_pull_grads(struct xt_params *params, struct xt_err *err
 /* The parameter's data: its value, or its statistic. NULL for XT_PARAM_BN_COUNT. */
 float *xt_params_value(struct xt_params *params, const struct xt_param *param);
 float *xt_params_grad(struct xt_params *params, const struct xt_param *param);
+/* For code that changes gradients: what is known of them is not so any more. */
+void xt_params_grads_changed(struct xt_params *params);
 
 /* The array of the parameters to transfer: values and statistics, gradients, or an array of the
  * caller's in the layout of `values` (optimizer state). */

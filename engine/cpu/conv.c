@@ -2,6 +2,8 @@
  * weights' and the input's gradients by loops where they are faster than oneDNN's primitives
  * (docs/notes/performance.md); the program runs what winograd.c, pointwise.c, pointwise_infer.c and
  * depthwise.c do not. */
+#include <math.h>
+
 #include "base/mem.h"
 #include "engine/cpu/cpu.h"
 
@@ -191,7 +193,7 @@ static void prepare_weight_grad(struct state *state, struct xt_conv_op *conv,
     struct xt_op *op = &conv->op;
     struct xt_weight_grad *job = &state->job;
     *job = describe_job(conv);
-    job->tiles = job->f32 && loop == graph->loops->weight_grad;
+    job->tiles = loop == graph->loops->weight_grad;
     job->packed = loop == graph->loops->weight_grad_packed;
     /* From tiles of 16 oneDNN's copies for AVX2 are written by its reference loop. */
     if (job->f32 && !xt_cpu_pointwise_can(conv, graph))
@@ -417,17 +419,27 @@ static enum xt_status place_job(struct xt_op *op, struct xt_graph *graph, struct
     return job->grad && (job->bias_grad || conv->bias < 0) ? XT_OK : err->status;
 }
 
-static void add_up(const struct xt_weight_grad *job)
+/* Pieces of a fixed number, so that the sum of the squares does not depend on the threads'. */
+static void add_up(const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
-    int parts = xt_weight_grad_parts(job);
+    enum { PIECES = 64 };
+    const struct xt_weight_grad *job = &((const struct state *)conv->op.own)->job;
     size_t tile = xt_weight_grad_tile(job);
-    size_t segment = (job->weights / tile + (size_t)parts - 1) / (size_t)parts * tile;
+    size_t piece = (job->weights / tile + PIECES - 1) / PIECES * tile;
+    double squares[PIECES] = {0};
 #pragma omp parallel for schedule(static)
-    for (int part = 0; part < parts; part++) {
-        size_t first = segment * (size_t)part;
-        size_t end = first + segment < job->weights ? first + segment : job->weights;
-        xt_weight_grad_add_up(job, first, end);
+    for (size_t i = 0; i < PIECES; i++) {
+        size_t first = piece * i;
+        size_t end = first + piece < job->weights ? first + piece : job->weights;
+        if (first < end)
+            squares[i] = graph->loops->weight_grad_sum(job, first, end);
     }
+    double *square = &graph->options.params->grad_squares[conv->weight];
+    *square = 0;
+    for (int i = 0; i < PIECES; i++)
+        *square += squares[i];
+    if (xt_param_is_shared(graph, conv->weight))
+        *square = NAN;
 }
 
 static enum xt_status weight_gradient(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
@@ -442,7 +454,7 @@ static enum xt_status weight_gradient(struct xt_op *op, struct xt_graph *graph, 
 #pragma omp parallel for schedule(static)
     for (int part = 0; part < parts; part++)
         state->loop(job, part);
-    add_up(job);
+    add_up((const struct xt_conv_op *)op, graph);
     return XT_OK;
 }
 
@@ -601,7 +613,7 @@ static enum xt_status end_slices(struct xt_op *op, struct xt_graph *graph, bool 
         return xt_cpu_depthwise_end(depthwise_of(op), op, graph, err);
     if (winograd_of(op))
         return xt_cpu_winograd_end(winograd_of(op), op, graph, err);
-    add_up(&((struct state *)op->own)->job);
+    add_up((const struct xt_conv_op *)op, graph);
     return xt_program_run(&op->program, XT_BACKWARD, err);
 }
 

@@ -144,7 +144,8 @@ static void plan_scratch(struct xt_weight_grad *job)
         aligned((size_t)(share_most(job, false) * job->taps / job->fold) * sizeof(void *));
     job->zeros_at = job->rows_at + aligned((size_t)rows * job->row * sizeof(uint16_t));
     job->bias_at = job->zeros_at + aligned((size_t)channels * sizeof(float));
-    job->part_bytes = aligned(job->bias_at + bias);
+    job->square_at = aligned(job->bias_at + bias);
+    job->part_bytes = job->square_at + aligned(sizeof(double));
 }
 
 bool xt_weight_grad_is_flat(const struct xt_weight_grad *job)
@@ -205,15 +206,29 @@ int xt_weight_grad_parts(const struct xt_weight_grad *job)
     return job->groups * job->shares;
 }
 
-/* Groups whose sums are the gradient itself. */
-static int groups_in_place(const struct xt_weight_grad *job)
+/* Tiles of fewer rows, folded ones and float32's turned ones are not as the gradient has them. */
+bool xt_weight_grad_writes(const struct xt_weight_grad *job)
 {
-    return job->fold > 1 ? 0 : 1;
+    int rows = job->turned ? job->out_c : job->in_c;
+    return job->tiles && !job->sliced && job->groups == 1 && job->fold == 1 &&
+           rows >= XT_TILE_CHANNELS && !(job->f32 && job->turned);
+}
+
+double *xt_weight_grad_square(const struct xt_weight_grad *job, int part)
+{
+    char *scratch = (char *)job->scratch + (size_t)part * job->part_bytes;
+    return (double *)(void *)(scratch + job->square_at);
+}
+
+bool xt_weight_grad_is_in_place(const struct xt_weight_grad *job)
+{
+    bool at_once = job->units <= job->chunk_units && job->unit_blocks <= job->pass_blocks;
+    return job->fold == 1 && job->groups == 1 && (at_once || !xt_weight_grad_writes(job));
 }
 
 size_t xt_weight_grad_scratch(const struct xt_weight_grad *job)
 {
-    size_t groups = (size_t)(job->groups - groups_in_place(job));
+    size_t groups = xt_weight_grad_is_in_place(job) ? 0 : (size_t)job->groups;
     return (size_t)xt_weight_grad_parts(job) * job->part_bytes + groups * job->sums * sizeof(float);
 }
 
@@ -231,10 +246,10 @@ size_t xt_weight_grad_pixel(const struct xt_weight_grad *job, bool out, int unit
 
 float *xt_weight_grad_sums(const struct xt_weight_grad *job, int group)
 {
-    if (group < groups_in_place(job))
-        return job->grad;
     char *sums = (char *)job->scratch + (size_t)xt_weight_grad_parts(job) * job->part_bytes;
-    return (float *)(void *)sums + (size_t)(group - groups_in_place(job)) * job->sums;
+    if (xt_weight_grad_is_in_place(job))
+        return job->grad;
+    return (float *)(void *)sums + (size_t)group * job->sums;
 }
 
 float *xt_weight_grad_bias(const struct xt_weight_grad *job, int part)
@@ -253,74 +268,4 @@ int xt_weight_grad_share(const struct xt_weight_grad *job, int share, bool left,
     int end = 2 * (pairs * (share + 1) / job->shares);
     *first = 2 * (pairs * share / job->shares);
     return (end < tiles ? end : tiles) - *first;
-}
-
-/* Every share has the sums of the whole bias, or of its own channels. */
-static void add_up_bias(const struct xt_weight_grad *job)
-{
-    bool shared = job->turned == job->shares_left;
-    for (int share = 0; share < (shared ? job->shares : 1); share++) {
-        int first = 0;
-        int end = xt_weight_grad_share(job, share, job->turned, &first);
-        end = (first + end) * job->edge;
-        for (int o = first * job->edge; o < end && o < job->out_c; o++) {
-            float sum = 0;
-            for (int group = 0; group < job->groups; group++)
-                sum += xt_weight_grad_bias(job, group * job->shares + share)[o];
-            job->bias_grad[o] = sum;
-        }
-    }
-}
-
-/* Where a group's sums have what a place of the gradient gets. */
-static size_t folded_place(const struct xt_weight_grad *job, size_t tile, size_t o, size_t i)
-{
-    size_t edge = (size_t)job->edge;
-    size_t tap = tile % (size_t)job->taps;
-    size_t kernel_w = (size_t)job->kernel_w;
-    size_t channel = tap % kernel_w * (size_t)job->in_c + i;
-    size_t row = tile / (size_t)job->taps * (size_t)job->right_tiles + channel / edge;
-    return ((row * (size_t)job->kernel_h + tap / kernel_w) * edge + o) * edge + channel % edge;
-}
-
-static void unfold(const struct xt_weight_grad *job, size_t first, size_t end)
-{
-    size_t edge = (size_t)job->edge;
-    for (size_t at = first; at < end; at++) {
-        size_t i = at % edge;
-        float sum = 0;
-        for (int group = 0; group < job->groups && i < (size_t)job->in_c; group++)
-            sum += xt_weight_grad_sums(
-                job, group)[folded_place(job, at / edge / edge, at / edge % edge, i)];
-        job->grad[at] = sum;
-    }
-}
-
-static void turn_back(float *tile, size_t edge)
-{
-    for (size_t i = 0; i < edge; i++)
-        for (size_t k = 0; k < i; k++) {
-            float value = tile[i * edge + k];
-            tile[i * edge + k] = tile[k * edge + i];
-            tile[k * edge + i] = value;
-        }
-}
-
-void xt_weight_grad_add_up(const struct xt_weight_grad *job, size_t first, size_t end)
-{
-    if (first == 0 && job->bias_grad)
-        add_up_bias(job);
-    if (job->fold > 1) {
-        unfold(job, first, end);
-        return;
-    }
-    float *to = job->grad;
-    for (int group = 1; group < job->groups; group++) {
-        const float *from = xt_weight_grad_sums(job, group);
-#pragma omp simd
-        for (size_t i = first; i < end; i++)
-            to[i] += from[i];
-    }
-    for (size_t i = first; i < end && job->f32 && job->turned; i += xt_weight_grad_tile(job))
-        turn_back(to + i, (size_t)job->edge);
 }

@@ -232,6 +232,8 @@ struct xt_loops {
     xt_weight_grad_loop *weight_grad_packed;
     /* In bf16 without tiles, if the job is flat; NULL in builds without AVX-512's bf16. */
     xt_weight_grad_loop *weight_grad_bf16;
+    /* What the parts of any of these add up to. */
+    xt_weight_grad_sum_loop *weight_grad_sum;
     /* The input's gradient of some convolutions in bf16 (data_grad_job.h); NULL in builds without
      * AMX. Requires xt_device_cpu_has_tiles. */
     xt_data_grad_loop *data_grad;

@@ -57,6 +57,7 @@ float XT_LOOPS_NAME(largest)(const float *in, size_t count);
 xt_depthwise_loop XT_LOOPS_NAME(depthwise);
 xt_depthwise_loop XT_LOOPS_NAME(depthwise_data_grad);
 xt_depthwise_sums_loop XT_LOOPS_NAME(depthwise_weight_grad);
+xt_weight_grad_sum_loop XT_LOOPS_NAME(weight_grad_sum);
 extern const struct xt_loops XT_LOOPS_NAME(table);
 
 #ifdef __AVX512BW__

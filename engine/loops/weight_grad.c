@@ -30,8 +30,10 @@ struct part {
     float *bias; /* NULL: another part computes the sums, or they are not needed */
     float *sums;
     struct xt_ahead ahead;
-    bool first;      /* nothing has been added to the sums yet */
-    int unit, units; /* of this chunk */
+    bool first;                             /* nothing has been added to the sums yet */
+    int unit, units;                        /* of this chunk */
+    int end;                                /* of the part's */
+    alignas(LINE) double squares[CHANNELS]; /* of the gradient, if the part writes it */
 };
 
 /* ---- pixel addresses, in numbers of 16 bits ---- */
@@ -356,6 +358,7 @@ struct walk {
     int first, blocks;  /* of each unit these blocks */
     bool zero;          /* the tiles begin with zeros */
     bool added;         /* and are added to the sums */
+    bool last;          /* which then are the gradient, and written there */
     size_t row, column; /* floats from a tile of sums to the next row's, to the next one */
     size_t apart;   /* from two tiles of a block's sums, which follow each other, to the others */
     size_t lower;   /* elements from a tile of the left matrix to the one below */
@@ -366,6 +369,33 @@ XT_INLINE void add_sums(float *to, const float *from)
 {
     for (size_t i = 0; i < SUMS; i += 16)
         _mm512_storeu_ps(to + i, _mm512_add_ps(_mm512_loadu_ps(to + i), _mm512_load_ps(from + i)));
+}
+
+/* Writes tiles of the gradient past the caches: those of the last chunk, to which the sums are
+ * added unless they were loaded before. */
+static __attribute__((noinline)) void write_tiles(const struct walk *walk, const float *chunk,
+                                                  const float *sums, int rows, int columns)
+{
+    struct part *part = walk->part;
+    __m512d squares[2] = {_mm512_load_pd(part->squares), _mm512_load_pd(part->squares + 8)};
+    for (int i = 0; i < rows; i++)
+        for (int k = 0; k < columns; k++) {
+            const float *from = chunk + (2 * i + k) * SUMS;
+            const float *more = sums + (size_t)i * walk->row + (size_t)k * walk->column;
+            float *to = part->job->grad + (more - part->sums);
+            for (size_t x = 0; x < SUMS; x += 16) {
+                __m512 sum = _mm512_load_ps(from + x);
+                if (walk->added)
+                    sum = _mm512_add_ps(_mm512_loadu_ps(more + x), sum);
+                _mm512_stream_ps(to + x, sum);
+                __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(sum));
+                __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(sum, 1));
+                squares[0] = _mm512_fmadd_pd(low, low, squares[0]);
+                squares[1] = _mm512_fmadd_pd(high, high, squares[1]);
+            }
+        }
+    _mm512_store_pd(part->squares, squares[0]);
+    _mm512_store_pd(part->squares + 8, squares[1]);
 }
 
 /* Adds a chunk's products to up to two rows by two columns of tiles; of float32 they are summed by
@@ -385,9 +415,10 @@ XT_INLINE void add_block(struct walk *walk, const uint16_t *left, const uint16_t
     size_t due = ahead->due;
     alignas(LINE) float chunk[4 * SUMS];
     bool added = f32 && walk->added;
-    float *to = added ? chunk : sums;
-    size_t row = added ? 2 * SUMS : walk->row;
-    size_t column = added ? SUMS : walk->column;
+    bool aside = added || walk->last;
+    float *to = aside ? chunk : sums;
+    size_t row = aside ? 2 * SUMS : walk->row;
+    size_t column = aside ? SUMS : walk->column;
     if (walk->zero) {
         zero_sums();
     } else {
@@ -434,7 +465,9 @@ XT_INLINE void add_block(struct walk *walk, const uint16_t *left, const uint16_t
         _tile_stored(2, to + row, 64);
     if (rows > 1 && columns > 1)
         _tile_stored(3, to + row + column, 64);
-    for (size_t i = 0; added && i < (size_t)rows; i++)
+    if (walk->last)
+        write_tiles(walk, chunk, sums, rows, columns);
+    for (size_t i = 0; added && !walk->last && i < (size_t)rows; i++)
         for (size_t k = 0; k < (size_t)columns; k++)
             add_sums(sums + i * walk->row + k * walk->column, to + i * row + k * column);
     ahead->at[ahead->which] = at;
@@ -534,6 +567,8 @@ static void multiply(struct part *part)
         bool first = part->first && walk.first == 0;
         walk.zero = !part->narrow && (first || job->f32);
         walk.added = walk.zero && !first;
+        walk.last = xt_weight_grad_writes(job) && part->unit + part->units == part->end &&
+                    left <= job->pass_blocks;
         for (int row = 0; row < part->left_tiles; row += 2)
             add_rows(&walk, row, part->left_tiles - row > 1 ? 2 : 1);
     }
@@ -611,19 +646,26 @@ void XT_LOOPS_NAME(weight_grad)(const struct xt_weight_grad *job, int number)
         part.bias = NULL;
     if (part.narrow && !job->adds)
         clear_sums(&part);
-    int end = xt_weight_grad_units(job, number, &part.unit);
+    part.end = xt_weight_grad_units(job, number, &part.unit);
     place_columns(&part);
     configure_tiles(tile_rows(&part));
-    for (; part.unit < end; part.unit += part.units) {
-        part.units = end - part.unit < job->chunk_units ? end - part.unit : job->chunk_units;
+    for (; part.unit < part.end; part.unit += part.units) {
+        int left = part.end - part.unit;
+        part.units = left < job->chunk_units ? left : job->chunk_units;
+        left -= part.units;
         int next = part.unit + part.units;
         look_ahead(&part.ahead, job, next,
-                   end - next < job->chunk_units ? end : next + job->chunk_units, turns_of(&part));
+                   left < job->chunk_units ? part.end : next + job->chunk_units, turns_of(&part));
         make_left(&part);
         make_right(&part);
         multiply(&part);
     }
     _tile_release();
+    _mm_sfence();
+    double *square = xt_weight_grad_square(job, number);
+    *square = 0;
+    for (int i = 0; i < CHANNELS; i++)
+        *square += part.squares[i];
     if (part.bias && job->turned && !job->f32 && !job->more)
         finish_bias(&part);
 }

@@ -44,7 +44,7 @@ struct xt_weight_grad {
     int pad_h, pad_w;
 
     bool f32;    /* the tensors; else bf16 */
-    bool tiles;  /* float32 by matrix tiles */
+    bool tiles;  /* by matrix tiles */
     bool packed; /* float32 for many channels */
     int edge;    /* channels of a tile: XT_TILE_CHANNELS, or 8 in float32 by AVX2 */
 
@@ -76,13 +76,13 @@ struct xt_weight_grad {
     size_t row;                 /* elements of a row of the input with its padding, if folded */
     size_t part_bytes;          /* scratch of a part */
     /* In it; the left matrix is at 0. */
-    size_t right_at, pointers_at, columns_at, rows_at, zeros_at, bias_at;
+    size_t right_at, pointers_at, columns_at, rows_at, zeros_at, bias_at, square_at;
     size_t left_size, right_size; /* elements of a summand of the matrices */
 
     /* A run's memory. */
     const void *in;       /* [n][h][w][in_c] */
     const void *out_grad; /* [n][out_h][out_w][out_c] */
-    float *grad;          /* [weights] */
+    float *grad;          /* [weights], aligned to 64 */
     float *bias_grad;     /* [out_c]; NULL: not needed */
     void *scratch;        /* xt_weight_grad_scratch bytes, aligned to 64 */
 };
@@ -111,10 +111,16 @@ int xt_weight_grad_parts(const struct xt_weight_grad *job);
 int xt_weight_grad_units(const struct xt_weight_grad *job, int part, int *first);
 size_t xt_weight_grad_scratch(const struct xt_weight_grad *job);
 
-/* A group's sums: unless folded the first group's are the gradient itself. */
+/* Whether the only group's sums are the gradient itself: writing past the caches what is in them is
+ * slow. A group's sums. */
+bool xt_weight_grad_is_in_place(const struct xt_weight_grad *job);
 float *xt_weight_grad_sums(const struct xt_weight_grad *job, int group);
 /* A part's sums of the bias, [out_c]. */
 float *xt_weight_grad_bias(const struct xt_weight_grad *job, int part);
+/* Whether the parts write the gradient itself: matrix tiles of one group, in the gradient's order.
+ * The sum of the squares of what a part has written. */
+bool xt_weight_grad_writes(const struct xt_weight_grad *job);
+double *xt_weight_grad_square(const struct xt_weight_grad *job, int part);
 /* The number of tiles of the left (else right) matrix in a share, from *first on. */
 int xt_weight_grad_share(const struct xt_weight_grad *job, int share, bool left, int *first);
 
@@ -144,5 +150,5 @@ static inline size_t xt_weight_grad_place(const struct xt_weight_grad *job, int 
 }
 
 /* After all parts: sums weights [first, end), which are whole tiles, and, with the first of them,
- * the bias. */
-void xt_weight_grad_add_up(const struct xt_weight_grad *job, size_t first, size_t end);
+ * the bias; returns its share of the sum of all weights' squares. */
+typedef double xt_weight_grad_sum_loop(const struct xt_weight_grad *job, size_t first, size_t end);

@@ -158,6 +158,24 @@ static int turns_of(const struct pass *pass)
     return pass->once ? 1 : 2;
 }
 
+/* The squares that the pass has summed are those of the gradients; loops form some. */
+static void check_squares(const struct pass *pass, const struct xt_params *params)
+{
+    int known = 0;
+    for (int i = 0; i < params->count; i++) {
+        const float *grad = params->grads + params->items[i].offset;
+        double square = params->grad_squares[i];
+        double sum = 0;
+        if (isnan(square))
+            continue;
+        for (size_t k = 0; k < params->items[i].floats; k++)
+            sum += (double)grad[k] * (double)grad[k];
+        assert_true(fabs(square - sum) <= 1e-9 * sum);
+        known++;
+    }
+    assert_true(known > 0 || pass->dtype == XT_BF16 || !xt_loops_get()->lanes);
+}
+
 /* Forward and backward on random pictures with a random gradient of the logits. */
 static void run(struct pass *pass)
 {
@@ -199,6 +217,7 @@ static void run(struct pass *pass)
             xt_graph_logits_grad(net.graph)[i] = xt_rng_uniform(&rng) - 0.5f;
         memset(net.params.grads, 0, net.params.value_floats * sizeof(float));
         ok(&net, xt_graph_backward(net.graph, &net.err));
+        check_squares(pass, &net.params);
         keep_params(pass, &net);
     }
     look_at_pieces(pass, net.graph);

@@ -9,6 +9,7 @@
 /* A convolution with random tensors. */
 struct work {
     struct xt_weight_grad job;
+    xt_weight_grad_sum_loop *sum;
     struct xt_reference_conv reference;
     void *in_memory, *out_memory;
     double *in, *out;
@@ -55,6 +56,20 @@ static void clear(struct work *work)
     free(work->bias);
 }
 
+/* Sums the parts in two halves. */
+static void sum(const struct work *work)
+{
+    const struct xt_weight_grad *job = &work->job;
+    size_t tile = xt_weight_grad_tile(job);
+    size_t half = job->weights / tile / 2 * tile;
+    double wanted = 0;
+    double square = work->sum(job, half, job->weights);
+    square += half ? work->sum(job, 0, half) : 0;
+    for (size_t i = 0; i < job->weights; i++)
+        wanted += (double)job->grad[i] * (double)job->grad[i];
+    assert_true(fabs(square - wanted) <= 1e-9 * wanted);
+}
+
 /* The gradient, which the caller frees. */
 static float *run(struct work *work, xt_weight_grad_loop *loop, int threads)
 {
@@ -66,10 +81,7 @@ static float *run(struct work *work, xt_weight_grad_loop *loop, int threads)
 #pragma omp parallel for schedule(static)
     for (int part = 0; part < xt_weight_grad_parts(job); part++)
         loop(job, part);
-    size_t tile = xt_weight_grad_tile(job);
-    size_t half = job->weights / tile / 2 * tile;
-    xt_weight_grad_add_up(job, half, job->weights);
-    xt_weight_grad_add_up(job, 0, half);
+    sum(work);
     free(job->scratch);
     return job->grad;
 }
@@ -95,7 +107,7 @@ static float *run_slices(struct work *work, xt_weight_grad_loop *loop)
         slice.more = (i + 1) % each > 0 && i + 1 < n;
         loop(&slice, i / each);
     }
-    xt_weight_grad_add_up(job, 0, job->weights);
+    sum(work);
     free(job->scratch);
     job->n = n;
     return job->grad;
@@ -148,6 +160,7 @@ static void check_bias(const struct work *work)
  * flat ones, of float32 by matrix tiles or not, in tiles of `edge` channels. */
 struct variant {
     xt_weight_grad_loop *loop;
+    xt_weight_grad_sum_loop *sum;
     bool f32, packed, flat, tiles;
     int edge;
 };
@@ -163,6 +176,7 @@ static int find_loops(struct variant loops[LOOPS_MAX])
         assert_int_equal(xt_dnnl_load(XT_DNNL_CPU, &(struct xt_err){0}), XT_OK);
     loaded = true;
     for (int b = builds(all) - 1; b >= 0; b--) {
+        int first = count;
         for (int edge = 16; all[b]->lanes && edge >= all[b]->lanes; edge -= 8) {
             loops[count++] =
                 (struct variant){.loop = all[b]->weight_grad_f32, .f32 = true, .edge = edge};
@@ -173,8 +187,10 @@ static int find_loops(struct variant loops[LOOPS_MAX])
             loops[count++] =
                 (struct variant){.loop = all[b]->weight_grad_bf16, .flat = true, .edge = 16};
         for (int f32 = 0; f32 < 2 && all[b]->weight_grad && xt_device_cpu_has_tiles(); f32++)
-            loops[count++] =
-                (struct variant){.loop = all[b]->weight_grad, .f32 = f32, .tiles = f32, .edge = 16};
+            loops[count++] = (struct variant){
+                .loop = all[b]->weight_grad, .f32 = f32, .tiles = true, .edge = 16};
+        for (int i = first; i < count; i++)
+            loops[i].sum = all[b]->weight_grad_sum;
     }
     if (!count)
         print_message("skipped: no AVX2 here\n");
@@ -360,6 +376,7 @@ static bool begin(struct work *work, const struct variant *variant, int index)
     if (variant->flat && !xt_weight_grad_is_flat(&shape))
         return false;
     setup(work, shape);
+    work->sum = variant->sum;
     work->wanted = wanted_of(work, variant->f32, index);
     return true;
 }
@@ -463,6 +480,7 @@ static void the_sum_over_many_pixels_is_rounded_little(void **state)
         if (!loops[i].f32)
             continue;
         setup(&work, varied(shape, &loops[i]));
+        work.sum = loops[i].sum;
         for (; known < shape.in_c * shape.out_c; known++)
             wanted[known] =
                 xt_reference_conv_weight_grad(&work.reference, work.in, work.out, (size_t)known);

@@ -215,6 +215,19 @@ static void the_norm_leaves_out_frozen_ranges_and_gaps(void **state)
     assert_true(xt_optim_grad_norm(grads, some, 0) == 0);
 }
 
+static void the_norm_takes_squares_that_are_known(void **state)
+{
+    (void)state;
+    const float grads[3] = {NAN, 4, NAN};
+    const double squares[3] = {9, NAN, 100};
+    const struct xt_optim_range some[3] = {
+        {.offset = 0, .count = 1, .lr_factor = 1, .square = &squares[0]},
+        {.offset = 1, .count = 1, .lr_factor = 1, .square = &squares[1]},
+        {.offset = 2, .count = 1, .lr_factor = 0, .square = &squares[2]},
+    };
+    assert_true(fabs(xt_optim_grad_norm(grads, some, 3) - 5) < 1e-12);
+}
+
 extern const struct xt_update_loops xt_loops_update_base, xt_loops_update_avx2,
     xt_loops_update_avx512;
 
@@ -259,6 +272,7 @@ int main(void)
         cmocka_unit_test(states_have_names),
         cmocka_unit_test(the_number_of_threads_changes_no_bit),
         cmocka_unit_test(the_norm_leaves_out_frozen_ranges_and_gaps),
+        cmocka_unit_test(the_norm_takes_squares_that_are_known),
         cmocka_unit_test(every_instruction_set_computes_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

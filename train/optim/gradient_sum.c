@@ -8,7 +8,7 @@
 enum program { BEGIN, ADD, TAKE, PROGRAMS };
 
 struct xt_gradient_sum {
-    struct xt_device *device;
+    struct xt_params *params;
     struct xt_device_memory sum, scratchpad;
     struct xt_program programs[PROGRAMS];
 };
@@ -33,7 +33,7 @@ enum xt_status xt_gradient_sum_create(struct xt_gradient_sum **out, struct xt_de
     enum xt_status status = xt_mem_calloc(&own, 1, sizeof *own, "the sum of gradients", err);
     if (status)
         return status;
-    own->device = device;
+    own->params = params;
     for (int i = 0; i < PROGRAMS; i++)
         xt_program_init(&own->programs[i], device, "the sum of gradients", &failure);
     status = xt_device_memory_create_bytes(device, params->value_floats * sizeof(float),
@@ -68,5 +68,6 @@ enum xt_status xt_gradient_sum_add(struct xt_gradient_sum *own, bool first, stru
 
 enum xt_status xt_gradient_sum_take(struct xt_gradient_sum *own, struct xt_err *err)
 {
+    xt_params_grads_changed(own->params);
     return xt_program_run(&own->programs[TAKE], XT_FORWARD, err);
 }

@@ -17,6 +17,11 @@ struct walk {
     size_t seen;
 };
 
+static bool is_known(const struct xt_optim_range *range)
+{
+    return range->square && !isnan(*range->square);
+}
+
 static bool next_chunk(struct walk *walk, size_t hand, const struct xt_optim_range *ranges,
                        size_t range_count, size_t *offset, size_t *count)
 {
@@ -136,11 +141,15 @@ double xt_optim_grad_norm(const float *grads, const struct xt_optim_range *range
         size_t count = 0;
         double sum = 0;
         while (next_chunk(&walk, hand, ranges, range_count, &offset, &count))
-            sum += loops->square_sum(grads + offset, count);
+            if (!is_known(&ranges[walk.range]))
+                sum += loops->square_sum(grads + offset, count);
         sums[hand] = sum;
     }
     double total = 0;
     for (size_t hand = 0; hand < HANDS; hand++)
         total += sums[hand];
+    for (size_t i = 0; i < range_count; i++)
+        if (ranges[i].lr_factor != 0 && is_known(&ranges[i]))
+            total += *ranges[i].square;
     return sqrt(total);
 }

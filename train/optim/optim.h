@@ -31,6 +31,8 @@ struct xt_optim_range {
     size_t count;
     bool decay;      /* weight decay applies */
     float lr_factor; /* multiplies the rate (usually 1; 0 freezes values and state) */
+    /* The sum of its gradient's squares, or NaN where it is not known; NULL: it never is. */
+    const double *square;
 };
 
 /* The scalars of the next update of one range. */
@@ -45,7 +47,7 @@ void xt_optim_update(struct xt_optim *optim, float *values, const float *grads,
                      const struct xt_optim_range *ranges, size_t range_count, double lr,
                      float grad_scale);
 
-/* The Euclidean norm of all gradients except the frozen ones, summed in double in an order that
- * does not depend on the number of threads. */
+/* The Euclidean norm of all gradients except the frozen ones, of those ranges whose squares are not
+ * known summed in double in an order that does not depend on the number of threads. */
 double xt_optim_grad_norm(const float *grads, const struct xt_optim_range *ranges,
                           size_t range_count);

@@ -291,6 +291,7 @@ enum xt_status xt_gradient_reduction_finish(struct xt_gradient_reduction *reduct
 {
     bool apart = reduction->config.graph->options.device->own_memory;
     enum xt_status status = apart ? pull(reduction, err) : XT_OK;
+    xt_params_grads_changed(params_of(reduction));
     for (size_t i = 0; i < reduction->count; i++)
         reduction->buckets[i].left = 0;
     if (!status)

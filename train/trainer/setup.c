@@ -217,6 +217,7 @@ static enum xt_status open_optimizer(struct xt_trainer *trainer, struct xt_err *
                 .count = param->floats,
                 .decay = s->recipe.decay_all || xt_param_is_weight(param),
                 .lr_factor = rate_of(trainer, param),
+                .square = &params->grad_squares[i],
             };
     }
     /* The host reads the norm before the update if the update depends on it. */

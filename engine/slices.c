@@ -562,8 +562,6 @@ static enum xt_status say_which(enum xt_status status, const struct xt_op *op, s
     return status;
 }
 
-/* A norm's sums begin with the sample that was written last, of which most is still in the cache.
- */
 static enum xt_status run_piece(struct xt_graph *graph, const struct xt_piece *piece, bool backward,
                                 const struct xt_slice *slice, struct xt_err *err)
 {
@@ -572,8 +570,7 @@ static enum xt_status run_piece(struct xt_graph *graph, const struct xt_piece *p
     if (!by->sample)
         return (backward ? by->backward : by->forward)(op, graph, piece->second, slice, err);
     for (int i = 0; i < slice->count; i++)
-        by->sample(op, graph, backward, piece->second,
-                   slice->first + (piece->second ? i : slice->count - 1 - i));
+        by->sample(op, graph, backward, piece->second, slice->first + i);
     return XT_OK;
 }
 

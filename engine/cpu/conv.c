@@ -19,6 +19,8 @@ struct state {
     bool by_tiles;     /* likewise; or in inference */
     struct xt_cpu_pointwise pointwise;
     struct xt_cpu_tile_conv tiles;
+    struct xt_cpu_norm_grad norm_grad;
+    const float *norm_factors; /* its norm's */
     struct xt_cpu_winograd winograd;
     struct xt_cpu_depthwise depthwise;
     struct xt_cpu_pointwise_infer pointwise_infer;
@@ -397,6 +399,21 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
     xt_kind_conv.describe(op, graph);
 }
 
+const struct xt_cpu_norm_grad *xt_cpu_conv_take_norm(struct xt_op *op, struct xt_graph *graph,
+                                                     const struct xt_op *norm, const float *factors)
+{
+    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
+    struct state *state = op->own;
+    if (op->kind != &xt_kind_conv || !state || state->by != LOOPS || !state->by_tiles ||
+        state->tiles.phase_count != 1 || !state->job.flat || state->job.turned ||
+        !xt_cpu_norm_grad_can(conv))
+        return NULL;
+    xt_cpu_norm_grad_prepare(&state->norm_grad, conv, &state->tiles.input_grads[0], norm, graph);
+    state->norm_factors = factors;
+    op->own_name[1] = "xtrain AMX, with the norm";
+    return &state->norm_grad;
+}
+
 static void relu_backward(const struct xt_tensor *out, const struct xt_graph *graph, int n)
 {
     graph->loops->relu_backward(out->dtype, xt_tensor_sample(out, out->value, n),
@@ -419,6 +436,12 @@ static enum xt_status place_job(struct xt_op *op, struct xt_graph *graph, struct
     return job->grad && (job->bias_grad || conv->bias < 0) ? XT_OK : err->status;
 }
 
+static void know_square(const struct xt_conv_op *conv, const struct xt_graph *graph, double square)
+{
+    graph->options.params->grad_squares[conv->weight] =
+        xt_param_is_shared(graph, conv->weight) ? NAN : square;
+}
+
 /* Pieces of a fixed number, so that the sum of the squares does not depend on the threads'. */
 static void add_up(const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
@@ -434,12 +457,10 @@ static void add_up(const struct xt_conv_op *conv, const struct xt_graph *graph)
         if (first < end)
             squares[i] = graph->loops->weight_grad_sum(job, first, end);
     }
-    double *square = &graph->options.params->grad_squares[conv->weight];
-    *square = 0;
+    double square = 0;
     for (int i = 0; i < PIECES; i++)
-        *square += squares[i];
-    if (xt_param_is_shared(graph, conv->weight))
-        *square = NAN;
+        square += squares[i];
+    know_square(conv, graph, square);
 }
 
 static enum xt_status weight_gradient(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
@@ -597,8 +618,15 @@ static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, boo
         return xt_cpu_depthwise_begin(depthwise_of(op), op, backward, err);
     if (winograd_of(op))
         return xt_cpu_winograd_begin(winograd_of(op), op, graph, backward, err);
-    if (backward)
-        return place_job(op, graph, err);
+    if (!backward)
+        return XT_OK;
+    const struct state *state = op->own;
+    if (place_job(op, graph, err))
+        return err->status;
+    if (state->norm_grad.conv)
+        know_square((const struct xt_conv_op *)op, graph,
+                    xt_cpu_norm_grad_finish(&state->norm_grad, graph, state->norm_factors,
+                                            state->job.grad, state->job.bias_grad));
     return XT_OK;
 }
 
@@ -613,7 +641,8 @@ static enum xt_status end_slices(struct xt_op *op, struct xt_graph *graph, bool 
         return xt_cpu_depthwise_end(depthwise_of(op), op, graph, err);
     if (winograd_of(op))
         return xt_cpu_winograd_end(winograd_of(op), op, graph, err);
-    add_up((const struct xt_conv_op *)op, graph);
+    if (!((const struct state *)op->own)->norm_grad.conv)
+        add_up((const struct xt_conv_op *)op, graph);
     return xt_program_run(&op->program, XT_BACKWARD, err);
 }
 
@@ -651,6 +680,10 @@ static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, b
     struct xt_weight_grad job = state->job;
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
     (void)second;
+    if (state->norm_grad.conv) {
+        xt_cpu_norm_grad_slice(&state->norm_grad, graph, slice);
+        return XT_OK;
+    }
     for (int i = 0; i < slice->count && conv->relu && !conv->is_masked; i++)
         relu_backward(out, graph, slice->first + i);
     if (depthwise_of(op)) {

@@ -101,6 +101,41 @@ void xt_cpu_tile_conv_forward(const struct xt_cpu_tile_conv *tiles, const struct
                               const struct xt_graph *graph, const struct xt_slice *slice);
 void xt_cpu_tile_conv_backward(const struct xt_cpu_tile_conv *tiles, const struct xt_op *op,
                                const struct xt_graph *graph, const struct xt_slice *slice);
+/* A job of the input's gradient that has its source and weights, with what belongs to the op. */
+void xt_cpu_tile_conv_input_grad(const struct xt_tile_conv *job, const struct xt_op *op,
+                                 const struct xt_graph *graph, const struct xt_slice *slice);
+
+/* The backward pass of a 1x1 convolution by tiles and the norm behind it at once. */
+struct xt_cpu_norm_grad {
+    const struct xt_conv_op *conv;  /* NULL: each has its own */
+    const struct xt_tensor *behind; /* the norm's output, with the gradient before its ReLU */
+    int in_c, out_c;                /* of it */
+    struct xt_weight_grad products, squares;
+    struct xt_tile_conv input_grad, through;
+    struct xt_weight_copy copies[2]; /* of the matrices by which these multiply */
+    struct xt_buffer *scratch[2], *numbers, *matrices[2];
+};
+bool xt_cpu_norm_grad_can(const struct xt_conv_op *conv);
+void xt_cpu_norm_grad_prepare(struct xt_cpu_norm_grad *own, const struct xt_conv_op *conv,
+                              const struct xt_tile_conv *input_grad, const struct xt_op *norm,
+                              struct xt_graph *graph);
+/* In this order: before the first sample; each sample, a worker's in their order, in its thread;
+ * the norm's sums; by its factors ([3][out_c]: dz = a da + b z + d) the weights' and the bias's
+ * gradient (NULL: it has none), with the sum of the former's squares; the input's gradient of a
+ * slice. */
+void xt_cpu_norm_grad_begin(const struct xt_cpu_norm_grad *own);
+void xt_cpu_norm_grad_add(const struct xt_cpu_norm_grad *own, const struct xt_graph *graph, int n);
+void xt_cpu_norm_grad_total(const struct xt_cpu_norm_grad *own, const struct xt_graph *graph,
+                            const float *mean, double *totals);
+double xt_cpu_norm_grad_finish(const struct xt_cpu_norm_grad *own, const struct xt_graph *graph,
+                               const float *factors, float *weight_grad, float *bias_grad);
+void xt_cpu_norm_grad_slice(const struct xt_cpu_norm_grad *own, const struct xt_graph *graph,
+                            const struct xt_slice *slice);
+/* The convolution's own, once it has agreed to do the norm's; NULL: it does not. factors: which the
+ * norm knows before the convolution begins. */
+const struct xt_cpu_norm_grad *xt_cpu_conv_take_norm(struct xt_op *op, struct xt_graph *graph,
+                                                     const struct xt_op *norm,
+                                                     const float *factors);
 
 /* Part `part` of `parts` of so many pixels, in units of what the loops keep in registers: from
  * *first up to the returned end. */

@@ -23,8 +23,10 @@ struct state {
     /* The norm before the residual, which this one applies: what it would write is not stored. */
     struct state *applied; /* NULL: none */
     bool is_applied;       /* by the reader of its output */
-    float *mean;           /* [c] of the statistics used in this pass; */
-    float *invstd;         /* likewise */
+    /* The convolution before it makes its own gradients of what is behind it; NULL: it does not. */
+    const struct xt_cpu_norm_grad *by_conv;
+    float *mean;   /* [c] of the statistics used in this pass; */
+    float *invstd; /* likewise */
     float *scale;
     float *shift;
     float *factors;  /* [3][c] of the backward's second pass */
@@ -198,7 +200,48 @@ static void take_residual(struct state *norm, struct xt_graph *graph)
     before->is_applied = true;
     graph->ops[op->index]->own_name[0] = "xtrain, with the add";
     xt_buffer_use(before->in->value, xt_op_forward_time(&norm->is->op));
-    xt_buffer_use(before->in->value, xt_op_backward_time(graph, &norm->is->op));
+    if (!norm->by_conv)
+        xt_buffer_use(before->in->value, xt_op_backward_time(graph, &norm->is->op));
+}
+
+/* ---- the backward pass by the convolution before it ---- */
+
+/* Of a gradient that is in memory before the ReLU: from a convolution, or there is none. The one
+ * that makes it masks it then, and has no sums to form. */
+static void leave_to_conv(struct state *norm, struct xt_op *op, struct xt_graph *graph)
+{
+    const struct xt_norm_spec *spec = &norm->is->spec;
+    const struct xt_op *conv = xt_graph_writer(graph, norm->in);
+    const struct xt_op *reader = norm->sums_from[1];
+    bool plain = norm->full && norm->full->readers == 1 && !spec->relu && !spec->activation &&
+                 !norm->residual && !norm->max && !norm->average;
+    if (!op->by_slices[1] || !graph->options.by_slices || !xt_op_learns(op, graph) || !conv ||
+        !xt_op_learns(conv, graph) || (!reader && !plain))
+        return;
+    norm->by_conv = xt_cpu_conv_take_norm(graph->ops[conv->index], graph, op, norm->factors);
+    if (!norm->by_conv)
+        return;
+    op->own_name[1] = "xtrain, by conv";
+    if (reader) {
+        struct xt_conv_op *masking = (struct xt_conv_op *)graph->ops[reader->index];
+        masking->sums_for[1] = NULL;
+        masking->masks_grad = true;
+    }
+}
+
+/* The backward pass recomputes y from the input and the residual; a convolution has it. What one
+ * makes in the norm's place is made of the gradient behind the norm: that before it is nowhere. */
+static void use_buffers(struct state *norm, struct xt_op *op, struct xt_graph *graph)
+{
+    enum { INPUT = 1, RESIDUAL = 2 };
+    bool residual = !norm->sums_from[1] || (graph->options.recompute && !norm->applied);
+    uint64_t saved = norm->by_conv ? 0 : residual ? INPUT | RESIDUAL : INPUT;
+    xt_norm_use((struct xt_norm_op *)op, graph, saved);
+    if (!norm->by_conv)
+        return;
+    xt_buffer_use(norm->full->grad[0],
+                  xt_op_backward_time(graph, xt_graph_writer(graph, norm->in)));
+    op->inputs[0].tensor->grad[op->inputs[0].reader] = NULL;
 }
 
 void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph)
@@ -207,6 +250,7 @@ void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph)
     if (!norm)
         return;
     take_sums(norm, op, graph);
+    leave_to_conv(norm, op, graph);
     take_residual(norm, graph);
     norm->far[0] = is_far(norm, graph, false);
     norm->far[1] = xt_op_learns(op, graph) && is_far(norm, graph, true);
@@ -216,9 +260,7 @@ void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph)
         norm->forward_sums = add_sums(norm, graph, false);
         norm->backward_sums = add_sums(norm, graph, true);
     }
-    /* The backward pass recomputes y from the input and the residual; a convolution has it. */
-    bool residual = !norm->sums_from[1] || (graph->options.recompute && !norm->applied);
-    xt_norm_use((struct xt_norm_op *)op, graph, residual ? 3 : 1);
+    use_buffers(norm, op, graph);
     if (xt_op_learns(op, graph) && norm->max)
         norm->argmax = xt_graph_saved(graph, op, "argmax", xt_tensor_count(norm->max));
 }
@@ -243,6 +285,10 @@ static void total(struct state *norm, const struct xt_graph *graph, bool backwar
     const struct xt_buffer *sums = backward ? norm->backward_sums : norm->forward_sums;
     int parts = parts_of(norm, graph, backward);
     size_t count = 2 * (size_t)norm->in->c;
+    if (backward && norm->by_conv) {
+        xt_cpu_norm_grad_total(norm->by_conv, graph, norm->mean, norm->totals);
+        return;
+    }
     for (size_t i = 0; i < count; i++)
         norm->totals[i] = 0;
     for (int part = 0; part < parts; part++)
@@ -425,11 +471,12 @@ static void forward_of(const struct state *norm, const struct xt_graph *graph, i
     graph->loops->norm_forward(&sample);
 }
 
-/* The loops differ for y alone and with pools: recomputing by the same ones gives the same bits. */
+/* The loops differ for y alone and with pools: recomputing by the same ones gives the same bits.
+ * Where the backward pass does not need the input, storing y takes no more. */
 bool xt_cpu_norm_can_recompute(const struct xt_op *op)
 {
     const struct state *norm = op->own;
-    return !norm->full || !(norm->max || norm->average);
+    return !norm->by_conv && (!norm->full || !(norm->max || norm->average));
 }
 
 /* Scale and shift are those of the forward pass. */
@@ -549,6 +596,8 @@ static void run_sample(struct xt_op *op, struct xt_graph *graph, bool backward, 
     const struct state *norm = op->own;
     if (!second && norm->sums_from[backward])
         return;
+    if (backward && norm->by_conv)
+        return;
     /* What somebody watches is written. */
     if (!backward && second && norm->is_applied && !graph->watch.ran)
         return;
@@ -593,9 +642,39 @@ enum xt_status xt_cpu_norm_backward(struct xt_op *op, struct xt_graph *graph, st
 static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, bool backward,
                                    bool second, struct xt_err *err)
 {
+    const struct state *norm = op->own;
+    if (!second && backward && norm->by_conv)
+        xt_cpu_norm_grad_begin(norm->by_conv);
     if (!second)
         return XT_OK;
     return backward ? combine(op->own, graph, err) : scale_and_shift(op->own, graph, err);
+}
+
+/* Sums begin with the sample that was written last, of which most is still in the cache. */
+static void run_slice(struct xt_op *op, struct xt_graph *graph, bool backward, bool second,
+                      const struct xt_slice *slice)
+{
+    for (int i = 0; i < slice->count; i++)
+        run_sample(op, graph, backward, second, slice->first + (second ? i : slice->count - 1 - i));
+}
+
+static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
+                                    const struct xt_slice *slice, struct xt_err *err)
+{
+    (void)err;
+    run_slice(op, graph, false, second, slice);
+    return XT_OK;
+}
+
+static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
+                                     const struct xt_slice *slice, struct xt_err *err)
+{
+    const struct state *norm = op->own;
+    (void)err;
+    for (int i = 0; i < slice->count && norm->by_conv && !second; i++)
+        xt_cpu_norm_grad_add(norm->by_conv, graph, slice->first + i);
+    run_slice(op, graph, true, second, slice);
+    return XT_OK;
 }
 
 /* What norm_wide.c writes. */
@@ -609,4 +688,4 @@ static bool holds(const struct xt_op *op, struct xt_graph *graph, const struct x
 }
 
 const struct xt_by_slices xt_cpu_norm_by_slices = {
-    .begin = begin_slices, .sample = run_sample, .holds = holds};
+    .begin = begin_slices, .forward = forward_slice, .backward = backward_slice, .holds = holds};

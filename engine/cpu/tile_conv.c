@@ -311,23 +311,31 @@ void xt_cpu_tile_conv_forward(const struct xt_cpu_tile_conv *tiles, const struct
         slice);
 }
 
-void xt_cpu_tile_conv_backward(const struct xt_cpu_tile_conv *tiles, const struct xt_op *op,
-                               const struct xt_graph *graph, const struct xt_slice *slice)
+void xt_cpu_tile_conv_input_grad(const struct xt_tile_conv *job, const struct xt_op *op,
+                                 const struct xt_graph *graph, const struct xt_slice *slice)
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
     const struct xt_op *norm = conv->sums_for[1];
-    const struct xt_tensor *out = xt_op_out(op, 0);
+    const struct xt_tensor *in = xt_op_in(op, 0);
     int sample = slice ? slice->first : 0;
+    struct xt_tile_conv some = *job;
+    some.out = xt_tensor_sample(in, xt_op_in_grad(op, 0), sample);
+    some.adds = job->adds || conv->adds_grad;
+    if (norm)
+        some.norm = xt_cpu_norm_gradient(norm, sample);
+    else if (conv->masks_grad)
+        some.norm.y = xt_tensor_sample(in, in->value, sample);
+    run(&some, 1, graph, norm, slice);
+}
+
+void xt_cpu_tile_conv_backward(const struct xt_cpu_tile_conv *tiles, const struct xt_op *op,
+                               const struct xt_graph *graph, const struct xt_slice *slice)
+{
+    const struct xt_tensor *out = xt_op_out(op, 0);
     for (int phase = 0; phase < tiles->phase_count; phase++) {
         struct xt_tile_conv job = tiles->input_grads[phase];
-        job.in = xt_tensor_sample(out, out->grad[0], sample);
-        job.out = xt_tensor_sample(xt_op_in(op, 0), xt_op_in_grad(op, 0), sample);
+        job.in = xt_tensor_sample(out, out->grad[0], slice ? slice->first : 0);
         job.weights = tiles->turned->data;
-        if (norm)
-            job.norm = xt_cpu_norm_gradient(norm, sample);
-        else if (conv->masks_grad)
-            job.norm.y = xt_tensor_sample(xt_op_in(op, 0), xt_op_in(op, 0)->value, sample);
-        job.adds = conv->adds_grad;
-        run(&job, 1, graph, norm, slice);
+        xt_cpu_tile_conv_input_grad(&job, op, graph, slice);
     }
 }

@@ -18,6 +18,7 @@
 #include "engine/net/activation.h"
 #include "engine/loops/data_grad_job.h"
 #include "engine/loops/depthwise_job.h"
+#include "engine/loops/norm_product_job.h"
 #include "engine/loops/pointwise_infer_job.h"
 #include "engine/loops/pointwise_job.h"
 #include "engine/loops/recurrence_job.h"
@@ -234,6 +235,8 @@ struct xt_loops {
     xt_weight_grad_loop *weight_grad_bf16;
     /* What the parts of any of these add up to. */
     xt_weight_grad_sum_loop *weight_grad_sum;
+    /* Of a norm behind a convolution in its backward pass. */
+    xt_norm_product_loop *norm_product;
     /* The input's gradient of some convolutions in bf16 (data_grad_job.h); NULL in builds without
      * AMX. Requires xt_device_cpu_has_tiles. */
     xt_data_grad_loop *data_grad;

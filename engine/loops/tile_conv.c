@@ -106,7 +106,7 @@ XT_INLINE void fetch_result(const struct xt_tile_conv *job, const char *to)
         if (norm->z)
             _mm_prefetch((const char *)norm->z + offset, _MM_HINT_T1);
         if (job->adds)
-            _mm_prefetch(to, _MM_HINT_T1);
+            _mm_prefetch(job->added ? (const char *)job->added + offset : to, _MM_HINT_T1);
     }
 }
 

@@ -50,7 +50,7 @@ struct xt_tile_conv {
     int tap_count;
     struct xt_tile_conv_tap taps[XT_TILE_CONV_TAPS_MAX];
     int weight_taps; /* of the weights' copy */
-    bool adds;       /* to what the output's memory holds, before ReLU */
+    bool adds;       /* to what `added` holds, before ReLU */
     bool relu;
     bool far; /* the output has left the caches when it is read */
 
@@ -75,7 +75,8 @@ struct xt_tile_conv {
                                 wide axis; zeros for the rest of the last tiles; aligned to 64 */
     const float *bias;       /* [out_c]; NULL: none */
     void *out;
-    void *held; /* if far: the output goes there too, into the caches; NULL: it does not */
+    const void *added; /* of the output's shape; NULL: the output's memory */
+    void *held;        /* if far: the output goes there too, into the caches; NULL: it does not */
     struct xt_norm_sums norm; /* of the output, of its type, whose channels are a multiple of
                                  XT_TILE_CONV_CHANNELS; none with several jobs for a tensor */
 };

@@ -103,7 +103,8 @@ XT_INLINE void write_some(const __m512 values[2], __mmask32 lanes, char *to, boo
 struct block {
     bool adds, far;
     __mmask32 lanes;
-    ptrdiff_t held; /* from the output to what is held of it; 0: nothing is */
+    ptrdiff_t held;  /* from the output to what is held of it; 0: nothing is */
+    ptrdiff_t added; /* from it to what is added */
     __m512 bias[2], least;
     struct norm_sums of;
 };
@@ -125,6 +126,7 @@ XT_INLINE void begin_block(const struct xt_tile_conv *job, int channel, enum the
     block->adds = job->adds;
     block->far = job->far && !job->adds;
     block->held = job->held ? (const char *)job->held - (const char *)job->out : 0;
+    block->added = job->added ? (const char *)job->added - (const char *)job->out : 0;
     block->lanes = then == UNEVEN ? lanes_of(job->out_c - channel) : (__mmask32)-1;
     block->least = _mm512_set1_ps(job->relu ? 0 : -INFINITY);
     for (int i = 0; i < 2; i++) {
@@ -157,14 +159,15 @@ XT_INLINE void write_result(const struct xt_tile_conv *job, const float *sums, c
                             enum then then, bool f32, struct block *block)
 {
     size_t half = WIDE * (f32 ? sizeof(float) : sizeof(uint16_t));
+    const char *more = to + block->added;
     __m512 values[2];
     for (int k = 0; k < 2; k++) {
         __mmask16 lanes = (__mmask16)(block->lanes >> k * WIDE);
         values[k] = _mm512_add_ps(_mm512_load_ps(sums + k * WIDE), block->bias[k]);
         if (block->adds && then == UNEVEN)
-            values[k] = _mm512_add_ps(values[k], load_some(to + (size_t)k * half, lanes, f32));
+            values[k] = _mm512_add_ps(values[k], load_some(more + (size_t)k * half, lanes, f32));
         else if (block->adds)
-            values[k] = _mm512_add_ps(values[k], load_16(to + (size_t)k * half, f32));
+            values[k] = _mm512_add_ps(values[k], load_16(more + (size_t)k * half, f32));
         values[k] = _mm512_max_ps(block->least, values[k]);
     }
     if (then == UNEVEN) {

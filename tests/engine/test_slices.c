@@ -25,6 +25,7 @@ struct pass {
     bool mixed;   /* some pieces run whole, some by slices */
     int sums[2], adds; /* norms whose sums come with a convolution; of those that add gradients */
     int masked;        /* ReLUs of convolutions whose gradient their reader makes */
+    int joined;        /* norms whose backward pass is the convolution's before them */
     int over;          /* gradients of taps and of dropouts that lie where the value did */
     size_t bytes;
     size_t logits;
@@ -147,6 +148,8 @@ static void look_at_pieces(struct pass *pass, const struct xt_graph *graph)
         pass->adds += op->kind == &xt_kind_conv && ((const struct xt_conv_op *)op)->adds_grad;
         pass->over += count_over(op);
         pass->masked += op->kind == &xt_kind_conv && ((const struct xt_conv_op *)op)->is_masked;
+        pass->joined +=
+            op->kind == &xt_kind_norm && xt_op_learns(op, graph) && !xt_op_in_grad(op, 0);
         pass->learning += xt_op_learns(op, graph) && op->kind->what[1];
     }
     pass->mixed = by_slices > 0;
@@ -316,6 +319,7 @@ static void lprnet_in_bf16(void **state)
     bool by_tiles = xt_loops_get()->tile_conv && xt_device_cpu_has_tiles();
     assert_int_equal(slices.masked, by_tiles ? RELUS : 0);
     assert_true(!by_tiles || slices.over == TAPS + DROPOUTS);
+    assert_int_equal(slices.joined, by_tiles);
     both_are_as_near_to_float32(
         (struct pass){.model = "lprnet", .dtype = XT_BF16, .batch = 3, .threads = 1});
 }
@@ -363,6 +367,27 @@ static void resnet18_sums_with_convolutions_by_tiles(void **state)
     for (int i = 0; i < 4; i++)
         slices[i] = both_are_as_near_to_float32(passes[i]);
     assert_true(slices[0].sums[0] > 0 && slices[0].sums[1] > slices[0].adds && slices[0].adds > 0);
+}
+
+/* The convolutions to four times 64 channels have their norms' gradients by products of 64, also
+ * that of a residual; from running statistics there is less to add. */
+static void resnet50_joins_norms_to_convolutions(void **state)
+{
+    enum { BLOCKS = 3, DOWNSAMPLED = 1 };
+    const struct pass plain = {
+        .model = "resnet50", .dtype = XT_BF16, .batch = 17, .threads = 2, .once = true};
+    struct pass passes[] = {plain, plain, plain, plain};
+    struct pass slices[4];
+    (void)state;
+    if (!xt_loops_get()->tile_conv || !xt_device_cpu_has_tiles())
+        support_skip("this CPU has no tiles");
+    passes[1].recompute = true;
+    passes[2].bn_frozen = true;
+    passes[3].learn_from = "layer1.2";
+    for (int i = 0; i < 4; i++)
+        slices[i] = both_are_as_near_to_float32(passes[i]);
+    assert_int_equal(slices[0].joined, BLOCKS + DOWNSAMPLED);
+    assert_int_equal(slices[3].joined, 1);
 }
 
 /* A norm that the sum behind it applies writes its output all the same where somebody looks. */
@@ -490,6 +515,7 @@ int main(void)
         cmocka_unit_test(resnet50),
         cmocka_unit_test(resnet50_sums_with_convolutions),
         cmocka_unit_test(resnet18_sums_with_convolutions_by_tiles),
+        cmocka_unit_test(resnet50_joins_norms_to_convolutions),
         cmocka_unit_test(what_somebody_looks_at_is_written),
         cmocka_unit_test(a_part_that_learns),
         cmocka_unit_test(it_is_the_same_every_time),

@@ -2,7 +2,8 @@
  * sample forward (statistics; everything else) and two backward (the gradient before ReLU with its
  * sums; the input's gradient). Where a convolution by own loops writes what the first pass of
  * either would read, its loop forms the sums instead (xt_conv_op's sums_for). A norm that only the
- * next one's residual reads is applied where that is added.
+ * next one's residual reads is applied where that is added. Of some behind 1x1 convolutions the
+ * backward pass is theirs (norm_grad.c).
  */
 #include <math.h>
 #include <string.h>

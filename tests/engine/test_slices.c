@@ -12,7 +12,8 @@
 
 /* One pass of a network, by slices or op by op, and its results. */
 struct pass {
-    const char *model;
+    const char *model; /* of the registry, unless info is given */
+    const struct xt_model_info *info;
     enum xt_dtype dtype;
     int batch, threads;
     int image_size;    /* 0: small */
@@ -39,7 +40,7 @@ struct pass {
 
 static void describe(struct network *net, const struct pass *pass)
 {
-    const struct xt_model_info *model = xt_model_find(pass->model);
+    const struct xt_model_info *model = pass->info ? pass->info : xt_model_find(pass->model);
     struct xt_graph_options options = {.device = &net->device,
                                        .params = &net->params,
                                        .batch = pass->batch,
@@ -390,6 +391,50 @@ static void resnet50_joins_norms_to_convolutions(void **state)
     assert_int_equal(slices[3].joined, 1);
 }
 
+static struct xt_value *conv_and_norm(struct xt_net *net, struct xt_value *in, const char *names[2],
+                                      int channels, int kernel)
+{
+    int pad = kernel / 2;
+    const struct xt_net_conv conv = {.name = names[0],
+                                     .channels = channels,
+                                     .kernel = {kernel, kernel},
+                                     .pad = {pad, pad, pad, pad}};
+    struct xt_value *x = xt_net_conv(net, in, &conv);
+    return xt_net_batch_norm(net, x, &(struct xt_net_norm){.name = names[1]});
+}
+
+/* The first reader of what the shortcut reads is the last one backward, and adds to its gradient.
+ */
+static struct xt_value *describe_wide(struct xt_net *net, const struct xt_model_info *model,
+                                      const struct xt_model_options *options)
+{
+    (void)model;
+    struct xt_value *in = xt_net_input(net, options->height, options->width, 3);
+    in = xt_net_relu(net, conv_and_norm(net, in, (const char *[]){"conv0", "bn0"}, 64, 3));
+    struct xt_value *x = conv_and_norm(net, in, (const char *[]){"wide", "wide_bn"}, 256, 1);
+    x = conv_and_norm(net, xt_net_relu(net, x), (const char *[]){"narrow", "narrow_bn"}, 64, 1);
+    x = conv_and_norm(net, xt_net_relu(net, x), (const char *[]){"conv1", "bn1"}, 64, 3);
+    struct xt_value *shortcut =
+        conv_and_norm(net, in, (const char *[]){"shortcut", "shortcut_bn"}, 64, 3);
+    x = xt_net_relu(net, xt_net_add(net, x, shortcut, NULL));
+    x = xt_net_flatten(net, xt_net_global_avg_pool(net, x, "pool"), NULL);
+    return xt_net_linear(net, x,
+                         &(struct xt_net_linear){.name = "fc", .channels = options->classes});
+}
+
+static void a_joined_convolution_adds_to_another_readers_gradient(void **state)
+{
+    const struct xt_model_info info = {
+        .name = "wide", .height = 40, .width = 24, .describe = describe_wide};
+    (void)state;
+    if (!xt_loops_get()->tile_conv || !xt_device_cpu_has_tiles())
+        support_skip("this CPU has no tiles");
+    struct pass slices = both_are_as_near_to_float32(
+        (struct pass){.info = &info, .dtype = XT_BF16, .batch = 8, .threads = 2});
+    assert_int_equal(slices.joined, 1);
+    assert_int_equal(slices.adds, 1);
+}
+
 /* A norm that the sum behind it applies writes its output all the same where somebody looks. */
 static void what_somebody_looks_at_is_written(void **state)
 {
@@ -516,6 +561,7 @@ int main(void)
         cmocka_unit_test(resnet50_sums_with_convolutions),
         cmocka_unit_test(resnet18_sums_with_convolutions_by_tiles),
         cmocka_unit_test(resnet50_joins_norms_to_convolutions),
+        cmocka_unit_test(a_joined_convolution_adds_to_another_readers_gradient),
         cmocka_unit_test(what_somebody_looks_at_is_written),
         cmocka_unit_test(a_part_that_learns),
         cmocka_unit_test(it_is_the_same_every_time),

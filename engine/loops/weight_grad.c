@@ -400,14 +400,14 @@ static __attribute__((noinline)) void write_tiles(const struct walk *walk, const
 
 /* Adds a chunk's products to up to two rows by two columns of tiles; of float32 they are summed by
  * themselves first, as one sum over all pixels is rounded four times as far away. The sums at
- * `next` are fetched into L1. Few variables, as what the compiler spills waits for the tiles that
- * are being stored. */
+ * `next` are fetched into L1 if they are read or written. Few variables, as what the compiler
+ * spills waits for the tiles that are being stored. */
 XT_INLINE void add_block(struct walk *walk, const uint16_t *left, const uint16_t *right0,
                          const uint16_t *right1, float *sums, const float *next, int rows,
                          int columns, bool f32)
 {
     enum { PART = 4 * 16 /* of a tile of sums */ };
-    const float *end = next + 2 * SUMS;
+    const float *end = walk->last && walk->zero && !walk->added ? next : next + 2 * SUMS;
     const struct xt_weight_grad *job = walk->part->job;
     size_t stride = (size_t)job->left_stride * sizeof(uint16_t);
     struct xt_ahead *ahead = &walk->part->ahead;

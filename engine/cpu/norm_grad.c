@@ -100,11 +100,6 @@ static struct xt_weight_copy describe_copy(int out, int in, bool out_is_wide)
                                    .wide = XT_TILE_CONV_WIDE};
 }
 
-static size_t copy_bytes(const struct xt_weight_copy *copy)
-{
-    return xt_weight_copy_panels(copy) * xt_weight_copy_panel(copy) * sizeof *copy->to;
-}
-
 /* x times W' b W, a tensor of x's shape. */
 static struct xt_tile_conv describe_through(const struct xt_tile_conv *input_grad)
 {
@@ -146,7 +141,7 @@ void xt_cpu_norm_grad_prepare(struct xt_cpu_norm_grad *own, const struct xt_conv
     own->scratch[1] = add_buffer(conv, norm, graph, xt_weight_grad_scratch(&own->squares));
     own->numbers = add_buffer(conv, norm, graph, numbers_of(own) * sizeof(float));
     for (int i = 0; i < 2; i++)
-        own->matrices[i] = add_buffer(conv, norm, graph, copy_bytes(&own->copies[i]));
+        own->matrices[i] = add_buffer(conv, norm, graph, xt_weight_copy_bytes(&own->copies[i]));
     xt_graph_want_scratch(graph, loop_scratch(own) + slice / sizeof(float));
     xt_buffer_use(x->value, xt_op_backward_time(graph, norm));
 }

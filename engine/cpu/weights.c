@@ -22,9 +22,8 @@ bool xt_cpu_weights_are(const struct xt_conv_op *conv, struct xt_graph *graph,
 struct xt_buffer *xt_cpu_add_weight_copy(struct xt_conv_op *conv, struct xt_graph *graph,
                                          const struct xt_weight_copy *copy)
 {
-    struct xt_buffer *to = xt_graph_permanent(graph, conv->op.name, XT_WORKING_WEIGHTS,
-                                              xt_weight_copy_panels(copy) *
-                                                  xt_weight_copy_panel(copy) * sizeof *copy->to);
+    struct xt_buffer *to =
+        xt_graph_permanent(graph, conv->op.name, XT_WORKING_WEIGHTS, xt_weight_copy_bytes(copy));
     conv->copied_from = xt_graph_value_of(graph, conv->weight);
     conv->copied_to[conv->copy_count] = xt_in_buffer(to);
     conv->copies[conv->copy_count++] = *copy;

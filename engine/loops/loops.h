@@ -81,6 +81,10 @@ static inline size_t xt_weight_copy_panels(const struct xt_weight_copy *copy)
 {
     return (size_t)(((copy->out_is_wide ? copy->out : copy->in) + copy->wide - 1) / copy->wide);
 }
+static inline size_t xt_weight_copy_bytes(const struct xt_weight_copy *copy)
+{
+    return xt_weight_copy_panels(copy) * xt_weight_copy_panel(copy) * sizeof *copy->to;
+}
 
 /* Blocks of 16 by 16 of the weights. */
 static inline size_t xt_weight_copy_blocks(const struct xt_weight_copy *copy)

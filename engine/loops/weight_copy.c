@@ -2,25 +2,14 @@
  * becomes a cache line. Stores are non-temporal: a copy is read only after all others have been
  * written. */
 #include <string.h>
-#ifdef __AVX512F__
-#include <immintrin.h>
-#endif
 
 #include "engine/loops/element.h"
+#include "engine/loops/past.h"
 #include "engine/loops/table.h"
 
 enum { BLOCK = 16, PAIRS = BLOCK / 2, NUMBERS = BLOCK * BLOCK };
 
 typedef uint32_t line __attribute__((vector_size(BLOCK * sizeof(uint32_t))));
-
-XT_INLINE void write_line(uint32_t *to, const line *from)
-{
-#ifdef __AVX512F__
-    _mm512_stream_si512((void *)to, (__m512i)*from);
-#else
-    memcpy(to, from, sizeof *from);
-#endif
-}
 
 /* Interleaves two rows to one of pairs, `count` times. */
 static void pair_rows(const float *restrict from, uint32_t *restrict to, size_t stride,
@@ -32,7 +21,7 @@ static void pair_rows(const float *restrict from, uint32_t *restrict to, size_t 
 #pragma omp simd
         for (size_t k = 0; k < BLOCK; k++)
             pairs[k] = xt_bf16_pair(row[k], row[BLOCK + k]);
-        write_line(to + j * stride, &pairs);
+        write_line_past(to + j * stride, &pairs);
     }
 }
 
@@ -60,7 +49,7 @@ static void pair_columns(const float *restrict from, uint32_t *restrict to, size
         memcpy(lines, sorted, sizeof lines);
     }
     for (size_t j = 0; j < count; j++)
-        write_line(to + j * stride, &lines[j]);
+        write_line_past(to + j * stride, &lines[j]);
 }
 
 /* `count` rows of pairs of a block. */
@@ -95,7 +84,7 @@ static void clear_half_tiles(const struct xt_weight_copy *copy, uint32_t *end)
     for (int tap = 1; tap <= copy->taps; tap++)
         for (uint32_t *to = end - (size_t)(2 * tap - 1) * half;
              to < end - (size_t)(2 * tap - 2) * half; to += BLOCK)
-            write_line(to, &zeros);
+            write_line_past(to, &zeros);
 }
 
 static void clear_spares(const struct xt_weight_copy *copy)
@@ -107,7 +96,7 @@ static void clear_spares(const struct xt_weight_copy *copy)
     size_t all = xt_weight_copy_panels(copy) * xt_weight_copy_panel(copy);
     for (size_t end = summand; end <= all; end += summand) {
         for (size_t i = end - spare; i < end; i += BLOCK)
-            write_line(copy->to + i, &zeros);
+            write_line_past(copy->to + i, &zeros);
         if (copy->by_tiles && (paired + BLOCK - 1) / BLOCK % 2)
             clear_half_tiles(copy, copy->to + end);
     }
@@ -148,7 +137,5 @@ void XT_LOOPS_NAME(copy_weights)(const struct xt_weight_copy *copy, size_t first
     }
     if (first == 0)
         clear_spares(copy);
-#ifdef __AVX512F__
-    _mm_sfence();
-#endif
+    end_writing_past();
 }

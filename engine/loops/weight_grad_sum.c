@@ -2,24 +2,13 @@
  * written past the caches: the optimizer reads it after all others have been written.
  */
 #include <string.h>
-#ifdef __AVX512F__
-#include <immintrin.h>
-#endif
 
+#include "engine/loops/past.h"
 #include "engine/loops/table.h"
 
 enum { LANES = 16 };
 
 typedef float line __attribute__((vector_size(LANES * sizeof(float))));
-
-XT_INLINE void write_line(float *to, const line *from)
-{
-#ifdef __AVX512F__
-    _mm512_stream_ps(to, (__m512)*from);
-#else
-    memcpy(to, from, sizeof *from);
-#endif
-}
 
 /* Every share has the sums of the whole bias, or of its own channels. */
 static void sum_bias(const struct xt_weight_grad *job)
@@ -105,7 +94,7 @@ XT_INLINE void sum_lines(const float *from, size_t apart, size_t groups, size_t 
             memcpy(&more, from + group * apart + i, sizeof more);
             sum += more;
         }
-        write_line(to + i, &sum);
+        write_line_past(to + i, &sum);
         add_squares(&sum, squares);
     }
 }
@@ -163,8 +152,6 @@ double XT_LOOPS_NAME(weight_grad_sum)(const struct xt_weight_grad *job, size_t f
                   job->grad + first, squares);
     for (size_t k = 0; k < LANES; k++)
         square += squares[k];
-#ifdef __AVX512F__
-    _mm_sfence();
-#endif
+    end_writing_past();
     return square;
 }

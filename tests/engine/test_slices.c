@@ -351,22 +351,30 @@ static void resnet50_sums_with_convolutions(void **state)
     assert_true(slices[0].sums[0] > 0 && slices[0].sums[1] > slices[0].adds && slices[0].adds > 0);
 }
 
-/* In bf16 by matrix tiles, of all convolutions, within slices and whole. A gradient of two readers
- * is rounded once less, as is a residual that is normalised. */
-static void resnet18_sums_with_convolutions_by_tiles(void **state)
+/* In bf16 by matrix tiles: as it is, with --recompute, from running statistics, and of a part that
+ * learns. */
+static void near_to_float32_by_tiles(const char *model, const char *learn_from,
+                                     struct pass slices[4])
 {
     const struct pass plain = {
-        .model = "resnet18", .dtype = XT_BF16, .batch = 17, .threads = 2, .once = true};
+        .model = model, .dtype = XT_BF16, .batch = 17, .threads = 2, .once = true};
     struct pass passes[] = {plain, plain, plain, plain};
-    struct pass slices[4];
-    (void)state;
     if (!xt_loops_get()->tile_conv || !xt_device_cpu_has_tiles())
         support_skip("this CPU has no tiles");
     passes[1].recompute = true;
     passes[2].bn_frozen = true;
-    passes[3].learn_from = "layer3.1";
+    passes[3].learn_from = learn_from;
     for (int i = 0; i < 4; i++)
         slices[i] = both_are_as_near_to_float32(passes[i]);
+}
+
+/* Of all convolutions, within slices and whole. A gradient of two readers is rounded once less, as
+ * is a residual that is normalised. */
+static void resnet18_sums_with_convolutions_by_tiles(void **state)
+{
+    struct pass slices[4];
+    (void)state;
+    near_to_float32_by_tiles("resnet18", "layer3.1", slices);
     assert_true(slices[0].sums[0] > 0 && slices[0].sums[1] > slices[0].adds && slices[0].adds > 0);
 }
 
@@ -375,18 +383,9 @@ static void resnet18_sums_with_convolutions_by_tiles(void **state)
 static void resnet50_joins_norms_to_convolutions(void **state)
 {
     enum { BLOCKS = 3, DOWNSAMPLED = 1 };
-    const struct pass plain = {
-        .model = "resnet50", .dtype = XT_BF16, .batch = 17, .threads = 2, .once = true};
-    struct pass passes[] = {plain, plain, plain, plain};
     struct pass slices[4];
     (void)state;
-    if (!xt_loops_get()->tile_conv || !xt_device_cpu_has_tiles())
-        support_skip("this CPU has no tiles");
-    passes[1].recompute = true;
-    passes[2].bn_frozen = true;
-    passes[3].learn_from = "layer1.2";
-    for (int i = 0; i < 4; i++)
-        slices[i] = both_are_as_near_to_float32(passes[i]);
+    near_to_float32_by_tiles("resnet50", "layer1.2", slices);
     assert_int_equal(slices[0].joined, BLOCKS + DOWNSAMPLED);
     assert_int_equal(slices[3].joined, 1);
 }

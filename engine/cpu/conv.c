@@ -399,17 +399,43 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
     xt_kind_conv.describe(op, graph);
 }
 
+/* With another such convolution of the same input. */
+static void join_norm_grads(const struct xt_op *op, struct xt_graph *graph)
+{
+    struct xt_cpu_norm_grad *own = &((struct state *)op->own)->norm_grad;
+    for (int i = 0; i < graph->op_count; i++) {
+        const struct xt_op *other = graph->ops[i];
+        struct state *state = other->own;
+        if (other == op || other->kind != &xt_kind_conv || !state || !state->norm_grad.conv ||
+            state->norm_grad.before || state->norm_grad.is_followed ||
+            state->norm_grad.in_c != own->in_c || xt_op_in(other, 0) != xt_op_in(op, 0))
+            continue;
+        if (backward_piece(op, graph) < backward_piece(other, graph))
+            xt_cpu_norm_grad_join(own, &state->norm_grad, graph);
+        else
+            xt_cpu_norm_grad_join(&state->norm_grad, own, graph);
+        return;
+    }
+}
+
 const struct xt_cpu_norm_grad *xt_cpu_conv_take_norm(struct xt_op *op, struct xt_graph *graph,
                                                      const struct xt_op *norm, const float *factors)
 {
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
     struct state *state = op->own;
-    if (op->kind != &xt_kind_conv || !state || state->by != LOOPS || !state->by_tiles ||
-        state->tiles.phase_count != 1 || !state->job.flat || state->job.turned ||
+    if (op->kind != &xt_kind_conv || !state || state->by != LOOPS || !state->job.tiles ||
         !xt_cpu_norm_grad_can(conv))
         return NULL;
-    xt_cpu_norm_grad_prepare(&state->norm_grad, conv, &state->tiles.input_grads[0], norm, graph);
+    bool by_patches = xt_cpu_norm_grad_by_patches(conv) && state->job.turned &&
+                      xt_cpu_weights_are(conv, graph, format_of(&state->job));
+    bool by_tiles = state->by_tiles && state->tiles.phase_count == 1 && state->job.flat &&
+                    !state->job.turned && xt_cpu_norm_grad_pays(conv, norm);
+    if (!by_patches && !by_tiles)
+        return NULL;
+    xt_cpu_norm_grad_prepare(&state->norm_grad, conv,
+                             by_tiles ? &state->tiles.input_grads[0] : NULL, norm, graph);
     state->norm_factors = factors;
+    join_norm_grads(op, graph);
     op->own_name[1] = "xtrain AMX, with the norm";
     return &state->norm_grad;
 }
@@ -696,6 +722,7 @@ static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, b
     } else {
         job.in = xt_tensor_sample(in, in->value, slice->first);
         job.out_grad = xt_tensor_sample(out, out->grad[0], slice->first);
+        job.near[0] = out->grad[0]->ring > 0;
         job.adds = !slice->begins;
         job.more = !slice->ends;
         state->loop(&job, slice->worker);

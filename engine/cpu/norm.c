@@ -16,7 +16,7 @@
 struct state {
     const struct xt_norm_op *is;
     const struct xt_tensor *in, *residual, *full, *max, *average; /* NULL: none */
-    struct xt_buffer *argmax;
+    struct xt_buffer *argmax, *above; /* see xt_norm_sample; NULL: not needed */
     /* Each sample's, double [n][2][c]; of those from a convolution each of its slices' or threads'.
      */
     struct xt_buffer *forward_sums, *backward_sums;
@@ -78,6 +78,12 @@ static struct xt_norm_sample describe_sample(const struct state *norm)
         .average = norm->is->spec.average,
         .pivot = norm->mean,
     };
+}
+
+size_t xt_cpu_norm_scratch(const struct xt_op *op)
+{
+    struct xt_norm_sample sample = describe_sample(op->own);
+    return xt_norm_scratch(&sample);
 }
 
 static struct state *create_state(struct xt_op *op, struct xt_graph *graph)
@@ -207,8 +213,16 @@ static void take_residual(struct state *norm, struct xt_graph *graph)
 
 /* ---- the backward pass by the convolution before it ---- */
 
-/* Of a gradient that is in memory before the ReLU: from a convolution, or there is none. The one
- * that makes it masks it then, and has no sums to form. */
+/* Whether pools alone read it, in loops that need not its input to make the gradient before the
+ * ReLU. */
+static bool has_only_pools(const struct state *norm, const struct xt_graph *graph)
+{
+    return (norm->max || norm->average) && !norm->full && norm->is->spec.relu && !norm->residual &&
+           norm->in->dtype == XT_BF16 && has_strips(norm->is, graph);
+}
+
+/* Of a gradient that is in memory before the ReLU: from a convolution, or there is none; or that is
+ * made of pools'. The one that makes it masks it then, and has no sums to form. */
 static void leave_to_conv(struct state *norm, struct xt_op *op, struct xt_graph *graph)
 {
     const struct xt_norm_spec *spec = &norm->is->spec;
@@ -217,7 +231,7 @@ static void leave_to_conv(struct state *norm, struct xt_op *op, struct xt_graph 
     bool plain = norm->full && norm->full->readers == 1 && !spec->relu && !spec->activation &&
                  !norm->residual && !norm->max && !norm->average;
     if (!op->by_slices[1] || !graph->options.by_slices || !xt_op_learns(op, graph) || !conv ||
-        !xt_op_learns(conv, graph) || (!reader && !plain))
+        !xt_op_learns(conv, graph) || (!reader && !plain && !has_only_pools(norm, graph)))
         return;
     norm->by_conv = xt_cpu_conv_take_norm(graph->ops[conv->index], graph, op, norm->factors);
     if (!norm->by_conv)
@@ -230,6 +244,19 @@ static void leave_to_conv(struct state *norm, struct xt_op *op, struct xt_graph 
     }
 }
 
+/* What the gradient behind the norm is, or is made of. */
+static void use_until(const struct state *norm, int time)
+{
+    const struct xt_tensor *outputs[] = {norm->full, norm->max, norm->average};
+    for (int i = 0; i < 3; i++)
+        for (int r = 0; outputs[i] && r < outputs[i]->readers; r++)
+            xt_buffer_use(outputs[i]->grad[r], time);
+    if (norm->argmax)
+        xt_buffer_use(norm->argmax, time);
+    if (norm->above)
+        xt_buffer_use(norm->above, time);
+}
+
 /* The backward pass recomputes y from the input and the residual; a convolution has it. What one
  * makes in the norm's place is made of the gradient behind the norm: that before it is nowhere. */
 static void use_buffers(struct state *norm, struct xt_op *op, struct xt_graph *graph)
@@ -238,11 +265,14 @@ static void use_buffers(struct state *norm, struct xt_op *op, struct xt_graph *g
     bool residual = !norm->sums_from[1] || (graph->options.recompute && !norm->applied);
     uint64_t saved = norm->by_conv ? 0 : residual ? INPUT | RESIDUAL : INPUT;
     xt_norm_use((struct xt_norm_op *)op, graph, saved);
+    if (xt_op_learns(op, graph) && norm->max)
+        norm->argmax = xt_graph_saved(graph, op, "argmax", xt_tensor_count(norm->max));
     if (!norm->by_conv)
         return;
-    xt_buffer_use(norm->full->grad[0],
-                  xt_op_backward_time(graph, xt_graph_writer(graph, norm->in)));
+    if (!norm->full)
+        norm->above = xt_graph_saved(graph, op, "above 0", xt_tensor_count(norm->in) / 8);
     op->inputs[0].tensor->grad[op->inputs[0].reader] = NULL;
+    use_until(norm, xt_op_backward_time(graph, xt_graph_writer(graph, norm->in)));
 }
 
 void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph)
@@ -255,15 +285,12 @@ void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph)
     take_residual(norm, graph);
     norm->far[0] = is_far(norm, graph, false);
     norm->far[1] = xt_op_learns(op, graph) && is_far(norm, graph, true);
-    struct xt_norm_sample sample = describe_sample(norm);
-    xt_graph_want_scratch(graph, xt_norm_scratch(&sample));
+    xt_graph_want_scratch(graph, xt_cpu_norm_scratch(op));
     if (xt_op_learns(op, graph)) {
         norm->forward_sums = add_sums(norm, graph, false);
         norm->backward_sums = add_sums(norm, graph, true);
     }
     use_buffers(norm, op, graph);
-    if (xt_op_learns(op, graph) && norm->max)
-        norm->argmax = xt_graph_saved(graph, op, "argmax", xt_tensor_count(norm->max));
 }
 
 /* NULL: there is none. */
@@ -433,9 +460,10 @@ static enum xt_status scale_and_shift(struct state *norm, struct xt_graph *graph
     return status;
 }
 
-static uint8_t *argmax_of(const struct state *norm, int n)
+/* A sample's part of what is saved for the backward pass; NULL: there is none. */
+static void *part_of(const struct state *norm, const struct xt_buffer *saved, int n)
 {
-    return (uint8_t *)norm->argmax->data + norm->argmax->bytes / (size_t)norm->in->n * (size_t)n;
+    return saved ? (char *)saved->data + saved->bytes / (size_t)norm->in->n * (size_t)n : NULL;
 }
 
 /* Where one sample is read and written in the forward pass. */
@@ -465,8 +493,10 @@ static struct xt_norm_sample forward_sample(const struct state *norm, const stru
 static void forward_of(const struct state *norm, const struct xt_graph *graph, int n)
 {
     struct xt_norm_sample sample = forward_sample(norm, graph, n);
-    if (norm->argmax && graph->pass.training)
-        sample.argmax = argmax_of(norm, n);
+    if (graph->pass.training) {
+        sample.argmax = part_of(norm, norm->argmax, n);
+        sample.above = part_of(norm, norm->above, n);
+    }
     if (norm->average)
         sample.averaged = xt_tensor_sample(norm->average, norm->average->value, n);
     graph->loops->norm_forward(&sample);
@@ -502,19 +532,12 @@ static bool keeps(const struct state *norm, const struct xt_graph *graph)
            (!graph->slices.workers && (norm->max || (norm->full && norm->full->readers > 1)));
 }
 
-static void backward_sample(const struct state *norm, const struct xt_graph *graph, int n,
-                            enum xt_norm_pass pass)
+/* Where one sample's gradients are read in the backward pass. */
+static struct xt_norm_sample backward_sample(const struct state *norm, const struct xt_graph *graph,
+                                             int n, enum xt_norm_pass pass)
 {
-    size_t c = (size_t)norm->in->c;
     struct xt_norm_sample sample = describe_sample(norm);
     sample.pass = pass;
-    sample.a = norm->factors;
-    sample.b = norm->factors + c;
-    sample.d = norm->factors + 2 * c;
-    const struct xt_tensor *in = norm->in;
-    sample.z = xt_tensor_sample(in, in->value, n);
-    if (norm->residual)
-        sample.residual = xt_tensor_sample(norm->residual, norm->residual->value, n);
     for (int r = 0; r < XT_READERS_MAX; r++) {
         if (norm->full)
             sample.dy[r] = xt_tensor_sample(norm->full, norm->full->grad[r], n);
@@ -523,13 +546,40 @@ static void backward_sample(const struct state *norm, const struct xt_graph *gra
     }
     if (norm->average)
         sample.daveraged = xt_tensor_sample(norm->average, norm->average->grad[0], n);
-    if (norm->argmax)
-        sample.argmax = argmax_of(norm, n);
+    sample.argmax = part_of(norm, norm->argmax, n);
+    sample.above = part_of(norm, norm->above, n);
+    sample.scratch = xt_graph_loop_scratch(graph);
+    return sample;
+}
+
+static void run_backward(const struct state *norm, const struct xt_graph *graph, int n,
+                         enum xt_norm_pass pass)
+{
+    const struct xt_tensor *in = norm->in;
+    size_t c = (size_t)in->c;
+    struct xt_norm_sample sample = backward_sample(norm, graph, n, pass);
+    sample.a = norm->factors;
+    sample.b = norm->factors + c;
+    sample.d = norm->factors + 2 * c;
+    sample.z = xt_tensor_sample(in, in->value, n);
+    if (norm->residual)
+        sample.residual = xt_tensor_sample(norm->residual, norm->residual->value, n);
     sample.da = xt_tensor_sample(in, xt_norm_sums(norm->is), n);
     sample.sum_da = sum_of(norm, norm->backward_sums, n, 0);
     sample.sum_da_z = sum_of(norm, norm->backward_sums, n, 1);
-    sample.scratch = xt_graph_loop_scratch(graph);
     graph->loops->norm_backward(&sample);
+}
+
+const void *xt_cpu_norm_gradient_behind(const struct xt_op *op, const struct xt_graph *graph, int n,
+                                        void *room)
+{
+    const struct state *norm = op->own;
+    if (norm->full)
+        return xt_tensor_sample(norm->full, norm->full->grad[0], n);
+    struct xt_norm_sample sample = backward_sample(norm, graph, n, XT_NORM_KEEP);
+    sample.da = room;
+    graph->loops->norm_backward(&sample);
+    return room;
 }
 
 /* With several ranks the parameters' gradients are all-reduced with all others. */
@@ -572,14 +622,14 @@ static enum xt_status combine(struct state *norm, struct xt_graph *graph, struct
 
 static void sum_gradient(const struct state *norm, const struct xt_graph *graph, int n)
 {
-    backward_sample(norm, graph, n, keeps(norm, graph) ? XT_NORM_SUM_AND_KEEP : XT_NORM_SUM);
+    run_backward(norm, graph, n, keeps(norm, graph) ? XT_NORM_SUM_AND_KEEP : XT_NORM_SUM);
 }
 
 static void apply_gradient(const struct state *norm, const struct xt_graph *graph, int n)
 {
     const struct xt_tensor *in = norm->in;
     if (!keeps(norm, graph)) {
-        backward_sample(norm, graph, n, XT_NORM_APPLY);
+        run_backward(norm, graph, n, XT_NORM_APPLY);
         return;
     }
     const struct xt_buffer *from =

@@ -38,6 +38,8 @@ static inline void look_ahead(struct xt_ahead *ahead, const struct xt_weight_gra
         size_t pixel = (size_t)(out ? job->out_c : job->in_c) * (job->f32 ? 4 : 2);
         ahead->at[i] = tensor + xt_weight_grad_pixel(job, out, unit) * pixel;
         ahead->end[i] = tensor + xt_weight_grad_pixel(job, out, end) * pixel;
+        if (job->near[i])
+            ahead->end[i] = ahead->at[i];
         lines += (size_t)(ahead->end[i] - ahead->at[i]) / 64;
     }
     ahead->rate = (lines * 256 + turns - 1) / turns;

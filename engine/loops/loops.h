@@ -19,6 +19,7 @@
 #include "engine/loops/data_grad_job.h"
 #include "engine/loops/depthwise_job.h"
 #include "engine/loops/norm_product_job.h"
+#include "engine/loops/patches_job.h"
 #include "engine/loops/pointwise_infer_job.h"
 #include "engine/loops/pointwise_job.h"
 #include "engine/loops/recurrence_job.h"
@@ -94,9 +95,9 @@ static inline size_t xt_weight_copy_blocks(const struct xt_weight_copy *copy)
     return rows * (((size_t)copy->in + BLOCK - 1) / BLOCK) * (size_t)copy->taps;
 }
 
-/* What a backward pass does with the gradient before ReLU: sums and stores it, only sums it, or
- * computes the input's gradient from it. */
-enum xt_norm_pass { XT_NORM_SUM_AND_KEEP, XT_NORM_SUM, XT_NORM_APPLY };
+/* What a backward pass does with the gradient before ReLU: sums and stores it, only sums it,
+ * computes the input's gradient from it, or only stores it: of pools alone, without the input. */
+enum xt_norm_pass { XT_NORM_SUM_AND_KEEP, XT_NORM_SUM, XT_NORM_APPLY, XT_NORM_KEEP };
 
 /* One sample of BN + ReLU + pools. NULL pointers are skipped. */
 struct xt_norm_sample {
@@ -119,9 +120,12 @@ struct xt_norm_sample {
                         own order; NULL in inference */
     struct xt_window average; /* of y; windows do not overlap in h; used if averaged is given */
     float *averaged;          /* [average.out_h][average.out_w][c] float32 */
+    /* [h][w][c / 32] forward, with pools in bf16: a bit for each of y that is above 0, from which
+     * XT_NORM_KEEP knows them. Of norm_wide.c alone; NULL: not needed. */
+    uint32_t *above;
 
     /* backward */
-    enum xt_norm_pass pass; /* the second and third: no residual */
+    enum xt_norm_pass pass; /* all but the first: no residual */
     const void *dy[2];      /* gradients of y, from up to two readers */
     const void *dpooled[2]; /* gradients of pooled */
     const float *daveraged; /* gradient of averaged */
@@ -241,6 +245,8 @@ struct xt_loops {
     xt_weight_grad_sum_loop *weight_grad_sum;
     /* Of a norm behind a convolution in its backward pass. */
     xt_norm_product_loop *norm_product;
+    /* NULL in builds without AMX. */
+    xt_patches_loop *patches;
     /* The input's gradient of some convolutions in bf16 (data_grad_job.h); NULL in builds without
      * AMX. Requires xt_device_cpu_has_tiles. */
     xt_data_grad_loop *data_grad;

@@ -341,6 +341,17 @@ XT_INLINE void fill_row(void *row, size_t columns, enum xt_dtype type)
         store_line(row, x * STRIP, (struct line){{least, least}}, type);
 }
 
+/* Which numbers of a strip's row are above 0. */
+XT_INLINE void note_above(const struct xt_norm_sample *s, const uint16_t *row, size_t first,
+                          size_t k)
+{
+    size_t strips = (size_t)s->c / STRIP;
+    uint32_t *to = s->above + first * strips + k / STRIP;
+    for (size_t x = 0; x < (size_t)s->w; x++)
+        to[x * strips] =
+            _mm512_cmpgt_epi16_mask(_mm512_loadu_si512(row + x * STRIP), _mm512_setzero_si512());
+}
+
 /* Row y of a strip, for all its readers. */
 XT_INLINE void forward_row(const struct xt_norm_sample *s, const struct rows *r, size_t k, int y,
                            float *column, enum xt_dtype type)
@@ -352,6 +363,8 @@ XT_INLINE void forward_row(const struct xt_norm_sample *s, const struct rows *r,
     activate(s, r, first, k, row, type);
     for (size_t x = 0; x < w && s->y; x++)
         store_line(s->y, (first + x) * c + k, load_line(row, x * STRIP, type), type);
+    if (s->above && type == XT_BF16)
+        note_above(s, row, first, k);
     if (s->averaged)
         average_row(s, row, k, y, column, type);
     if (s->pooled)
@@ -645,6 +658,46 @@ XT_INLINE void finish(const struct xt_norm_sample *s, const struct rows *r, size
     store_pair(sums + STRIP, sum_z);
 }
 
+/* The gradient before the ReLU of an average pool alone, in memory order. Rows of a window have the
+ * same, which is made once, where the strips' rows are otherwise. */
+XT_INLINE void keep_average(const struct xt_norm_sample *s, const struct rows *r)
+{
+    size_t c = (size_t)s->c;
+    size_t lines = (size_t)s->w * c / STRIP;
+    uint16_t *row = (uint16_t *)r->column;
+    const uint32_t *above = s->above;
+    uint16_t *to = s->da;
+    for (int y = 0; y < s->h; y++, above += lines, to += lines * STRIP) {
+        for (size_t k = 0; k < c && y % s->average.kernel_h == 0; k += STRIP) {
+            average_grad(s, r->columns, k, y, r->grad, XT_BF16);
+            for (size_t x = 0; x < (size_t)s->w; x++)
+                _mm512_storeu_si512(
+                    row + x * c + k,
+                    narrow(load_pair(r->grad + ((size_t)s->max.pad_w + x) * STRIP)));
+        }
+        for (size_t i = 0; i < lines; i++)
+            _mm512_storeu_si512(to + i * STRIP, _mm512_maskz_mov_epi16(
+                                                    above[i], _mm512_loadu_si512(row + i * STRIP)));
+    }
+}
+
+/* A strip's row of the gradient before the ReLU. */
+XT_INLINE void keep(const struct xt_norm_sample *s, size_t first, size_t k, const float *row)
+{
+    size_t strips = (size_t)s->c / STRIP;
+    const uint32_t *above = s->above + first * strips + k / STRIP;
+    uint16_t *to = (uint16_t *)s->da + first * (size_t)s->c + k;
+    for (size_t x = 0; x < (size_t)s->w; x++) {
+        __m512i line = narrow(load_pair(row + x * STRIP));
+        _mm512_storeu_si512(to + x * (size_t)s->c, _mm512_maskz_mov_epi16(above[x * strips], line));
+    }
+}
+
+XT_INLINE bool adds_up(enum xt_norm_pass pass)
+{
+    return pass == XT_NORM_SUM_AND_KEEP || pass == XT_NORM_SUM;
+}
+
 /* Adds a block's float32 sums to the sample's doubles. */
 XT_INLINE void flush(const struct xt_norm_sample *s, const struct rows *r, enum xt_dtype type)
 {
@@ -701,9 +754,12 @@ XT_INLINE void backward_from_pools(const struct xt_norm_sample *s, const struct 
                 (m.type == XT_F32 ? row_grad_f32 : row_grad_bf16)(s, r, k, y, column);
                 add_readers(s, first, k, row + pad, m.type);
             }
-            finish(s, r, first, k, (size_t)s->w, row + pad, m);
+            if (m.pass == XT_NORM_KEEP)
+                keep(s, first, k, row + pad);
+            else
+                finish(s, r, first, k, (size_t)s->w, row + pad, m);
         }
-        if (m.pass != XT_NORM_APPLY)
+        if (adds_up(m.pass))
             flush(s, r, m.type);
     }
 }
@@ -711,13 +767,15 @@ XT_INLINE void backward_from_pools(const struct xt_norm_sample *s, const struct 
 XT_INLINE void backward(const struct xt_norm_sample *s, struct masking m)
 {
     struct rows r = split(s, m.type);
-    if (m.pass != XT_NORM_APPLY) {
+    if (adds_up(m.pass)) {
         memset(r.sums, 0, 2 * (size_t)s->c * sizeof *r.sums);
         memset(s->sum_da, 0, (size_t)s->c * sizeof *s->sum_da);
         memset(s->sum_da_z, 0, (size_t)s->c * sizeof *s->sum_da_z);
     }
     if (m.readers)
         backward_from_readers(s, &r, m);
+    else if (m.pass == XT_NORM_KEEP && !s->dpooled[0])
+        keep_average(s, &r);
     else
         backward_from_pools(s, &r, m);
 }
@@ -731,6 +789,8 @@ XT_INLINE void backward_of(const struct xt_norm_sample *s, int readers, enum xt_
         backward(s, (struct masking){type, false, readers, XT_NORM_SUM_AND_KEEP});
     else if (s->pass == XT_NORM_SUM)
         backward(s, (struct masking){type, false, readers, XT_NORM_SUM});
+    else if (s->pass == XT_NORM_KEEP && type == XT_BF16)
+        backward(s, (struct masking){type, false, readers, XT_NORM_KEEP});
     else
         backward(s, (struct masking){type, false, readers, XT_NORM_APPLY});
 }

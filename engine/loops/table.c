@@ -62,5 +62,6 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
     .weight_grad = XT_LOOPS_NAME(weight_grad),
     .data_grad = XT_LOOPS_NAME(data_grad),
     .tile_conv = XT_LOOPS_NAME(tile_conv),
+    .patches = XT_LOOPS_NAME(patches),
 #endif
 };

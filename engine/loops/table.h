@@ -94,4 +94,5 @@ xt_winograd_weights_loop XT_LOOPS_NAME(winograd_weights);
 xt_weight_grad_loop XT_LOOPS_NAME(weight_grad);
 xt_data_grad_loop XT_LOOPS_NAME(data_grad);
 xt_tile_conv_loop XT_LOOPS_NAME(tile_conv);
+xt_patches_loop XT_LOOPS_NAME(patches);
 #endif

@@ -83,6 +83,7 @@ struct xt_weight_grad {
     const void *in;       /* [n][h][w][in_c] */
     const void *out_grad; /* [n][out_h][out_w][out_c] */
     float *grad;          /* [weights], aligned to 64 */
+    bool near[2];         /* of the gradient and of the input: in L2 already */
     float *bias_grad;     /* [out_c]; NULL: not needed */
     void *scratch;        /* xt_weight_grad_scratch bytes, aligned to 64 */
 };

@@ -268,8 +268,8 @@ struct results {
 };
 
 /* Forward alone; with a stored gradient before the ReLU; with a recomputed one, which becomes dz =
- * A * da + B * z + D. */
-enum way { INFERS, KEEPS, MAKES_AGAIN };
+ * A * da + B * z + D; with one that is made without the input. */
+enum way { INFERS, KEEPS, MAKES_AGAIN, KEEPS_ALONE };
 static const float factor_a = 2, factor_b = 0.5f, factor_d = -0.25f;
 
 /* The sums alone, then what goes by them, into da. */
@@ -291,6 +291,22 @@ static void run_again(const struct xt_loops *loops, const struct sample *s,
     n->pass = XT_NORM_APPLY;
     loops->norm_backward(n);
     free(factors);
+}
+
+/* Of what the forward pass noted. */
+static void keep_alone(const struct xt_loops *loops, struct xt_norm_sample *n)
+{
+    n->pass = XT_NORM_KEEP;
+    n->z = NULL;
+    n->sum_da = n->sum_da_z = NULL;
+    loops->norm_backward(n);
+}
+
+static bool can_keep_alone(const struct xt_loops *loops, const struct sample *s)
+{
+    enum { LANES = 16, STRIP = 32 };
+    return loops->lanes == LANES && s->c % STRIP == 0 && s->dtype == XT_BF16 && s->relu &&
+           !s->full && !s->residual.data;
 }
 
 static struct results run_loops(const struct xt_loops *loops, const struct sample *s, enum way way)
@@ -322,10 +338,12 @@ static struct results run_loops(const struct xt_loops *loops, const struct sampl
         .sum_da_z = r.sum_da_z,
     };
     uint8_t *argmax = malloc(window_size(s, &s->max) + 1);
+    uint32_t *above = malloc(size_of(s) * sizeof *above);
     n.argmax = way != INFERS && n.pooled ? argmax : NULL;
+    n.above = way == KEEPS_ALONE ? above : NULL;
     size_t floats = xt_norm_scratch(&n);
     n.scratch = malloc(floats * sizeof(float));
-    assert_true(argmax && n.scratch);
+    assert_true(argmax && above && n.scratch);
     loops->norm_forward(&n);
     /* The gradient before ReLU lands on the first reader's, as it does in a graph. */
     n.da = r.da.data;
@@ -338,7 +356,10 @@ static struct results run_loops(const struct xt_loops *loops, const struct sampl
         loops->norm_backward(&n);
     if (way == MAKES_AGAIN)
         run_again(loops, s, &n);
+    if (way == KEEPS_ALONE)
+        keep_alone(loops, &n);
     free(argmax);
+    free(above);
     free(n.scratch);
     return r;
 }
@@ -364,10 +385,12 @@ static void check_sample(const struct sample *s)
     for (size_t i = 0; i < size_of(s); i++)
         dz[i] = (double)factor_a * s->da[i] + (double)factor_b * get(&s->z, i) + (double)factor_d;
     /* The residual's gradient is the stored one. */
-    int ways = s->residual.data ? 2 : 3;
+    int ways = s->residual.data ? 2 : 4;
     for (int b = 0; b < ways * count; b++) {
         enum way way = (enum way)(b % ways);
         const char *isa = all[b / ways]->isa;
+        if (way == KEEPS_ALONE && !can_keep_alone(all[b / ways], s))
+            continue;
         struct results r = run_loops(all[b / ways], s, way);
         if (s->full)
             compare(isa, "y", s->dtype, &r.y, y, 1);
@@ -375,11 +398,11 @@ static void check_sample(const struct sample *s)
             compare(isa, "pooled", s->dtype, &r.pooled, s->pooled, 1);
         if (s->average.kernel_h)
             compare(isa, "averaged", s->dtype, &r.averaged, s->averaged, 1);
-        if (way == KEEPS)
+        if (way == KEEPS || way == KEEPS_ALONE)
             compare(isa, "da", s->dtype, &r.da, s->da, 1);
         if (way == MAKES_AGAIN)
             compare(isa, "dz", s->dtype, &r.da, dz, 1);
-        if (way != INFERS) {
+        if (way == KEEPS || way == MAKES_AGAIN) {
             compare_sums(isa, "sum of da", s, r.sum_da, s->sum_da);
             compare_sums(isa, "sum of da z", s, r.sum_da_z, s->sum_da_z);
         }
@@ -988,6 +1011,53 @@ static void gelu_and_its_gradient_in_each_build(void **state)
     }
 }
 
+/* Place k of the patch at (oy, ox). */
+static uint16_t covered(const struct xt_patches *job, const uint16_t *in, int oy, int ox, int k)
+{
+    int tap = k / job->c;
+    int y = oy * job->stride_h - job->pad_h + tap / job->kernel_w;
+    int x = ox * job->stride_w - job->pad_w + tap % job->kernel_w;
+    bool is_within =
+        tap < job->kernel_h * job->kernel_w && y >= 0 && y < job->h && x >= 0 && x < job->w;
+    return is_within ? in[(y * job->w + x) * job->c + k % job->c] : 0;
+}
+
+static void check_patches(const struct xt_loops *loops, struct xt_patches job)
+{
+    size_t in_count = (size_t)job.h * (size_t)job.w * (size_t)job.c;
+    job.out_h = (job.h + 2 * job.pad_h - job.kernel_h) / job.stride_h + 1;
+    job.out_w = (job.w + 2 * job.pad_w - job.kernel_w) / job.stride_w + 1;
+    struct xt_rng rng = xt_rng_begin(3, 0);
+    struct array in = make_random(XT_BF16, in_count, &rng);
+    struct array out =
+        make_random(XT_BF16, (size_t)job.out_h * (size_t)job.out_w * (size_t)job.width, &rng);
+    loops->patches(&job, in.data, out.data);
+    for (int i = 0; i < (int)out.count; i++) {
+        int pixel = i / job.width;
+        assert_int_equal(
+            ((const uint16_t *)out.data)[i],
+            covered(&job, in.data, pixel / job.out_w, pixel % job.out_w, i % job.width));
+    }
+    free(in.data);
+    free(out.data);
+}
+
+/* Of a kernel in one line and in two, with strides and padding, and wider than the image. */
+static void patches_are_what_the_kernel_covers(void **state)
+{
+    const struct xt_patches jobs[] = {
+        {9, 11, 3, 0, 0, 3, 3, 1, 1, 0, 0, 32}, {9, 11, 3, 0, 0, 3, 3, 2, 2, 1, 1, 32},
+        {8, 9, 1, 0, 0, 7, 7, 2, 1, 3, 3, 64},  {6, 7, 7, 0, 0, 3, 3, 1, 1, 1, 1, 64},
+        {5, 2, 4, 0, 0, 4, 4, 1, 1, 1, 2, 64},  {4, 5, 32, 0, 0, 1, 1, 1, 1, 0, 0, 32},
+        {7, 6, 2, 0, 0, 1, 5, 1, 3, 0, 4, 32},
+    };
+    const struct xt_loops *all[BUILDS_MAX];
+    (void)state;
+    for (int b = builds(all) - 1; b >= 0; b--)
+        for (size_t i = 0; i < sizeof jobs / sizeof *jobs && all[b]->patches; i++)
+            check_patches(all[b], jobs[i]);
+}
+
 static void the_widest_build_is_picked(void **state)
 {
     (void)state;
@@ -1017,6 +1087,7 @@ int main(void)
         cmocka_unit_test(a_gates_gradients_in_each_build),
         cmocka_unit_test(a_sparse_product_in_each_build),
         cmocka_unit_test(gelu_and_its_gradient_in_each_build),
+        cmocka_unit_test(patches_are_what_the_kernel_covers),
         cmocka_unit_test(the_widest_build_is_picked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

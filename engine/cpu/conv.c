@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "engine/cpu/cpu.h"
+#include "engine/cpu/conv_norm.h"
 
 struct state {
     enum { LOOPS, WINOGRAD, DEPTHWISE, POINTWISE_INFER } by;
@@ -19,8 +19,7 @@ struct state {
     bool by_tiles;     /* likewise; or in inference */
     struct xt_cpu_pointwise pointwise;
     struct xt_cpu_tile_conv tiles;
-    struct xt_cpu_norm_grad norm_grad;
-    const float *norm_factors; /* its norm's */
+    struct xt_cpu_conv_norm joined;
     struct xt_cpu_winograd winograd;
     struct xt_cpu_depthwise depthwise;
     struct xt_cpu_pointwise_infer pointwise_infer;
@@ -333,6 +332,54 @@ bool xt_cpu_conv_forms_sums(const struct xt_op *op, struct xt_graph *graph, bool
            xt_cpu_pointwise_can(conv, graph);
 }
 
+/* Another such convolution of the same input; NULL: there is none. */
+static struct xt_cpu_conv_norm *joined_beside(const struct xt_cpu_conv_norm *own,
+                                              const struct xt_graph *graph)
+{
+    for (int i = 0; i < own->conv->op.index; i++) {
+        const struct xt_op *op = graph->ops[i];
+        struct state *state = op->own;
+        if (op->kind == &xt_kind_conv && state && state->joined.conv && !state->joined.before &&
+            !state->joined.is_followed && xt_op_in(op, 0) == xt_op_in(&own->conv->op, 0) &&
+            state->joined.in_c == own->in_c)
+            return &state->joined;
+    }
+    return NULL;
+}
+
+static void join_norm(struct state *state, struct xt_conv_op *conv, struct xt_graph *graph)
+{
+    struct xt_cpu_conv_norm *own = &state->joined;
+    bool by_tiles =
+        state->by_tiles && state->tiles.phase_count == 1 && state->job.flat && !state->job.turned;
+    bool by_patches = state->job.turned && xt_cpu_weights_are(conv, graph, format_of(&state->job));
+    const struct xt_cpu_tile_conv *tiles = by_tiles ? &state->tiles : NULL;
+    const struct xt_op *norm = state->job.tiles && (by_tiles || by_patches)
+                                   ? xt_cpu_conv_norm_find(conv, graph, tiles)
+                                   : NULL;
+    if (!norm)
+        return;
+    xt_cpu_conv_norm_describe(own, conv, norm, graph, tiles);
+    struct xt_cpu_conv_norm *beside = joined_beside(own, graph);
+    if (beside)
+        xt_cpu_conv_norm_join(own, beside,
+                              backward_piece(&conv->op, graph) <
+                                  backward_piece(&beside->conv->op, graph));
+    xt_cpu_conv_norm_plan(own, graph);
+    conv->op.own_name[1] = "xtrain AMX, with the norm";
+    if (own->rows) {
+        conv->own[0] = true;
+        conv->op.own_name[0] = conv->op.own_name[1];
+    }
+}
+
+const struct xt_cpu_conv_norm *xt_cpu_conv_joined(const struct xt_op *conv,
+                                                  const struct xt_op *norm)
+{
+    const struct state *state = conv && conv->kind == &xt_kind_conv ? conv->own : NULL;
+    return state && state->joined.norm == norm ? &state->joined : NULL;
+}
+
 void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
 {
     struct xt_conv_op *conv = (struct xt_conv_op *)op;
@@ -396,48 +443,9 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
         xt_cpu_pointwise_infer_prepare(&state->pointwise_infer, conv, graph);
         op->own_name[0] = "xtrain AVX-512";
     }
+    if (loop)
+        join_norm(state, conv, graph);
     xt_kind_conv.describe(op, graph);
-}
-
-/* With another such convolution of the same input. */
-static void join_norm_grads(const struct xt_op *op, struct xt_graph *graph)
-{
-    struct xt_cpu_norm_grad *own = &((struct state *)op->own)->norm_grad;
-    for (int i = 0; i < graph->op_count; i++) {
-        const struct xt_op *other = graph->ops[i];
-        struct state *state = other->own;
-        if (other == op || other->kind != &xt_kind_conv || !state || !state->norm_grad.conv ||
-            state->norm_grad.before || state->norm_grad.is_followed ||
-            state->norm_grad.in_c != own->in_c || xt_op_in(other, 0) != xt_op_in(op, 0))
-            continue;
-        if (backward_piece(op, graph) < backward_piece(other, graph))
-            xt_cpu_norm_grad_join(own, &state->norm_grad, graph);
-        else
-            xt_cpu_norm_grad_join(&state->norm_grad, own, graph);
-        return;
-    }
-}
-
-const struct xt_cpu_norm_grad *xt_cpu_conv_take_norm(struct xt_op *op, struct xt_graph *graph,
-                                                     const struct xt_op *norm, const float *factors)
-{
-    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
-    struct state *state = op->own;
-    if (op->kind != &xt_kind_conv || !state || state->by != LOOPS || !state->job.tiles ||
-        !xt_cpu_norm_grad_can(conv))
-        return NULL;
-    bool by_patches = xt_cpu_norm_grad_by_patches(conv) && state->job.turned &&
-                      xt_cpu_weights_are(conv, graph, format_of(&state->job));
-    bool by_tiles = state->by_tiles && state->tiles.phase_count == 1 && state->job.flat &&
-                    !state->job.turned && xt_cpu_norm_grad_pays(conv, norm);
-    if (!by_patches && !by_tiles)
-        return NULL;
-    xt_cpu_norm_grad_prepare(&state->norm_grad, conv,
-                             by_tiles ? &state->tiles.input_grads[0] : NULL, norm, graph);
-    state->norm_factors = factors;
-    join_norm_grads(op, graph);
-    op->own_name[1] = "xtrain AMX, with the norm";
-    return &state->norm_grad;
 }
 
 static void relu_backward(const struct xt_tensor *out, const struct xt_graph *graph, int n)
@@ -644,14 +652,17 @@ static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, boo
         return xt_cpu_depthwise_begin(depthwise_of(op), op, backward, err);
     if (winograd_of(op))
         return xt_cpu_winograd_begin(winograd_of(op), op, graph, backward, err);
+    const struct state *state = op->own;
+    const struct xt_cpu_conv_norm *joined = state && state->joined.conv ? &state->joined : NULL;
+    if (!backward && joined)
+        xt_cpu_conv_norm_begin_forward(joined, graph);
     if (!backward)
         return XT_OK;
-    const struct state *state = op->own;
     if (place_job(op, graph, err))
         return err->status;
-    if (state->norm_grad.conv)
+    if (joined)
         know_square((const struct xt_conv_op *)op, graph,
-                    xt_cpu_norm_grad_finish(&state->norm_grad, graph, state->norm_factors,
+                    xt_cpu_conv_norm_finish(joined, graph, xt_cpu_norm_factors(joined->norm),
                                             state->job.grad, state->job.bias_grad));
     return XT_OK;
 }
@@ -660,14 +671,17 @@ static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, boo
 static enum xt_status end_slices(struct xt_op *op, struct xt_graph *graph, bool backward,
                                  bool second, struct xt_err *err)
 {
+    const struct state *state = op->own;
     (void)second;
+    if (!backward && state && state->joined.conv)
+        xt_cpu_conv_norm_end_forward(&state->joined, graph);
     if (!backward)
         return XT_OK;
     if (depthwise_of(op))
         return xt_cpu_depthwise_end(depthwise_of(op), op, graph, err);
     if (winograd_of(op))
         return xt_cpu_winograd_end(winograd_of(op), op, graph, err);
-    if (!((const struct state *)op->own)->norm_grad.conv)
+    if (!state->joined.conv)
         add_up((const struct xt_conv_op *)op, graph);
     return xt_program_run(&op->program, XT_BACKWARD, err);
 }
@@ -687,6 +701,10 @@ static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bo
         xt_cpu_pointwise_infer_forward_slice(pointwise_infer_of(op), op, graph, slice);
         return XT_OK;
     }
+    if (state && state->joined.conv)
+        xt_cpu_conv_norm_add_input(&state->joined, graph, slice);
+    if (state && state->joined.rows)
+        return XT_OK;
     if (state && state->by_tiles) {
         xt_cpu_tile_conv_forward(&state->tiles, op, graph, slice);
         return XT_OK;
@@ -706,8 +724,8 @@ static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, b
     struct xt_weight_grad job = state->job;
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
     (void)second;
-    if (state->norm_grad.conv) {
-        xt_cpu_norm_grad_slice(&state->norm_grad, graph, slice);
+    if (state->joined.conv) {
+        xt_cpu_conv_norm_slice(&state->joined, graph, slice);
         return XT_OK;
     }
     for (int i = 0; i < slice->count && conv->relu && !conv->is_masked; i++)

@@ -105,51 +105,6 @@ void xt_cpu_tile_conv_backward(const struct xt_cpu_tile_conv *tiles, const struc
 void xt_cpu_tile_conv_input_grad(const struct xt_tile_conv *job, const struct xt_op *op,
                                  const struct xt_graph *graph, const struct xt_slice *slice);
 
-/* The backward pass of a 1x1 convolution by tiles and the norm behind it at once. */
-struct xt_cpu_norm_grad {
-    const struct xt_conv_op *conv; /* NULL: each has its own */
-    const struct xt_op *norm;
-    /* That of the same input which runs before it backward, whose sums of the input it takes, and
-     * whose share of the input in the gradient it adds; NULL: none. */
-    const struct xt_cpu_norm_grad *before;
-    bool is_followed;          /* it is such a one */
-    struct xt_patches patches; /* that it reads instead; of width 0: it does not */
-    int in_c, out_c;
-    size_t room; /* floats, in a thread's scratch, of a sample's gradient that the norm makes */
-    struct xt_weight_grad products, squares;
-    struct xt_tile_conv input_grad, through;
-    struct xt_weight_copy copies[2]; /* of the matrices by which these multiply */
-    struct xt_buffer *scratch[2], *numbers, *matrices[2];
-};
-/* Whether the loops can; whether a 1x1's input is few enough channels; whether no gradient of the
- * input is needed, and it is few enough numbers under the kernel. */
-bool xt_cpu_norm_grad_can(const struct xt_conv_op *conv);
-bool xt_cpu_norm_grad_pays(const struct xt_conv_op *conv, const struct xt_op *norm);
-bool xt_cpu_norm_grad_by_patches(const struct xt_conv_op *conv);
-/* input_grad: the convolution's own; NULL: by patches. */
-void xt_cpu_norm_grad_prepare(struct xt_cpu_norm_grad *own, const struct xt_conv_op *conv,
-                              const struct xt_tile_conv *input_grad, const struct xt_op *norm,
-                              struct xt_graph *graph);
-void xt_cpu_norm_grad_join(struct xt_cpu_norm_grad *before, struct xt_cpu_norm_grad *own,
-                           struct xt_graph *graph);
-/* In this order: before the first sample; each sample, a worker's in their order, in its thread;
- * the norm's sums; by its factors ([3][out_c]: dz = a da + b z + d) the weights' and the bias's
- * gradient (NULL: it has none), with the sum of the former's squares; the input's gradient of a
- * slice. */
-void xt_cpu_norm_grad_begin(const struct xt_cpu_norm_grad *own);
-void xt_cpu_norm_grad_add(const struct xt_cpu_norm_grad *own, const struct xt_graph *graph, int n);
-void xt_cpu_norm_grad_total(const struct xt_cpu_norm_grad *own, const struct xt_graph *graph,
-                            const float *mean, double *totals);
-double xt_cpu_norm_grad_finish(const struct xt_cpu_norm_grad *own, const struct xt_graph *graph,
-                               const float *factors, float *weight_grad, float *bias_grad);
-void xt_cpu_norm_grad_slice(const struct xt_cpu_norm_grad *own, const struct xt_graph *graph,
-                            const struct xt_slice *slice);
-/* The convolution's own, once it has agreed to do the norm's; NULL: it does not. factors: which the
- * norm knows before the convolution begins. */
-const struct xt_cpu_norm_grad *xt_cpu_conv_take_norm(struct xt_op *op, struct xt_graph *graph,
-                                                     const struct xt_op *norm,
-                                                     const float *factors);
-
 /* Part `part` of `parts` of so many pixels, in units of what the loops keep in registers: from
  * *first up to the returned end. */
 int xt_cpu_pointwise_part(int pixels, int part, int parts, int *first);
@@ -216,12 +171,6 @@ void xt_cpu_norm_recompute(struct xt_op *op, struct xt_graph *graph);
  * scratch. */
 bool xt_cpu_norm_wants_sums(const struct xt_op *op, const struct xt_graph *graph);
 struct xt_norm_sums xt_cpu_norm_gradient(const struct xt_op *op, int sample);
-/* A sample's gradient behind a norm and before its ReLU: in memory, or made of pools' in `room`,
- * which is of the norm's output's size, by the first xt_cpu_norm_scratch floats of the thread's
- * scratch. */
-size_t xt_cpu_norm_scratch(const struct xt_op *op);
-const void *xt_cpu_norm_gradient_behind(const struct xt_op *op, const struct xt_graph *graph, int n,
-                                        void *room);
 void xt_cpu_norm_begin_part(const struct xt_op *op, const struct xt_graph *graph, bool backward,
                             int part, struct xt_norm_sums *of);
 void xt_cpu_norm_end_part(const struct xt_op *op, const struct xt_graph *graph, int part,

@@ -3,15 +3,14 @@
  * sums; the input's gradient). Where a convolution by own loops writes what the first pass of
  * either would read, its loop forms the sums instead (xt_conv_op's sums_for). A norm that only the
  * next one's residual reads is applied where that is added. Of some behind 1x1 convolutions the
- * backward pass is theirs (norm_grad.c).
+ * backward pass is theirs, and their output exists for some rows at a time (conv_norm.h).
  */
 #include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/number.h"
-#include "engine/cpu/cpu.h"
-#include "engine/slices.h"
+#include "engine/cpu/conv_norm.h"
 
 struct state {
     const struct xt_norm_op *is;
@@ -22,12 +21,11 @@ struct state {
     struct xt_buffer *forward_sums, *backward_sums;
     const struct xt_op *sums_from[2]; /* the convolution, forward and backward; NULL: none */
     /* The norm before the residual, which this one applies: what it would write is not stored. */
-    struct state *applied; /* NULL: none */
-    bool is_applied;       /* by the reader of its output */
-    /* The convolution before it makes its own gradients of what is behind it; NULL: it does not. */
-    const struct xt_cpu_norm_grad *by_conv;
-    float *mean;   /* [c] of the statistics used in this pass; */
-    float *invstd; /* likewise */
+    struct state *applied;                 /* NULL: none */
+    bool is_applied;                       /* by the reader of its output */
+    const struct xt_cpu_conv_norm *joined; /* to the convolution before it; NULL: it is not */
+    float *mean;                           /* [c] of the statistics used in this pass; */
+    float *invstd;                         /* likewise */
     float *scale;
     float *shift;
     float *factors;  /* [3][c] of the backward's second pass */
@@ -82,7 +80,9 @@ static struct xt_norm_sample describe_sample(const struct state *norm)
 
 size_t xt_cpu_norm_scratch(const struct xt_op *op)
 {
-    struct xt_norm_sample sample = describe_sample(op->own);
+    const struct xt_norm_op *norm = (const struct xt_norm_op *)op;
+    const struct xt_norm_sample sample = {
+        .w = xt_op_in(op, 0)->w, .c = xt_op_in(op, 0)->c, .max = norm->spec.max};
     return xt_norm_scratch(&sample);
 }
 
@@ -100,6 +100,7 @@ static struct state *create_state(struct xt_op *op, struct xt_graph *graph)
                            .full = xt_op_out(op, XT_NORM_FULL),
                            .max = xt_op_out(op, XT_NORM_MAX),
                            .average = xt_op_out(op, XT_NORM_AVERAGE)};
+    norm->joined = xt_cpu_conv_joined(xt_graph_writer(graph, norm->in), op);
     norm->mean = (float *)(norm->totals + 2 * c);
     norm->invstd = norm->mean + c;
     norm->scale = norm->invstd + c;
@@ -139,34 +140,45 @@ static bool writes_before(const struct xt_op *op, const struct xt_op *conv, int 
                                   : op->index > conv->index);
 }
 
-/* The first reader is the last one backward: it finds the other's gradient in its own memory, and
- * adds to it. */
-static void take_gradient(struct state *norm, struct xt_graph *graph)
+/* Of a norm with ReLU the convolution that can make its gradient: the first reader, which is the
+ * last one backward, finds another's gradient in its own memory and adds to it. NULL: none can.
+ * `inputs`: all readers', as many as are returned. */
+static struct xt_conv_op *find_gradient(const struct xt_norm_op *norm, struct xt_graph *graph,
+                                        struct xt_op_input *inputs[XT_READERS_MAX])
 {
-    struct xt_tensor *y = xt_op_out(&norm->is->op, XT_NORM_FULL);
+    const struct xt_tensor *y = xt_op_out(&norm->op, XT_NORM_FULL);
     struct xt_conv_op *conv = NULL;
-    struct xt_op_input *inputs[XT_READERS_MAX] = {NULL};
     int found = 0;
-    if (!y || norm->max || norm->average || !norm->is->spec.relu)
-        return;
-    for (int i = norm->is->op.index + 1; i < graph->op_count; i++)
+    if (!y || xt_op_out(&norm->op, XT_NORM_MAX) || xt_op_out(&norm->op, XT_NORM_AVERAGE) ||
+        !norm->spec.relu)
+        return NULL;
+    for (int i = norm->op.index + 1; i < graph->op_count; i++)
         for (int k = 0; k < graph->ops[i]->input_count; k++) {
             struct xt_op *op = graph->ops[i];
             if (xt_op_in(op, k) != y)
                 continue;
             if (!conv && !xt_cpu_conv_forms_sums(op, graph, true))
-                return;
+                return NULL;
             if (conv && !writes_before(op, &conv->op, k, graph))
-                return;
+                return NULL;
             conv = conv ? conv : (struct xt_conv_op *)op;
             inputs[found++] = &op->inputs[k];
         }
-    if (found != y->readers || !conv || conv->strides[0] > 1 || conv->strides[1] > 1)
+    return found == y->readers && conv && conv->strides[0] == 1 && conv->strides[1] == 1 ? conv
+                                                                                         : NULL;
+}
+
+static void take_gradient(struct state *norm, struct xt_graph *graph)
+{
+    struct xt_tensor *y = norm->is->op.outputs[XT_NORM_FULL];
+    struct xt_op_input *inputs[XT_READERS_MAX] = {NULL};
+    struct xt_conv_op *conv = find_gradient(norm->is, graph, inputs);
+    if (!conv)
         return;
-    for (int i = 0; i < found; i++)
+    conv->adds_grad = y->readers > 1;
+    for (int i = 0; i < y->readers; i++)
         inputs[i]->reader = 0;
     y->readers = 1;
-    conv->adds_grad = found > 1;
     conv->sums_for[1] = &norm->is->op;
     norm->sums_from[1] = &conv->op;
 }
@@ -176,7 +188,8 @@ static void take_sums(struct state *norm, struct xt_op *op, struct xt_graph *gra
 {
     if (!graph->options.by_slices || !xt_op_learns(op, graph))
         return;
-    take_statistics(norm, graph);
+    if (!norm->joined || !norm->joined->rows)
+        take_statistics(norm, graph);
     take_gradient(norm, graph);
     for (int backward = 0; backward < 2; backward++)
         if (norm->sums_from[backward])
@@ -207,36 +220,51 @@ static void take_residual(struct state *norm, struct xt_graph *graph)
     before->is_applied = true;
     graph->ops[op->index]->own_name[0] = "xtrain, with the add";
     xt_buffer_use(before->in->value, xt_op_forward_time(&norm->is->op));
-    if (!norm->by_conv)
+    if (!norm->joined)
         xt_buffer_use(before->in->value, xt_op_backward_time(graph, &norm->is->op));
 }
 
-/* ---- the backward pass by the convolution before it ---- */
+/* ---- joined to the convolution before it ---- */
 
 /* Whether pools alone read it, in loops that need not its input to make the gradient before the
  * ReLU. */
-static bool has_only_pools(const struct state *norm, const struct xt_graph *graph)
+static bool has_only_pools(const struct xt_norm_op *norm, const struct xt_graph *graph)
 {
-    return (norm->max || norm->average) && !norm->full && norm->is->spec.relu && !norm->residual &&
-           norm->in->dtype == XT_BF16 && has_strips(norm->is, graph);
+    bool pools = xt_op_out(&norm->op, XT_NORM_MAX) || xt_op_out(&norm->op, XT_NORM_AVERAGE);
+    return pools && !xt_op_out(&norm->op, XT_NORM_FULL) && norm->spec.relu &&
+           !norm->spec.residual && has_strips(norm, graph);
 }
 
-/* Of a gradient that is in memory before the ReLU: from a convolution, or there is none; or that is
- * made of pools'. The one that makes it masks it then, and has no sums to form. */
-static void leave_to_conv(struct state *norm, struct xt_op *op, struct xt_graph *graph)
+/* Whether it only scales and shifts, of one reader. */
+static bool is_plain(const struct xt_norm_op *norm)
 {
-    const struct xt_norm_spec *spec = &norm->is->spec;
-    const struct xt_op *conv = xt_graph_writer(graph, norm->in);
+    const struct xt_tensor *y = xt_op_out(&norm->op, XT_NORM_FULL);
+    return y && y->readers == 1 && !norm->spec.relu && !norm->spec.activation &&
+           !norm->spec.residual && !xt_op_out(&norm->op, XT_NORM_MAX) &&
+           !xt_op_out(&norm->op, XT_NORM_AVERAGE);
+}
+
+/* The gradient before the ReLU is in memory, of a convolution that masks it or because there is no
+ * ReLU, or is made of pools'. What is plain may be applied by its reader, which reads the input. */
+bool xt_cpu_norm_can_join(const struct xt_op *op, struct xt_graph *graph, bool *makes_output)
+{
+    const struct xt_norm_op *norm = (const struct xt_norm_op *)op;
+    struct xt_op_input *inputs[XT_READERS_MAX] = {NULL};
+    *makes_output = !is_plain(norm) && has_strips(norm, graph);
+    return op->by_slices[0] && op->by_slices[1] && graph->options.by_slices &&
+           xt_op_learns(op, graph) && xt_op_in(op, 0)->dtype == XT_BF16 &&
+           (is_plain(norm) || has_only_pools(norm, graph) || find_gradient(norm, graph, inputs));
+}
+
+/* The convolution that makes the gradient masks it then, and has no sums to form. */
+static void join_conv(struct state *norm, struct xt_op *op, struct xt_graph *graph)
+{
     const struct xt_op *reader = norm->sums_from[1];
-    bool plain = norm->full && norm->full->readers == 1 && !spec->relu && !spec->activation &&
-                 !norm->residual && !norm->max && !norm->average;
-    if (!op->by_slices[1] || !graph->options.by_slices || !xt_op_learns(op, graph) || !conv ||
-        !xt_op_learns(conv, graph) || (!reader && !plain && !has_only_pools(norm, graph)))
+    if (!norm->joined)
         return;
-    norm->by_conv = xt_cpu_conv_take_norm(graph->ops[conv->index], graph, op, norm->factors);
-    if (!norm->by_conv)
-        return;
-    op->own_name[1] = "xtrain, by conv";
+    op->own_name[1] = "xtrain, with the convolution";
+    if (norm->joined->rows)
+        op->own_name[0] = op->own_name[1];
     if (reader) {
         struct xt_conv_op *masking = (struct xt_conv_op *)graph->ops[reader->index];
         masking->sums_for[1] = NULL;
@@ -263,11 +291,11 @@ static void use_buffers(struct state *norm, struct xt_op *op, struct xt_graph *g
 {
     enum { INPUT = 1, RESIDUAL = 2 };
     bool residual = !norm->sums_from[1] || (graph->options.recompute && !norm->applied);
-    uint64_t saved = norm->by_conv ? 0 : residual ? INPUT | RESIDUAL : INPUT;
+    uint64_t saved = norm->joined ? 0 : residual ? INPUT | RESIDUAL : INPUT;
     xt_norm_use((struct xt_norm_op *)op, graph, saved);
     if (xt_op_learns(op, graph) && norm->max)
         norm->argmax = xt_graph_saved(graph, op, "argmax", xt_tensor_count(norm->max));
-    if (!norm->by_conv)
+    if (!norm->joined)
         return;
     if (!norm->full)
         norm->above = xt_graph_saved(graph, op, "above 0", xt_tensor_count(norm->in) / 8);
@@ -281,7 +309,7 @@ void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph)
     if (!norm)
         return;
     take_sums(norm, op, graph);
-    leave_to_conv(norm, op, graph);
+    join_conv(norm, op, graph);
     take_residual(norm, graph);
     norm->far[0] = is_far(norm, graph, false);
     norm->far[1] = xt_op_learns(op, graph) && is_far(norm, graph, true);
@@ -313,8 +341,13 @@ static void total(struct state *norm, const struct xt_graph *graph, bool backwar
     const struct xt_buffer *sums = backward ? norm->backward_sums : norm->forward_sums;
     int parts = parts_of(norm, graph, backward);
     size_t count = 2 * (size_t)norm->in->c;
-    if (backward && norm->by_conv) {
-        xt_cpu_norm_grad_total(norm->by_conv, graph, norm->mean, norm->totals);
+    if (backward && norm->joined) {
+        xt_cpu_conv_norm_total(norm->joined, graph, norm->mean, norm->totals);
+        return;
+    }
+    if (!backward && norm->joined && norm->joined->rows) {
+        xt_cpu_conv_norm_statistics(norm->joined, graph, param(graph, norm->is->param.mean),
+                                    norm->totals);
         return;
     }
     for (size_t i = 0; i < count; i++)
@@ -490,6 +523,26 @@ static struct xt_norm_sample forward_sample(const struct state *norm, const stru
     return sample;
 }
 
+/* With pools a convolution makes the input at once, else some rows at a time. */
+static void run_forward(const struct state *norm, const struct xt_graph *graph, int n,
+                        const struct xt_norm_sample *sample)
+{
+    const struct xt_tensor *in = norm->in;
+    size_t row = (size_t)in->w * (size_t)in->c * xt_dtype_size(in->dtype);
+    int rows = norm->joined ? norm->joined->rows : 0;
+    if (!rows)
+        graph->loops->norm_forward(sample);
+    for (int y = 0; y < in->h && rows; y += rows) {
+        struct xt_norm_sample some = *sample;
+        some.h = in->h - y < rows ? in->h - y : rows;
+        some.z = xt_cpu_conv_norm_output(norm->joined, graph, n, y, some.h);
+        some.y = some.y ? (char *)some.y + (size_t)y * row : NULL;
+        some.residual = some.residual ? (const char *)some.residual + (size_t)y * row : NULL;
+        some.held = some.held ? (char *)some.held + (size_t)y * row : NULL;
+        graph->loops->norm_forward(&some);
+    }
+}
+
 static void forward_of(const struct state *norm, const struct xt_graph *graph, int n)
 {
     struct xt_norm_sample sample = forward_sample(norm, graph, n);
@@ -499,15 +552,18 @@ static void forward_of(const struct state *norm, const struct xt_graph *graph, i
     }
     if (norm->average)
         sample.averaged = xt_tensor_sample(norm->average, norm->average->value, n);
-    graph->loops->norm_forward(&sample);
+    run_forward(norm, graph, n, &sample);
 }
 
 /* The loops differ for y alone and with pools: recomputing by the same ones gives the same bits.
- * Where the backward pass does not need the input, storing y takes no more. */
+ * Where the backward pass needs neither the input nor what a convolution makes it of, storing y
+ * takes no more. */
 bool xt_cpu_norm_can_recompute(const struct xt_op *op)
 {
     const struct state *norm = op->own;
-    return !norm->by_conv && (!norm->full || !(norm->max || norm->average));
+    bool pools = norm->max || norm->average;
+    return (!norm->joined || xt_cpu_conv_norm_can_recompute(norm->joined)) &&
+           (!norm->full || !pools);
 }
 
 /* Scale and shift are those of the forward pass. */
@@ -516,8 +572,8 @@ void xt_cpu_norm_recompute(struct xt_op *op, struct xt_graph *graph)
     const struct state *norm = op->own;
 #pragma omp parallel for schedule(static)
     for (int n = 0; n < norm->in->n; n++) {
-        struct xt_norm_sample sample = forward_sample(norm, graph, n);
-        graph->loops->norm_forward(&sample);
+        const struct xt_norm_sample sample = forward_sample(norm, graph, n);
+        run_forward(norm, graph, n, &sample);
     }
 }
 
@@ -568,6 +624,11 @@ static void run_backward(const struct state *norm, const struct xt_graph *graph,
     sample.sum_da = sum_of(norm, norm->backward_sums, n, 0);
     sample.sum_da_z = sum_of(norm, norm->backward_sums, n, 1);
     graph->loops->norm_backward(&sample);
+}
+
+const float *xt_cpu_norm_factors(const struct xt_op *op)
+{
+    return ((const struct state *)op->own)->factors;
 }
 
 const void *xt_cpu_norm_gradient_behind(const struct xt_op *op, const struct xt_graph *graph, int n,
@@ -647,7 +708,7 @@ static void run_sample(struct xt_op *op, struct xt_graph *graph, bool backward, 
     const struct state *norm = op->own;
     if (!second && norm->sums_from[backward])
         return;
-    if (backward && norm->by_conv)
+    if (backward && norm->joined)
         return;
     /* What somebody watches is written. */
     if (!backward && second && norm->is_applied && !graph->watch.ran)
@@ -658,6 +719,8 @@ static void run_sample(struct xt_op *op, struct xt_graph *graph, bool backward, 
         sum_gradient(norm, graph, n);
     else if (second)
         forward_of(norm, graph, n);
+    else if (norm->joined && norm->joined->rows)
+        return;
     else if (uses_batch(norm, graph))
         add_statistics(norm, graph, n);
 }
@@ -694,8 +757,8 @@ static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, boo
                                    bool second, struct xt_err *err)
 {
     const struct state *norm = op->own;
-    if (!second && backward && norm->by_conv)
-        xt_cpu_norm_grad_begin(norm->by_conv);
+    if (!second && backward && norm->joined)
+        xt_cpu_conv_norm_begin_backward(norm->joined);
     if (!second)
         return XT_OK;
     return backward ? combine(op->own, graph, err) : scale_and_shift(op->own, graph, err);
@@ -722,8 +785,8 @@ static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, b
 {
     const struct state *norm = op->own;
     (void)err;
-    for (int i = 0; i < slice->count && norm->by_conv && !second; i++)
-        xt_cpu_norm_grad_add(norm->by_conv, graph, slice->first + i);
+    for (int i = 0; i < slice->count && norm->joined && !second; i++)
+        xt_cpu_conv_norm_add_gradient(norm->joined, graph, slice->first + i);
     run_slice(op, graph, true, second, slice);
     return XT_OK;
 }

@@ -245,6 +245,7 @@ struct xt_loops {
     xt_weight_grad_sum_loop *weight_grad_sum;
     /* Of a norm behind a convolution in its backward pass. */
     xt_norm_product_loop *norm_product;
+    xt_norm_statistics_loop *norm_statistics;
     /* NULL in builds without AMX. */
     xt_patches_loop *patches;
     /* The input's gradient of some convolutions in bf16 (data_grad_job.h); NULL in builds without

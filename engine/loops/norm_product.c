@@ -76,3 +76,27 @@ double XT_LOOPS_NAME(norm_product)(const struct xt_norm_product *job, int part)
     finish_through(job, first - out_c);
     return 0;
 }
+
+void XT_LOOPS_NAME(norm_statistics)(const struct xt_norm_statistics *job, int part)
+{
+    size_t in_c = (size_t)job->in_c;
+    const float *weights = job->weights + (size_t)part * LANES * in_c;
+    double sums[LANES] = {0};
+    double squares[LANES] = {0};
+    for (size_t i = 0; i < in_c; i++) {
+        const double *row = job->squares + i / LANES * in_c * LANES + i % LANES;
+        double product[LANES] = {0};
+        for (size_t k = 0; k < in_c; k++)
+#pragma omp simd
+            for (size_t o = 0; o < LANES; o++)
+                product[o] += row[k * LANES] * (double)weights[k * LANES + o];
+#pragma omp simd
+        for (size_t o = 0; o < LANES; o++) {
+            double weight = (double)weights[i * LANES + o];
+            sums[o] += job->sums[i] * weight;
+            squares[o] += product[o] * weight;
+        }
+    }
+    memcpy(job->totals[0] + (size_t)part * LANES, sums, sizeof sums);
+    memcpy(job->totals[1] + (size_t)part * LANES, squares, sizeof squares);
+}

@@ -33,3 +33,14 @@ static inline int xt_norm_product_parts(const struct xt_norm_product *job)
     return (job->in_c + job->out_c) / 16;
 }
 typedef double xt_norm_product_loop(const struct xt_norm_product *job, int part);
+
+/* Forward likewise: the sums of z = W x and of its square over all pixels. Each part is 16
+ * channels. */
+struct xt_norm_statistics {
+    int in_c;
+    const float *weights;  /* as above */
+    const double *squares; /* S, as above */
+    const double *sums;    /* [in_c] of x */
+    double *totals[2];     /* [out_c] out */
+};
+typedef void xt_norm_statistics_loop(const struct xt_norm_statistics *job, int part);

@@ -38,6 +38,7 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
     .depthwise_weight_grad = XT_LOOPS_NAME(depthwise_weight_grad),
     .weight_grad_sum = XT_LOOPS_NAME(weight_grad_sum),
     .norm_product = XT_LOOPS_NAME(norm_product),
+    .norm_statistics = XT_LOOPS_NAME(norm_statistics),
 #ifdef __AVX512BF16__
     .multiplies_bf16 = true,
     .weight_grad_bf16 = XT_LOOPS_NAME(weight_grad_bf16),

@@ -59,6 +59,7 @@ xt_depthwise_loop XT_LOOPS_NAME(depthwise_data_grad);
 xt_depthwise_sums_loop XT_LOOPS_NAME(depthwise_weight_grad);
 xt_weight_grad_sum_loop XT_LOOPS_NAME(weight_grad_sum);
 xt_norm_product_loop XT_LOOPS_NAME(norm_product);
+xt_norm_statistics_loop XT_LOOPS_NAME(norm_statistics);
 extern const struct xt_loops XT_LOOPS_NAME(table);
 
 #ifdef __AVX512BW__

@@ -414,6 +414,15 @@ static void set_use(const struct description *m, struct xt_step *step, bool back
         xt_step_is_lower_bound(step);
 }
 
+/* The output; the lower bound uses a memory of its own if only some rows of it exist at a time. */
+static const struct xt_buffer *whole_output(const struct description *m)
+{
+    const struct xt_tensor *out = xt_op_out(&m->conv->op, 0);
+    if (!out->value || !out->value->ring || m->slice)
+        return out->value;
+    return lower_bound_memory(m, 3, "value", xt_tensor_bytes(out));
+}
+
 static void add_forward(struct description *m, const struct xt_post_ops *post_ops)
 {
     const struct xt_tensor *in = xt_op_in(&m->conv->op, 0);
@@ -425,7 +434,7 @@ static void add_forward(struct description *m, const struct xt_post_ops *post_op
     xt_step_arg(step, DNNL_ARG_WEIGHTS, weights);
     if (has_bias(m->conv))
         xt_step_arg(step, DNNL_ARG_BIAS, m->bias_at);
-    add_tensor(m, step, DNNL_ARG_DST, out, out->value);
+    add_tensor(m, step, DNNL_ARG_DST, out, whole_output(m));
     xt_step_post_args(step, post_ops);
     if (!reads_int8(m->conv))
         return;

@@ -103,10 +103,48 @@ static void the_matrices_are_what_plain_loops_make(void **state)
     }
 }
 
+/* Of z = W x: the sum of each channel, and of its square. */
+static void statistics_follow_from_sums_of_the_input(void **state)
+{
+    static float weights[IN * OUT];
+    static double squares[IN * IN], sums[IN], totals[2][OUT];
+    const struct xt_loops *all[BUILDS_MAX];
+    struct xt_rng rng = xt_rng_begin(6, 0);
+    (void)state;
+    fill(&rng, weights, IN * OUT);
+    for (size_t i = 0; i < IN; i++) {
+        sums[i] = (double)xt_rng_uniform(&rng);
+        for (size_t k = 0; k <= i; k++)
+            squares[at(i, k)] = squares[at(k, i)] = (double)xt_rng_uniform(&rng);
+    }
+    const struct xt_norm_statistics job = {.in_c = IN,
+                                           .weights = weights,
+                                           .squares = squares,
+                                           .sums = sums,
+                                           .totals = {totals[0], totals[1]}};
+    for (int b = builds(all) - 1; b >= 0; b--) {
+        memset(totals, 0xFF, sizeof totals);
+        for (int part = OUT / LANES - 1; part >= 0; part--)
+            all[b]->norm_statistics(&job, part);
+        for (size_t o = 0; o < OUT; o++) {
+            double wanted[2] = {0};
+            for (size_t i = 0; i < IN; i++) {
+                wanted[0] += (double)weights[at(o, i)] * sums[i];
+                for (size_t k = 0; k < IN; k++)
+                    wanted[1] +=
+                        (double)weights[at(o, i)] * (double)weights[at(o, k)] * squares[at(i, k)];
+            }
+            assert_true(fabs(totals[0][o] - wanted[0]) <= 1e-12 * IN);
+            assert_true(fabs(totals[1][o] - wanted[1]) <= 1e-12 * IN * IN);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_matrices_are_what_plain_loops_make),
+        cmocka_unit_test(statistics_follow_from_sums_of_the_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -510,6 +510,25 @@ const void *xt_cpu_conv_norm_output(const struct xt_cpu_conv_norm *own,
     return job.out;
 }
 
+void xt_cpu_conv_norm_write(const struct xt_cpu_conv_norm *own, const struct xt_graph *graph, int n,
+                            const struct xt_norm_sample *sample)
+{
+    const float *bias = xt_cpu_conv_norm_bias(own, graph);
+    float *shift = xt_graph_loop_scratch(graph);
+    struct xt_tile_conv job = own->output;
+    for (int o = 0; o < own->out_c; o++)
+        shift[o] = sample->shift[o] + (bias ? sample->scale[o] * bias[o] : 0);
+    job.in = xt_cpu_conv_norm_input(own, graph, n);
+    job.out = sample->y;
+    job.held = sample->held;
+    job.weights = own->matrices[XT_CONV_NORM_OUTPUT]->data;
+    job.scale = sample->scale;
+    job.bias = shift;
+    job.relu = sample->relu;
+    job.far = sample->far;
+    graph->loops->tile_conv(&job, 0, sample->h * sample->w, shift + own->out_c);
+}
+
 bool xt_cpu_conv_norm_can_recompute(const struct xt_cpu_conv_norm *own)
 {
     return own->rows && !xt_op_in(&own->conv->op, 0)->value->recompute;

@@ -71,6 +71,10 @@ void xt_cpu_conv_norm_statistics(const struct xt_cpu_conv_norm *own, const struc
 const void *xt_cpu_conv_norm_output(const struct xt_cpu_conv_norm *own,
                                     const struct xt_graph *graph, int n, int row, int rows);
 
+/* The norm's output of a sample, where it has neither pools nor a residual, in one: of the norm's
+ * scale, shift, ReLU, y and held. */
+void xt_cpu_conv_norm_write(const struct xt_cpu_conv_norm *own, const struct xt_graph *graph, int n,
+                            const struct xt_norm_sample *sample);
 /* Whether it can do so again before the backward pass. */
 bool xt_cpu_conv_norm_can_recompute(const struct xt_cpu_conv_norm *own);
 

@@ -262,7 +262,7 @@ static void join_conv(struct state *norm, struct xt_op *op, struct xt_graph *gra
     const struct xt_op *reader = norm->sums_from[1];
     if (!norm->joined)
         return;
-    op->own_name[1] = "xtrain, with the convolution";
+    op->own_name[1] = "xtrain, with conv";
     if (norm->joined->rows)
         op->own_name[0] = op->own_name[1];
     if (reader) {
@@ -530,9 +530,12 @@ static void run_forward(const struct state *norm, const struct xt_graph *graph, 
     const struct xt_tensor *in = norm->in;
     size_t row = (size_t)in->w * (size_t)in->c * xt_dtype_size(in->dtype);
     int rows = norm->joined ? norm->joined->rows : 0;
-    if (!rows)
+    bool in_one = rows && !norm->max && !norm->average && !norm->residual;
+    if (in_one)
+        xt_cpu_conv_norm_write(norm->joined, graph, n, sample);
+    else if (!rows)
         graph->loops->norm_forward(sample);
-    for (int y = 0; y < in->h && rows; y += rows) {
+    for (int y = 0; y < in->h && rows && !in_one; y += rows) {
         struct xt_norm_sample some = *sample;
         some.h = in->h - y < rows ? in->h - y : rows;
         some.z = xt_cpu_conv_norm_output(norm->joined, graph, n, y, some.h);

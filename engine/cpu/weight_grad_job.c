@@ -9,6 +9,8 @@ static const size_t large_bytes = (size_t)1536 << 10;
 /* Blocks multiplied at a time, so that two tiles' worth of both matrices is about the size of L1.
  */
 enum { BLOCKS = 8, FLAT_BLOCKS = 6 };
+/* Of few channels as many as L1 holds, with the pixels that they are made of. */
+static const size_t flat_bytes = (size_t)40 << 10;
 /* A unit has more of them, while its matrices are in L2. */
 enum { UNIT_BLOCKS = 24 };
 static const size_t unit_bytes = (size_t)384 << 10;
@@ -54,6 +56,14 @@ static int unit_blocks_most(const struct xt_weight_grad *job)
     return most < least ? (int)least : most > UNIT_BLOCKS ? UNIT_BLOCKS : (int)most;
 }
 
+static int flat_blocks(const struct xt_weight_grad *job)
+{
+    enum { FIT_LEAST = 2 };
+    const size_t tile = (size_t)XT_TILE_CHANNELS * XT_TILE_PIXELS * sizeof(uint16_t);
+    size_t fit = flat_bytes / (2 * (size_t)(job->left_tiles + job->right_tiles) * tile);
+    return fit < FIT_LEAST || fit > FLAT_BLOCKS ? FLAT_BLOCKS : (int)fit;
+}
+
 static void plan_units(struct xt_weight_grad *job)
 {
     bool large = job->weights * sizeof(float) > large_bytes;
@@ -66,7 +76,7 @@ static void plan_units(struct xt_weight_grad *job)
         job->unit_blocks = job->pass_blocks = 1;
         job->unit_pixels = XT_TILE_PIXELS;
         job->units = divide_up(job->n * job->h * job->w, XT_TILE_PIXELS);
-        job->chunk_units = job->f32 ? XT_F32_BLOCKS : large ? BLOCKS : FLAT_BLOCKS;
+        job->chunk_units = job->f32 ? XT_F32_BLOCKS : large ? BLOCKS : flat_blocks(job);
         return;
     }
     int blocks = job->f32 ? XT_F32_BLOCKS : BLOCKS;

@@ -1,4 +1,4 @@
-/* What becomes of a convolution's sums by matrix tiles: bias, what is there, ReLU, a norm's sums,
+/* What becomes of a convolution's sums by matrix tiles: scale and bias, what is there, ReLU, a norm's sums,
  * and the tensor. For the files of this folder that are built for AMX. */
 #pragma once
 
@@ -105,7 +105,7 @@ struct block {
     __mmask32 lanes;
     ptrdiff_t held;  /* from the output to what is held of it; 0: nothing is */
     ptrdiff_t added; /* from it to what is added */
-    __m512 bias[2], least;
+    __m512 scale[2], bias[2], least;
     struct norm_sums of;
 };
 
@@ -132,6 +132,8 @@ XT_INLINE void begin_block(const struct xt_tile_conv *job, int channel, enum the
     for (int i = 0; i < 2; i++) {
         __mmask16 lanes = (__mmask16)(block->lanes >> i * WIDE);
         int first = channel + i * WIDE;
+        block->scale[i] =
+            job->scale ? _mm512_maskz_loadu_ps(lanes, job->scale + first) : _mm512_set1_ps(1);
         block->bias[i] =
             job->bias ? _mm512_maskz_loadu_ps(lanes, job->bias + first) : _mm512_setzero_ps();
     }
@@ -163,7 +165,8 @@ XT_INLINE void write_result(const struct xt_tile_conv *job, const float *sums, c
     __m512 values[2];
     for (int k = 0; k < 2; k++) {
         __mmask16 lanes = (__mmask16)(block->lanes >> k * WIDE);
-        values[k] = _mm512_add_ps(_mm512_load_ps(sums + k * WIDE), block->bias[k]);
+        values[k] =
+            _mm512_fmadd_ps(_mm512_load_ps(sums + k * WIDE), block->scale[k], block->bias[k]);
         if (block->adds && then == UNEVEN)
             values[k] = _mm512_add_ps(values[k], load_some(more + (size_t)k * half, lanes, f32));
         else if (block->adds)

@@ -194,8 +194,8 @@ void xt_cpu_conv_norm_join(struct xt_cpu_conv_norm *own, struct xt_cpu_conv_norm
                            bool is_before)
 {
     own->beside = beside;
-    (is_before ? beside : own)->before = is_before ? own : beside;
-    (is_before ? own : beside)->is_followed = true;
+    own->is_followed = is_before;
+    beside->before = is_before ? own : NULL;
 }
 
 /* z is read by the norm alone, which asks for some rows of a sample, with --recompute again before
@@ -240,8 +240,7 @@ static void plan_beside(const struct xt_cpu_conv_norm *own, const struct xt_grap
     const struct xt_cpu_conv_norm *other = own->beside;
     int first = xt_op_backward_time(graph, &own->conv->op);
     int last = xt_op_backward_time(graph, &other->conv->op);
-    xt_buffer_use(own->is_followed ? own->numbers : other->numbers,
-                  own->is_followed ? last : first);
+    xt_buffer_use(own->numbers, own->is_followed ? last : first);
     xt_buffer_use(other->kept, first);
     xt_buffer_use(other->sums, xt_op_forward_time(own->norm));
 }
@@ -251,6 +250,19 @@ static size_t patch_room(const struct xt_cpu_conv_norm *own)
 {
     const struct xt_patches *patches = &own->patches;
     return (size_t)patches->out_h * (size_t)patches->out_w * (size_t)patches->width / 2;
+}
+
+/* The input's gradient of both at once: the matrices lie one behind the other. */
+static void put_beside(struct xt_cpu_conv_norm *own)
+{
+    const struct xt_tensor *z = xt_op_out(&own->conv->op, 0);
+    int channels = own->out_c + own->in_c;
+    own->with_input = true;
+    own->input_grad.in_c = channels;
+    xt_tile_conv_plan(&own->input_grad, 1);
+    own->copies[XT_CONV_NORM_INPUT_GRAD] = describe_copy(channels, own->in_c, false);
+    own->copies[XT_CONV_NORM_THROUGH].out = 0;
+    own->room = (size_t)z->h * (size_t)z->w * (size_t)channels / 2;
 }
 
 void xt_cpu_conv_norm_plan(struct xt_cpu_conv_norm *own, struct xt_graph *graph)
@@ -263,6 +275,8 @@ void xt_cpu_conv_norm_plan(struct xt_cpu_conv_norm *own, struct xt_graph *graph)
     size_t workers = (size_t)graph->slices.workers;
     size_t slice = xt_tensor_bytes(x) / (size_t)x->n * (size_t)conv->by_slices[1] / sizeof(float);
     bool has_patches = xt_cpu_conv_norm_has_patches(own);
+    if (own->room && !has_patches && !own->is_followed)
+        put_beside(own);
     own->kept = add_buffer(own, graph, "weights and sums", kept_of(own) * sizeof(float), all);
     own->numbers =
         add_buffer(own, graph, "products", xt_cpu_conv_norm_numbers(own) * sizeof(float), backward);

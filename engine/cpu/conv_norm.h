@@ -27,8 +27,9 @@ struct xt_cpu_conv_norm {
     bool is_followed;          /* it is that of another */
     struct xt_patches patches; /* of width 0: none */
     int in_c, out_c;
-    int rows;    /* of z at a time; 0: it is stored, and only the backward pass is joined */
-    size_t room; /* floats of a sample's gradient that the norm makes; 0: it is in memory */
+    int rows;        /* of z at a time; 0: it is stored, and only the backward pass is joined */
+    size_t room;     /* floats of a sample's gradient that the norm makes; 0: it is in memory */
+    bool with_input; /* x lies beside it there, and both are multiplied at once */
     struct xt_weight_grad products, squares;
     struct xt_tile_conv output, input_grad, through;
     struct xt_weight_copy copies[XT_CONV_NORM_MATRICES]; /* `out` 0: it has none of its own */
@@ -48,7 +49,7 @@ const struct xt_op *xt_cpu_conv_norm_find(const struct xt_conv_op *conv, struct 
 void xt_cpu_conv_norm_describe(struct xt_cpu_conv_norm *own, struct xt_conv_op *conv,
                                const struct xt_op *norm, struct xt_graph *graph,
                                const struct xt_cpu_tile_conv *by_tiles);
-/* is_before: own runs before the other backward. */
+/* is_before: own runs before the other backward, which then adds both shares of x. */
 void xt_cpu_conv_norm_join(struct xt_cpu_conv_norm *own, struct xt_cpu_conv_norm *beside,
                            bool is_before);
 void xt_cpu_conv_norm_plan(struct xt_cpu_conv_norm *own, struct xt_graph *graph);
@@ -101,10 +102,11 @@ void xt_cpu_conv_norm_slice(const struct xt_cpu_conv_norm *own, const struct xt_
  * some rows of its input at a time; before it is prepared. */
 bool xt_cpu_norm_can_join(const struct xt_op *op, struct xt_graph *graph, bool *makes_output);
 /* A sample's gradient behind it and before its ReLU: in memory, or made of pools' in `room`, by the
- * first xt_cpu_norm_scratch floats of the thread's scratch. */
+ * first xt_cpu_norm_scratch floats of the thread's scratch; there `pixel` numbers lie from a pixel
+ * to the next. */
 size_t xt_cpu_norm_scratch(const struct xt_op *op);
 const void *xt_cpu_norm_gradient_behind(const struct xt_op *op, const struct xt_graph *graph, int n,
-                                        void *room);
+                                        void *room, int pixel);
 const float *xt_cpu_norm_factors(const struct xt_op *op);
 
 /* ---- shared by both directions ---- */

@@ -10,8 +10,8 @@ enum { LANES = XT_CONV_NORM_LANES, PARTS_MAX = 1024 };
 
 /* What is computed of the sums over pixels (struct xt_norm_product). */
 struct numbers {
-    float *products, *scaled, *weight_grad; /* [out_c / 16][in_c][16] */
-    float *through;                         /* [in_c / 16][in_c][16] */
+    float *products, *weight_grad, *scaled; /* [out_c / 16][in_c][16] */
+    float *through;                         /* [in_c / 16][in_c][16], behind `scaled` */
     float *shift;                           /* [in_c] */
     float *factors;                         /* [3][out_c] */
     float *sum_of_da;                       /* [out_c] */
@@ -29,9 +29,9 @@ static struct numbers numbers_in(const struct xt_cpu_conv_norm *own)
     size_t in_c = (size_t)own->in_c;
     size_t out_c = (size_t)own->out_c;
     struct numbers numbers = {.products = own->numbers->data};
-    numbers.scaled = numbers.products + in_c * out_c;
-    numbers.weight_grad = numbers.scaled + in_c * out_c;
-    numbers.through = numbers.weight_grad + in_c * out_c;
+    numbers.weight_grad = numbers.products + in_c * out_c;
+    numbers.scaled = numbers.weight_grad + in_c * out_c;
+    numbers.through = numbers.scaled + in_c * out_c;
     numbers.shift = numbers.through + in_c * in_c;
     numbers.factors = numbers.shift + in_c;
     numbers.sum_of_da = numbers.factors + 3 * out_c;
@@ -58,10 +58,10 @@ static struct xt_weight_grad products_of(const struct xt_cpu_conv_norm *own)
 
 /* A sample's, or a slice's if it is in memory. */
 static const void *gradient_behind(const struct xt_cpu_conv_norm *own, const struct xt_graph *graph,
-                                   int n)
+                                   int n, int pixel)
 {
     float *room = xt_graph_loop_scratch(graph) + xt_cpu_conv_norm_scratch(own);
-    return xt_cpu_norm_gradient_behind(own->norm, graph, n, room);
+    return xt_cpu_norm_gradient_behind(own->norm, graph, n, room, pixel);
 }
 
 void xt_cpu_conv_norm_add_gradient(const struct xt_cpu_conv_norm *own, const struct xt_graph *graph,
@@ -69,7 +69,7 @@ void xt_cpu_conv_norm_add_gradient(const struct xt_cpu_conv_norm *own, const str
 {
     struct xt_weight_grad job = products_of(own);
     job.in = xt_cpu_conv_norm_input(own, graph, n);
-    job.out_grad = gradient_behind(own, graph, n);
+    job.out_grad = gradient_behind(own, graph, n, own->out_c);
     job.near[0] = own->room > 0;
     job.near[1] = xt_cpu_conv_norm_has_patches(own);
     graph->loops->weight_grad(&job, n / graph->slices.worker_samples);
@@ -194,10 +194,10 @@ double xt_cpu_conv_norm_finish(const struct xt_cpu_conv_norm *own, const struct 
         spread(own, numbers.weight_grad, weight_grad);
         return square;
     }
-    xt_cpu_conv_norm_copy(own, graph, XT_CONV_NORM_INPUT_GRAD, numbers.scaled);
     if (own->before)
         add_before(own, &numbers);
-    if (!own->is_followed)
+    xt_cpu_conv_norm_copy(own, graph, XT_CONV_NORM_INPUT_GRAD, numbers.scaled);
+    if (!own->is_followed && !own->with_input)
         xt_cpu_conv_norm_copy(own, graph, XT_CONV_NORM_THROUGH, numbers.through);
     return square;
 }
@@ -219,13 +219,28 @@ static void multiply_input(const struct xt_cpu_conv_norm *own, const struct xt_g
                             xt_graph_loop_scratch(graph) + own->in_c);
 }
 
+/* A sample of x beside the gradient that is there. */
+static void put_input(const struct xt_cpu_conv_norm *own, int n, const void *behind)
+{
+    enum { LINE = 32 };
+    const struct xt_tensor *x = xt_op_in(&own->conv->op, 0);
+    const uint16_t *from = xt_tensor_sample(x, x->value, n);
+    uint16_t *to = (uint16_t *)behind + own->out_c;
+    for (int pixel = 0; pixel < x->h * x->w; pixel++, to += own->out_c + own->in_c)
+        for (int i = 0; i < own->in_c; i += LINE, from += LINE)
+            memcpy(to + i, from, LINE * sizeof *to);
+}
+
 static void input_grad(const struct xt_cpu_conv_norm *own, const struct xt_graph *graph,
                        const struct xt_slice *slice)
 {
     struct xt_tile_conv job = own->input_grad;
-    job.in = gradient_behind(own, graph, slice->first);
+    job.in = gradient_behind(own, graph, slice->first, job.in_c);
     job.weights = own->matrices[XT_CONV_NORM_INPUT_GRAD]->data;
-    if (!own->is_followed) {
+    if (own->with_input) {
+        put_input(own, slice->first, job.in);
+        job.bias = numbers_in(own).shift;
+    } else if (!own->is_followed) {
         float *product = xt_cpu_conv_norm_room(own, graph);
         multiply_input(own, graph, slice, product);
         job.adds = true;

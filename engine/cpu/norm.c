@@ -635,13 +635,14 @@ const float *xt_cpu_norm_factors(const struct xt_op *op)
 }
 
 const void *xt_cpu_norm_gradient_behind(const struct xt_op *op, const struct xt_graph *graph, int n,
-                                        void *room)
+                                        void *room, int pixel)
 {
     const struct state *norm = op->own;
     if (norm->full)
         return xt_tensor_sample(norm->full, norm->full->grad[0], n);
     struct xt_norm_sample sample = backward_sample(norm, graph, n, XT_NORM_KEEP);
     sample.da = room;
+    sample.da_pixel = pixel;
     graph->loops->norm_backward(&sample);
     return room;
 }

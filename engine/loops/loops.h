@@ -131,6 +131,7 @@ struct xt_norm_sample {
     const float *daveraged; /* gradient of averaged */
     void *da; /* [h][w][c] out: the gradient before ReLU, may be dy[0] or dz; with XT_NORM_APPLY dz,
                  which may be dy[0] */
+    int da_pixel; /* XT_NORM_KEEP: numbers from a pixel of da to the next, a multiple of 32 */
     const float *a, *b, *d; /* [c] XT_NORM_APPLY: dz = a * da + b * z + d */
     const float *pivot;     /* [c] the sums below are of da and da * (z - pivot) */
     double *sum_da;         /* [c] */

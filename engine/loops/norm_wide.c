@@ -663,11 +663,10 @@ XT_INLINE void finish(const struct xt_norm_sample *s, const struct rows *r, size
 XT_INLINE void keep_average(const struct xt_norm_sample *s, const struct rows *r)
 {
     size_t c = (size_t)s->c;
-    size_t lines = (size_t)s->w * c / STRIP;
     uint16_t *row = (uint16_t *)r->column;
     const uint32_t *above = s->above;
     uint16_t *to = s->da;
-    for (int y = 0; y < s->h; y++, above += lines, to += lines * STRIP) {
+    for (int y = 0; y < s->h; y++) {
         for (size_t k = 0; k < c && y % s->average.kernel_h == 0; k += STRIP) {
             average_grad(s, r->columns, k, y, r->grad, XT_BF16);
             for (size_t x = 0; x < (size_t)s->w; x++)
@@ -675,9 +674,10 @@ XT_INLINE void keep_average(const struct xt_norm_sample *s, const struct rows *r
                     row + x * c + k,
                     narrow(load_pair(r->grad + ((size_t)s->max.pad_w + x) * STRIP)));
         }
-        for (size_t i = 0; i < lines; i++)
-            _mm512_storeu_si512(to + i * STRIP, _mm512_maskz_mov_epi16(
-                                                    above[i], _mm512_loadu_si512(row + i * STRIP)));
+        for (size_t i = 0; i < (size_t)s->w * c; to += s->da_pixel)
+            for (size_t k = 0; k < c; k += STRIP, i += STRIP)
+                _mm512_storeu_si512(to + k,
+                                    _mm512_maskz_mov_epi16(*above++, _mm512_loadu_si512(row + i)));
     }
 }
 
@@ -686,10 +686,11 @@ XT_INLINE void keep(const struct xt_norm_sample *s, size_t first, size_t k, cons
 {
     size_t strips = (size_t)s->c / STRIP;
     const uint32_t *above = s->above + first * strips + k / STRIP;
-    uint16_t *to = (uint16_t *)s->da + first * (size_t)s->c + k;
+    size_t pixel = (size_t)s->da_pixel;
+    uint16_t *to = (uint16_t *)s->da + first * pixel + k;
     for (size_t x = 0; x < (size_t)s->w; x++) {
         __m512i line = narrow(load_pair(row + x * STRIP));
-        _mm512_storeu_si512(to + x * (size_t)s->c, _mm512_maskz_mov_epi16(above[x * strips], line));
+        _mm512_storeu_si512(to + x * pixel, _mm512_maskz_mov_epi16(above[x * strips], line));
     }
 }
 

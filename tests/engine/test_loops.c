@@ -297,6 +297,7 @@ static void run_again(const struct xt_loops *loops, const struct sample *s,
 static void keep_alone(const struct xt_loops *loops, struct xt_norm_sample *n)
 {
     n->pass = XT_NORM_KEEP;
+    n->da_pixel = n->c;
     n->z = NULL;
     n->sum_da = n->sum_da_z = NULL;
     loops->norm_backward(n);

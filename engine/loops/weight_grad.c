@@ -173,11 +173,13 @@ static void pair_tiles(struct part *part, const uint16_t *const *pixels, int c, 
         uint16_t *odd_at = odd ? odd + (size_t)t * column : NULL;
         float *sums = bias ? bias + k : NULL;
         int left = c - (int)k;
-        some = left >= 2 * CHANNELS && t + 1 < part->right_tiles && !bias ? 2 : 1;
+        some = left >= 2 * CHANNELS && t + 1 < part->right_tiles && !(bias && odd) ? 2 : 1;
         if (some > 1 && odd)
-            pair_two_tiles(pixels, k, at, odd_at, column);
+            pair_two_tiles(pixels, k, at, odd_at, column, NULL);
+        else if (some > 1 && bias)
+            pair_two_tiles(pixels, k, at, NULL, column, sums);
         else if (some > 1)
-            pair_two_tiles(pixels, k, at, NULL, column);
+            pair_two_tiles(pixels, k, at, NULL, column, NULL);
         else if (left < CHANNELS)
             pair_tile(pixels, k, tile_mask(left), false, at, odd_at, sums);
         else if (odd)

@@ -126,19 +126,28 @@ XT_INLINE struct two_pairs pair_line(__m512i a, __m512i b)
 
 /* Also the pairs from the second pixel on, to `odd`, unless it is NULL. */
 XT_INLINE void pair_two_tiles(const uint16_t *const *pixels, size_t channel, uint16_t *to,
-                              uint16_t *odd, size_t column)
+                              uint16_t *odd, size_t column, float *bias)
 {
+    __m512 sums[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+    for (int i = 0; i < 2 && bias; i++)
+        sums[i] = _mm512_loadu_ps(bias + i * CHANNELS);
     for (int i = 0; i < PIXELS; i += 2) {
         __m512i b = _mm512_loadu_si512(pixels[i + 1] + channel);
         struct two_pairs both = pair_line(_mm512_loadu_si512(pixels[i] + channel), b);
         _mm512_storeu_si512(to + i * CHANNELS, both.first);
         _mm512_storeu_si512(to + column + i * CHANNELS, both.second);
+        if (bias) {
+            sums[0] = _mm512_dpbf16_ps(sums[0], (__m512bh)both.first, ones());
+            sums[1] = _mm512_dpbf16_ps(sums[1], (__m512bh)both.second, ones());
+        }
         if (!odd)
             continue;
         both = pair_line(b, _mm512_loadu_si512(pixels[i + 2] + channel));
         _mm512_storeu_si512(odd + i * CHANNELS, both.first);
         _mm512_storeu_si512(odd + column + i * CHANNELS, both.second);
     }
+    for (int i = 0; i < 2 && bias; i++)
+        _mm512_storeu_ps(bias + i * CHANNELS, sums[i]);
 }
 
 XT_INLINE const float *floats(const uint16_t *const *pixels, int i)

@@ -186,7 +186,7 @@ void xt_cpu_conv_norm_describe(struct xt_cpu_conv_norm *own, struct xt_conv_op *
         own->copies[XT_CONV_NORM_OUTPUT] = describe_copy(own->out_c, own->in_c, true);
     }
     own->products = plan_products(own, own->out_c, graph);
-    own->products.adds = own->products.more = true;
+    own->products.more = true;
     own->squares = plan_products(own, own->in_c, graph);
 }
 

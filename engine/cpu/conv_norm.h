@@ -81,8 +81,7 @@ bool xt_cpu_conv_norm_can_recompute(const struct xt_cpu_conv_norm *own);
 
 /* ---- backward, in this order ---- */
 
-/* Before the first sample; each sample, a worker's in their order, in its thread. */
-void xt_cpu_conv_norm_begin_backward(const struct xt_cpu_conv_norm *own);
+/* Each sample, a worker's in their order, in its thread. */
 void xt_cpu_conv_norm_add_gradient(const struct xt_cpu_conv_norm *own, const struct xt_graph *graph,
                                    int n);
 /* [2][out_c]: the sums of da and of da (z - mean). */

@@ -38,13 +38,6 @@ static struct numbers numbers_in(const struct xt_cpu_conv_norm *own)
     return numbers;
 }
 
-/* A worker's sums are in the scratch, or where they are added up. */
-void xt_cpu_conv_norm_begin_backward(const struct xt_cpu_conv_norm *own)
-{
-    memset(own->numbers->data, 0, own->numbers->bytes);
-    memset(own->scratch[0]->data, 0, own->scratch[0]->bytes);
-}
-
 /* P, with the sum of da. */
 static struct xt_weight_grad products_of(const struct xt_cpu_conv_norm *own)
 {
@@ -70,6 +63,7 @@ void xt_cpu_conv_norm_add_gradient(const struct xt_cpu_conv_norm *own, const str
     struct xt_weight_grad job = products_of(own);
     job.in = xt_cpu_conv_norm_input(own, graph, n);
     job.out_grad = gradient_behind(own, graph, n, own->out_c);
+    job.adds = n % graph->slices.worker_samples > 0;
     job.near[0] = own->room > 0;
     job.near[1] = xt_cpu_conv_norm_has_patches(own);
     graph->loops->weight_grad(&job, n / graph->slices.worker_samples);

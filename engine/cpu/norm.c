@@ -760,9 +760,6 @@ enum xt_status xt_cpu_norm_backward(struct xt_op *op, struct xt_graph *graph, st
 static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, bool backward,
                                    bool second, struct xt_err *err)
 {
-    const struct state *norm = op->own;
-    if (!second && backward && norm->joined)
-        xt_cpu_conv_norm_begin_backward(norm->joined);
     if (!second)
         return XT_OK;
     return backward ? combine(op->own, graph, err) : scale_and_shift(op->own, graph, err);

@@ -1,5 +1,5 @@
-/* What becomes of a convolution's sums by matrix tiles: scale and bias, what is there, ReLU, a norm's sums,
- * and the tensor. For the files of this folder that are built for AMX. */
+/* What becomes of a convolution's sums by matrix tiles: scale and bias, what is there, ReLU, a
+ * norm's sums, and the tensor. For the files of this folder that are built for AMX. */
 #pragma once
 
 #ifdef __AMX_BF16__

@@ -265,9 +265,12 @@ static enum xt_status sum_up_profile(const struct bench *bench, struct xt_bench_
     for (int i = 0; i < graph->op_count; i++) {
         const struct xt_op *op = graph->ops[i];
         struct xt_bench_op *to = &profile->ops[i];
-        *to = (struct xt_bench_op){.dtype = op->dtype,
-                                   .flops = {op->flops, op->backward_flops},
-                                   .bytes = {op->bytes[0], op->bytes[1]}};
+        *to = (struct xt_bench_op){.dtype = op->dtype};
+        for (int pass = 0; pass < 2; pass++) {
+            double flops = pass ? op->backward_flops : op->flops;
+            to->flops[pass] = op->with_other[pass] ? 0 : flops;
+            to->bytes[pass] = op->with_other[pass] ? 0 : op->bytes[pass];
+        }
         snprintf(to->name, sizeof to->name, "%s", op->name);
         snprintf(to->kind, sizeof to->kind, "%s", xt_op_kind_name(op));
     }

@@ -332,16 +332,16 @@ bool xt_cpu_conv_forms_sums(const struct xt_op *op, struct xt_graph *graph, bool
            xt_cpu_pointwise_can(conv, graph);
 }
 
-/* Another such convolution of the same input; NULL: there is none. */
+/* Another such convolution of the same input; NULL: there is none. Patches are a convolution's own.
+ */
 static struct xt_cpu_conv_norm *joined_beside(const struct xt_cpu_conv_norm *own,
                                               const struct xt_graph *graph)
 {
-    for (int i = 0; i < own->conv->op.index; i++) {
+    for (int i = 0; i < own->conv->op.index && !xt_cpu_conv_norm_has_patches(own); i++) {
         const struct xt_op *op = graph->ops[i];
         struct state *state = op->own;
         if (op->kind == &xt_kind_conv && state && state->joined.conv && !state->joined.before &&
-            !state->joined.is_followed && xt_op_in(op, 0) == xt_op_in(&own->conv->op, 0) &&
-            state->joined.in_c == own->in_c)
+            !state->joined.is_followed && xt_op_in(op, 0) == xt_op_in(&own->conv->op, 0))
             return &state->joined;
     }
     return NULL;
@@ -367,6 +367,8 @@ static void join_norm(struct state *state, struct xt_conv_op *conv, struct xt_gr
                                   backward_piece(&beside->conv->op, graph));
     xt_cpu_conv_norm_plan(own, graph);
     conv->op.own_name[1] = "xtrain AMX, with the norm";
+    conv->op.with_other[0] = own->rows > 0;
+    conv->op.with_other[1] = true;
     if (own->rows) {
         conv->own[0] = true;
         conv->op.own_name[0] = conv->op.own_name[1];

@@ -6,7 +6,6 @@
 
 enum {
     LANES = XT_CONV_NORM_LANES,
-    OUT_CHANNELS_MAX = 1024,
     ROWS_BYTES = 256 << 10 /* of z, beside what else is in L2 */
 };
 
@@ -47,7 +46,7 @@ const struct xt_op *xt_cpu_conv_norm_find(const struct xt_conv_op *conv, struct 
     bool makes_output = false;
     if (!norm || !xt_op_learns(&conv->op, graph) || !conv->op.by_slices[0] ||
         !conv->op.by_slices[1] || x->dtype != XT_BF16 || conv->relu ||
-        z->c % XT_TILE_CONV_CHANNELS || z->c > OUT_CHANNELS_MAX ||
+        z->c % XT_TILE_CONV_CHANNELS || z->c > XT_CONV_NORM_OUT_MAX ||
         !xt_cpu_norm_can_join(norm, graph, &makes_output))
         return NULL;
     return (by_tiles ? pays(conv, norm) : has_few_places(conv)) ? norm : NULL;

@@ -12,7 +12,7 @@
 #include "engine/cpu/cpu.h"
 #include "engine/slices.h"
 
-enum { XT_CONV_NORM_LANES = 16 };
+enum { XT_CONV_NORM_LANES = 16, XT_CONV_NORM_OUT_MAX = 1024 /* channels of z */ };
 /* The matrices by which tiles are multiplied. */
 enum { XT_CONV_NORM_OUTPUT, XT_CONV_NORM_INPUT_GRAD, XT_CONV_NORM_THROUGH, XT_CONV_NORM_MATRICES };
 

@@ -6,7 +6,7 @@
 
 #include "engine/cpu/conv_norm.h"
 
-enum { LANES = XT_CONV_NORM_LANES, PARTS_MAX = 1024 };
+enum { LANES = XT_CONV_NORM_LANES };
 
 /* What is computed of the sums over pixels (struct xt_norm_product). */
 struct numbers {
@@ -152,7 +152,7 @@ static double run_product(const struct xt_cpu_conv_norm *own, const struct xt_gr
                                             .through = numbers->through,
                                             .shift = numbers->shift};
     int parts = xt_norm_product_parts(&product);
-    double squares[PARTS_MAX];
+    double squares[(XT_NORM_PRODUCT_CHANNELS_MAX + XT_CONV_NORM_OUT_MAX) / LANES];
     double square = 0;
 #pragma omp parallel for schedule(static)
     for (int part = 0; part < parts; part++)

@@ -219,6 +219,7 @@ static void take_residual(struct state *norm, struct xt_graph *graph)
     norm->applied = before;
     before->is_applied = true;
     graph->ops[op->index]->own_name[0] = "xtrain, with the add";
+    graph->ops[op->index]->with_other[0] = true;
     xt_buffer_use(before->in->value, xt_op_forward_time(&norm->is->op));
     if (!norm->joined)
         xt_buffer_use(before->in->value, xt_op_backward_time(graph, &norm->is->op));
@@ -263,6 +264,8 @@ static void join_conv(struct state *norm, struct xt_op *op, struct xt_graph *gra
     if (!norm->joined)
         return;
     op->own_name[1] = "xtrain, with conv";
+    op->with_other[0] = norm->joined->rows > 0;
+    op->with_other[1] = true;
     if (norm->joined->rows)
         op->own_name[0] = op->own_name[1];
     if (reader) {

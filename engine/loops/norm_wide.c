@@ -775,7 +775,7 @@ XT_INLINE void backward(const struct xt_norm_sample *s, struct masking m)
     }
     if (m.readers)
         backward_from_readers(s, &r, m);
-    else if (m.pass == XT_NORM_KEEP && !s->dpooled[0])
+    else if (m.pass == XT_NORM_KEEP && s->daveraged && !s->dpooled[0])
         keep_average(s, &r);
     else
         backward_from_pools(s, &r, m);

@@ -435,6 +435,42 @@ static void a_joined_convolution_adds_to_another_readers_gradient(void **state)
     assert_int_equal(slices.adds, 1);
 }
 
+/* Their patches of the image differ, and are as many numbers. A pool alone reads one of them. */
+static struct xt_value *describe_two_first(struct xt_net *net, const struct xt_model_info *model,
+                                           const struct xt_model_options *options)
+{
+    const struct xt_net_pool pool = {
+        .name = "max", .kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1, 1, 1}};
+    (void)model;
+    struct xt_value *in = xt_net_input(net, options->height, options->width, 3);
+    struct xt_value *x = conv_and_norm(net, in, (const char *[]){"three", "three_bn"}, 64, 3);
+    struct xt_value *y =
+        xt_net_conv(net, in,
+                    &(struct xt_net_conv){
+                        .name = "five", .channels = 64, .kernel = {1, 5}, .pad = {0, 2, 0, 2}});
+    y = xt_net_batch_norm(net, y, &(struct xt_net_norm){.name = "five_bn"});
+    x = conv_and_norm(net, xt_net_relu(net, x), (const char *[]){"conv0", "bn0"}, 64, 3);
+    x = xt_net_max_pool(net, xt_net_relu(net, x), &pool);
+    y = xt_net_max_pool(net, xt_net_relu(net, y), &pool);
+    y = conv_and_norm(net, y, (const char *[]){"conv1", "bn1"}, 64, 3);
+    x = xt_net_relu(net, xt_net_add(net, x, y, NULL));
+    x = xt_net_flatten(net, xt_net_global_avg_pool(net, x, "pool"), NULL);
+    return xt_net_linear(net, x,
+                         &(struct xt_net_linear){.name = "fc", .channels = options->classes});
+}
+
+static void two_first_convolutions_have_sums_of_their_own(void **state)
+{
+    const struct xt_model_info info = {
+        .name = "two", .height = 40, .width = 24, .describe = describe_two_first};
+    (void)state;
+    if (!xt_loops_get()->tile_conv || !xt_device_cpu_has_tiles())
+        support_skip("this CPU has no tiles");
+    struct pass slices = both_are_as_near_to_float32(
+        (struct pass){.info = &info, .dtype = XT_BF16, .batch = 8, .threads = 2});
+    assert_int_equal(slices.joined, 2);
+}
+
 /* A norm that the sum behind it applies writes its output all the same where somebody looks. */
 static void what_somebody_looks_at_is_written(void **state)
 {
@@ -562,6 +598,7 @@ int main(void)
         cmocka_unit_test(resnet18_sums_with_convolutions_by_tiles),
         cmocka_unit_test(resnet50_joins_norms_to_convolutions),
         cmocka_unit_test(a_joined_convolution_adds_to_another_readers_gradient),
+        cmocka_unit_test(two_first_convolutions_have_sums_of_their_own),
         cmocka_unit_test(what_somebody_looks_at_is_written),
         cmocka_unit_test(a_part_that_learns),
         cmocka_unit_test(it_is_the_same_every_time),

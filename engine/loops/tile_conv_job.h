@@ -73,7 +73,8 @@ struct xt_tile_conv {
     const void *in;
     const uint32_t *weights; /* struct xt_weight_copy's by tiles, the output's channels being its
                                 wide axis; zeros for the rest of the last tiles; aligned to 64 */
-    const float *scale;      /* [out_c] by which the sums are multiplied; NULL: 1 */
+    const float *scale;      /* [out_c] by which the sums are multiplied, not with a norm's sums;
+                                NULL: 1 */
     const float *bias;       /* [out_c]; NULL: none */
     void *out;
     const void *added; /* of the output's shape; NULL: the output's memory */

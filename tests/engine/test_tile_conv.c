@@ -12,7 +12,7 @@ struct work {
     size_t inputs, outputs, output_bytes;
     void *in_memory, *out, *added; /* added: what the output's memory held */
     uint16_t *weights_memory;
-    float *bias, *scratch;
+    float *scale, *bias, *scratch;
     double *in, *weights; /* [taps][in_c][out_c] */
 };
 
@@ -109,12 +109,16 @@ static void setup(struct work *work, const struct xt_tile_conv *shape)
     work->scratch = aligned_memory(xt_tile_conv_scratch(job) * sizeof(float));
     work->in = random_numbers(&rng, dtype_of(job), work->inputs, work->in_memory);
     free(random_numbers(&rng, XT_F32, (size_t)job->out_c, work->bias));
+    work->scale = aligned_memory((size_t)job->out_c * sizeof(float));
+    free(random_numbers(&rng, XT_F32, (size_t)job->out_c, work->scale));
     make_weights(work, &rng);
     job->in = work->in_memory;
     job->weights = (const uint32_t *)(const void *)work->weights_memory;
     job->out = work->out;
     if (job->relu)
         job->bias = work->bias;
+    if (job->adds)
+        job->scale = work->scale;
     fill_output(work);
 }
 
@@ -125,6 +129,7 @@ static void clear(struct work *work)
     free(work->out);
     free(work->added);
     free(work->bias);
+    free(work->scale);
     free(work->scratch);
     free(work->in);
     free(work->weights);
@@ -150,7 +155,7 @@ static void make_wanted(const struct work *work, int n, int row, int column, dou
 {
     const struct xt_tile_conv *job = &work->job;
     for (int o = 0; o < job->out_c; o++)
-        sums[o] = job->bias ? (double)job->bias[o] : 0;
+        sums[o] = 0;
     for (int t = 0; t < job->tap_count; t++) {
         const struct xt_tile_conv_tap *tap = &job->taps[t];
         for (int i = 0; i < job->in_c; i++) {
@@ -162,6 +167,8 @@ static void make_wanted(const struct work *work, int n, int row, int column, dou
         }
     }
     for (int o = 0; o < job->out_c; o++) {
+        sums[o] *= job->scale ? (double)job->scale[o] : 1;
+        sums[o] += job->bias ? (double)job->bias[o] : 0;
         if (job->adds)
             sums[o] += number_at(job, work->added, element(job, n, row, column, o));
         sums[o] = job->relu && sums[o] < 0 ? 0 : sums[o];
@@ -282,6 +289,7 @@ static void check_shares(struct work *work, const struct xt_loops *loops)
     for (int o = 0; o < work->job.out_c; o += SHARE) {
         some.out = address_of(&some, work->out, (size_t)o);
         some.bias = work->job.bias ? work->job.bias + o : NULL;
+        some.scale = work->job.scale ? work->job.scale + o : NULL;
         some.weights =
             (const uint32_t *)(const void *)(work->weights_memory + place(&work->job, 0, 0, o));
         loops->tile_conv(&some, 0, some.units, work->scratch);

@@ -12,6 +12,7 @@ struct state {
     struct xt_weight_grad job;
     struct xt_buffer *scratch;
     xt_weight_grad_loop *loop;
+    bool is_shared; /* the weight */
     struct xt_data_grad data;
     const struct xt_buffer
         *data_weights; /* NULL: these loops do not compute the input's gradient */
@@ -210,6 +211,7 @@ static void prepare_weight_grad(struct state *state, struct xt_conv_op *conv,
     state->scratch = xt_graph_temporary(graph, xt_op_out(op, 0), xt_weight_grad_scratch(job),
                                         xt_op_backward_time(graph, op));
     state->loop = loop;
+    state->is_shared = xt_param_is_shared(graph, conv->weight);
     op->own_name[1] = loop == graph->loops->weight_grad         ? "xtrain AMX"
                       : graph->loops->lanes == XT_TILE_CHANNELS ? "xtrain AVX-512"
                                                                 : "xtrain AVX2";
@@ -472,10 +474,11 @@ static enum xt_status place_job(struct xt_op *op, struct xt_graph *graph, struct
     return job->grad && (job->bias_grad || conv->bias < 0) ? XT_OK : err->status;
 }
 
+/* Of weights that another op has too the executor adds up the gradients. */
 static void know_square(const struct xt_conv_op *conv, const struct xt_graph *graph, double square)
 {
-    graph->options.params->grad_squares[conv->weight] =
-        xt_param_is_shared(graph, conv->weight) ? NAN : square;
+    const struct state *state = conv->op.own;
+    graph->options.params->grad_squares[conv->weight] = state->is_shared ? NAN : square;
 }
 
 /* Pieces of a fixed number, so that the sum of the squares does not depend on the threads'. */

@@ -74,10 +74,10 @@ struct xt_op {
     size_t out_bytes;    /* of the tensors that it writes */
     double flops;        /* of one forward pass of the batch, multiply and add counted as two */
     double backward_flops;
-    double bytes[2];   /* of the values and gradients read and written forward and backward, each
-                          counted once */
+    double bytes[2];    /* of the values and gradients read and written forward and backward, each
+                           counted once */
     bool with_other[2]; /* some of that in another op's time, or some of another's in its own */
-    double seconds[2]; /* spent forward and backward since the graph's profile was last cleared */
+    double seconds[2];  /* spent forward and backward since the graph's profile was last cleared */
     /* How it runs, once planned: its program, unless overridden by the back end. */
     struct xt_program program;
     const struct xt_override *override; /* NULL: nothing */

@@ -211,7 +211,8 @@ struct xt_graph {
     struct xt_buffer *casts;       /* the parameters' values in the graph's type; NULL: not read */
     size_t cast_at[XT_PARAMS_MAX]; /* of each in it, as float32 numbers */
     struct xt_layouts *layouts;    /* the weights' copies that one kernel writes; NULL: none */
-    /* Gradients of the output and the input, where those of slices are not whole, and weights. */
+    /* Gradients of the output and the input, where those of slices are not whole, weights, and the
+     * output, likewise. */
     struct xt_buffer *lower_bound_memory[4];
     size_t loop_scratch_floats; /* a thread's */
     float *loop_scratch;        /* [threads][loop_scratch_floats] */

@@ -166,6 +166,13 @@ static const struct xt_cpu_pointwise_infer *pointwise_infer_of(const struct xt_o
     return state && state->by == POINTWISE_INFER ? &state->pointwise_infer : NULL;
 }
 
+/* NULL: it is not joined to the norm behind it. */
+static const struct xt_cpu_conv_norm *joined_of(const struct xt_op *op)
+{
+    const struct state *state = op->own;
+    return state && state->joined.conv ? &state->joined : NULL;
+}
+
 static void prepare_data_grad(struct state *state, struct xt_conv_op *conv, struct xt_graph *graph)
 {
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
@@ -380,8 +387,9 @@ static void join_norm(struct state *state, struct xt_conv_op *conv, struct xt_gr
 const struct xt_cpu_conv_norm *xt_cpu_conv_joined(const struct xt_op *conv,
                                                   const struct xt_op *norm)
 {
-    const struct state *state = conv && conv->kind == &xt_kind_conv ? conv->own : NULL;
-    return state && state->joined.norm == norm ? &state->joined : NULL;
+    const struct xt_cpu_conv_norm *joined =
+        conv && conv->kind == &xt_kind_conv ? joined_of(conv) : NULL;
+    return joined && joined->norm == norm ? joined : NULL;
 }
 
 void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
@@ -658,7 +666,7 @@ static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, boo
     if (winograd_of(op))
         return xt_cpu_winograd_begin(winograd_of(op), op, graph, backward, err);
     const struct state *state = op->own;
-    const struct xt_cpu_conv_norm *joined = state && state->joined.conv ? &state->joined : NULL;
+    const struct xt_cpu_conv_norm *joined = joined_of(op);
     if (!backward && joined)
         xt_cpu_conv_norm_begin_forward(joined, graph);
     if (!backward)
@@ -676,17 +684,16 @@ static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, boo
 static enum xt_status end_slices(struct xt_op *op, struct xt_graph *graph, bool backward,
                                  bool second, struct xt_err *err)
 {
-    const struct state *state = op->own;
     (void)second;
-    if (!backward && state && state->joined.conv)
-        xt_cpu_conv_norm_end_forward(&state->joined, graph);
+    if (!backward && joined_of(op))
+        xt_cpu_conv_norm_end_forward(joined_of(op), graph);
     if (!backward)
         return XT_OK;
     if (depthwise_of(op))
         return xt_cpu_depthwise_end(depthwise_of(op), op, graph, err);
     if (winograd_of(op))
         return xt_cpu_winograd_end(winograd_of(op), op, graph, err);
-    if (!state->joined.conv)
+    if (!joined_of(op))
         add_up((const struct xt_conv_op *)op, graph);
     return xt_program_run(&op->program, XT_BACKWARD, err);
 }
@@ -706,9 +713,9 @@ static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bo
         xt_cpu_pointwise_infer_forward_slice(pointwise_infer_of(op), op, graph, slice);
         return XT_OK;
     }
-    if (state && state->joined.conv)
-        xt_cpu_conv_norm_add_input(&state->joined, graph, slice);
-    if (state && state->joined.rows)
+    if (joined_of(op))
+        xt_cpu_conv_norm_add_input(joined_of(op), graph, slice);
+    if (joined_of(op) && joined_of(op)->rows)
         return XT_OK;
     if (state && state->by_tiles) {
         xt_cpu_tile_conv_forward(&state->tiles, op, graph, slice);
@@ -729,8 +736,8 @@ static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, b
     struct xt_weight_grad job = state->job;
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
     (void)second;
-    if (state->joined.conv) {
-        xt_cpu_conv_norm_slice(&state->joined, graph, slice);
+    if (joined_of(op)) {
+        xt_cpu_conv_norm_slice(joined_of(op), graph, slice);
         return XT_OK;
     }
     for (int i = 0; i < slice->count && conv->relu && !conv->is_masked; i++)

@@ -43,11 +43,10 @@ const struct xt_op *xt_cpu_conv_norm_find(const struct xt_conv_op *conv, struct 
     const struct xt_tensor *x = xt_op_in(&conv->op, 0);
     const struct xt_tensor *z = xt_op_out(&conv->op, 0);
     const struct xt_op *norm = norm_behind(conv, graph);
-    bool makes_output = false;
     if (!norm || !xt_op_learns(&conv->op, graph) || !conv->op.by_slices[0] ||
         !conv->op.by_slices[1] || x->dtype != XT_BF16 || conv->relu ||
         z->c % XT_TILE_CONV_CHANNELS || z->c > XT_CONV_NORM_OUT_MAX ||
-        !xt_cpu_norm_can_join(norm, graph, &makes_output))
+        !xt_cpu_norm_can_join(norm, graph))
         return NULL;
     return (by_tiles ? pays(conv, norm) : has_few_places(conv)) ? norm : NULL;
 }
@@ -159,14 +158,13 @@ static int rows_of(const struct xt_cpu_conv_norm *own)
 }
 
 void xt_cpu_conv_norm_describe(struct xt_cpu_conv_norm *own, struct xt_conv_op *conv,
-                               const struct xt_op *norm, struct xt_graph *graph,
+                               const struct xt_op *norm, const struct xt_graph *graph,
                                const struct xt_cpu_tile_conv *by_tiles)
 {
     const struct xt_tensor *z = xt_op_out(&conv->op, 0);
-    bool makes_output = false;
     *own = (struct xt_cpu_conv_norm){
         .conv = conv, .norm = norm, .in_c = xt_op_in(&conv->op, 0)->c, .out_c = z->c};
-    if (xt_cpu_norm_can_join(norm, graph, &makes_output) && makes_output)
+    if (!xt_cpu_norm_is_plain(norm))
         own->rows = rows_of(own);
     if (!xt_op_out(norm, XT_NORM_FULL))
         own->room = xt_tensor_bytes(z) / (size_t)z->n / sizeof(float);
@@ -202,8 +200,9 @@ void xt_cpu_conv_norm_join(struct xt_cpu_conv_norm *own, struct xt_cpu_conv_norm
 static void keep_rows(const struct xt_cpu_conv_norm *own, struct xt_graph *graph)
 {
     struct xt_tensor *z = own->conv->op.outputs[0];
-    xt_graph_use_value(graph, z, xt_op_forward_time(&own->conv->op));
-    if (!z->value || !own->rows)
+    if (own->rows)
+        xt_graph_use_value(graph, z, xt_op_forward_time(&own->conv->op));
+    if (!own->rows || !z->value)
         return;
     xt_buffer_use(z->value, graph->options.recompute ? xt_op_backward_time(graph, own->norm)
                                                      : xt_op_forward_time(own->norm));
@@ -356,7 +355,7 @@ size_t xt_cpu_conv_norm_scratch(const struct xt_cpu_conv_norm *own)
         convs = larger(convs, xt_tile_conv_scratch(&own->input_grad));
         convs = larger(convs, xt_tile_conv_scratch(&own->through));
     }
-    size_t pivot = (size_t)larger((size_t)own->in_c, (size_t)own->out_c);
+    size_t pivot = larger((size_t)own->in_c, (size_t)own->out_c);
     size_t most = larger(pivot + convs, xt_cpu_norm_scratch(own->norm));
     return (most + LANES - 1) / LANES * LANES;
 }

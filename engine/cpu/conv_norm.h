@@ -47,7 +47,7 @@ struct xt_cpu_conv_norm {
 const struct xt_op *xt_cpu_conv_norm_find(const struct xt_conv_op *conv, struct xt_graph *graph,
                                           const struct xt_cpu_tile_conv *by_tiles);
 void xt_cpu_conv_norm_describe(struct xt_cpu_conv_norm *own, struct xt_conv_op *conv,
-                               const struct xt_op *norm, struct xt_graph *graph,
+                               const struct xt_op *norm, const struct xt_graph *graph,
                                const struct xt_cpu_tile_conv *by_tiles);
 /* is_before: own runs before the other backward, which then adds both shares of x. */
 void xt_cpu_conv_norm_join(struct xt_cpu_conv_norm *own, struct xt_cpu_conv_norm *beside,
@@ -97,9 +97,11 @@ void xt_cpu_conv_norm_slice(const struct xt_cpu_conv_norm *own, const struct xt_
 
 /* ---- of the norm ---- */
 
-/* Whether its gradient is made or masked before it is needed, and, if `makes_output`, its output of
- * some rows of its input at a time; before it is prepared. */
-bool xt_cpu_norm_can_join(const struct xt_op *op, struct xt_graph *graph, bool *makes_output);
+/* Whether its gradient is made or masked before it is needed; before it is prepared. */
+bool xt_cpu_norm_can_join(const struct xt_op *op, struct xt_graph *graph);
+/* Whether it only scales and shifts, of one reader, which may do that itself: it needs the whole
+ * input then. */
+bool xt_cpu_norm_is_plain(const struct xt_op *op);
 /* A sample's gradient behind it and before its ReLU: in memory, or made of pools' in `room`, by the
  * first xt_cpu_norm_scratch floats of the thread's scratch; there `pixel` numbers lie from a pixel
  * to the next. */

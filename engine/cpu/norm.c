@@ -183,12 +183,18 @@ static void take_gradient(struct state *norm, struct xt_graph *graph)
     norm->sums_from[1] = &conv->op;
 }
 
+/* Whether the convolution before it makes its input where that is read. */
+static bool has_input_made(const struct state *norm)
+{
+    return norm->joined && norm->joined->rows;
+}
+
 /* Ops run alone, for tests, only where passes do not run by slices. */
 static void take_sums(struct state *norm, struct xt_op *op, struct xt_graph *graph)
 {
     if (!graph->options.by_slices || !xt_op_learns(op, graph))
         return;
-    if (!norm->joined || !norm->joined->rows)
+    if (!has_input_made(norm))
         take_statistics(norm, graph);
     take_gradient(norm, graph);
     for (int backward = 0; backward < 2; backward++)
@@ -236,9 +242,9 @@ static bool has_only_pools(const struct xt_norm_op *norm, const struct xt_graph 
            !norm->spec.residual && has_strips(norm, graph);
 }
 
-/* Whether it only scales and shifts, of one reader. */
-static bool is_plain(const struct xt_norm_op *norm)
+bool xt_cpu_norm_is_plain(const struct xt_op *op)
 {
+    const struct xt_norm_op *norm = (const struct xt_norm_op *)op;
     const struct xt_tensor *y = xt_op_out(&norm->op, XT_NORM_FULL);
     return y && y->readers == 1 && !norm->spec.relu && !norm->spec.activation &&
            !norm->spec.residual && !xt_op_out(&norm->op, XT_NORM_MAX) &&
@@ -246,15 +252,15 @@ static bool is_plain(const struct xt_norm_op *norm)
 }
 
 /* The gradient before the ReLU is in memory, of a convolution that masks it or because there is no
- * ReLU, or is made of pools'. What is plain may be applied by its reader, which reads the input. */
-bool xt_cpu_norm_can_join(const struct xt_op *op, struct xt_graph *graph, bool *makes_output)
+ * ReLU, or is made of pools'. */
+bool xt_cpu_norm_can_join(const struct xt_op *op, struct xt_graph *graph)
 {
     const struct xt_norm_op *norm = (const struct xt_norm_op *)op;
     struct xt_op_input *inputs[XT_READERS_MAX] = {NULL};
-    *makes_output = !is_plain(norm) && has_strips(norm, graph);
     return op->by_slices[0] && op->by_slices[1] && graph->options.by_slices &&
            xt_op_learns(op, graph) && xt_op_in(op, 0)->dtype == XT_BF16 &&
-           (is_plain(norm) || has_only_pools(norm, graph) || find_gradient(norm, graph, inputs));
+           (xt_cpu_norm_is_plain(op) || has_only_pools(norm, graph) ||
+            find_gradient(norm, graph, inputs));
 }
 
 /* The convolution that makes the gradient masks it then, and has no sums to form. */
@@ -264,9 +270,9 @@ static void join_conv(struct state *norm, struct xt_op *op, struct xt_graph *gra
     if (!norm->joined)
         return;
     op->own_name[1] = "xtrain, with conv";
-    op->with_other[0] = norm->joined->rows > 0;
+    op->with_other[0] = has_input_made(norm);
     op->with_other[1] = true;
-    if (norm->joined->rows)
+    if (op->with_other[0])
         op->own_name[0] = op->own_name[1];
     if (reader) {
         struct xt_conv_op *masking = (struct xt_conv_op *)graph->ops[reader->index];
@@ -348,7 +354,7 @@ static void total(struct state *norm, const struct xt_graph *graph, bool backwar
         xt_cpu_conv_norm_total(norm->joined, graph, norm->mean, norm->totals);
         return;
     }
-    if (!backward && norm->joined && norm->joined->rows) {
+    if (!backward && has_input_made(norm)) {
         xt_cpu_conv_norm_statistics(norm->joined, graph, param(graph, norm->is->param.mean),
                                     norm->totals);
         return;
@@ -532,7 +538,7 @@ static void run_forward(const struct state *norm, const struct xt_graph *graph, 
 {
     const struct xt_tensor *in = norm->in;
     size_t row = (size_t)in->w * (size_t)in->c * xt_dtype_size(in->dtype);
-    int rows = norm->joined ? norm->joined->rows : 0;
+    int rows = has_input_made(norm) ? norm->joined->rows : 0;
     bool in_one = rows && !norm->max && !norm->average && !norm->residual;
     if (in_one)
         xt_cpu_conv_norm_write(norm->joined, graph, n, sample);
@@ -726,7 +732,7 @@ static void run_sample(struct xt_op *op, struct xt_graph *graph, bool backward, 
         sum_gradient(norm, graph, n);
     else if (second)
         forward_of(norm, graph, n);
-    else if (norm->joined && norm->joined->rows)
+    else if (has_input_made(norm))
         return;
     else if (uses_batch(norm, graph))
         add_statistics(norm, graph, n);

@@ -244,7 +244,7 @@ struct xt_loops {
     xt_weight_grad_loop *weight_grad_bf16;
     /* What the parts of any of these add up to. */
     xt_weight_grad_sum_loop *weight_grad_sum;
-    /* Of a norm behind a convolution in its backward pass. */
+    /* Of a norm behind a convolution, backward and forward. */
     xt_norm_product_loop *norm_product;
     xt_norm_statistics_loop *norm_statistics;
     /* NULL in builds without AMX. */

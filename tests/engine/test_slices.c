@@ -421,16 +421,21 @@ static struct xt_value *describe_wide(struct xt_net *net, const struct xt_model_
                          &(struct xt_net_linear){.name = "fc", .channels = options->classes});
 }
 
+static struct pass near_to_float32_in_bf16(const struct xt_model_info *info)
+{
+    if (!xt_loops_get()->tile_conv || !xt_device_cpu_has_tiles())
+        support_skip("this CPU has no tiles");
+    return both_are_as_near_to_float32(
+        (struct pass){.info = info, .dtype = XT_BF16, .batch = 8, .threads = 2});
+}
+
 /* The first convolution is joined to its norm too. */
 static void a_joined_convolution_adds_to_another_readers_gradient(void **state)
 {
     const struct xt_model_info info = {
         .name = "wide", .height = 40, .width = 24, .describe = describe_wide};
     (void)state;
-    if (!xt_loops_get()->tile_conv || !xt_device_cpu_has_tiles())
-        support_skip("this CPU has no tiles");
-    struct pass slices = both_are_as_near_to_float32(
-        (struct pass){.info = &info, .dtype = XT_BF16, .batch = 8, .threads = 2});
+    struct pass slices = near_to_float32_in_bf16(&info);
     assert_int_equal(slices.joined, 2);
     assert_int_equal(slices.adds, 1);
 }
@@ -464,10 +469,7 @@ static void two_first_convolutions_have_sums_of_their_own(void **state)
     const struct xt_model_info info = {
         .name = "two", .height = 40, .width = 24, .describe = describe_two_first};
     (void)state;
-    if (!xt_loops_get()->tile_conv || !xt_device_cpu_has_tiles())
-        support_skip("this CPU has no tiles");
-    struct pass slices = both_are_as_near_to_float32(
-        (struct pass){.info = &info, .dtype = XT_BF16, .batch = 8, .threads = 2});
+    struct pass slices = near_to_float32_in_bf16(&info);
     assert_int_equal(slices.joined, 2);
 }
 

@@ -20,7 +20,8 @@
 static enum xt_status fail(struct xt_err *err, enum xt_status status, const char *what,
                            const char *path)
 {
-    return xt_err_set(err, status, "%s %s: %s", what, path, strerror(errno));
+    return xt_err_set(err, errno == ENOMEM ? XT_ERR_MEMORY : status, "%s %s: %s", what, path,
+                      strerror(errno));
 }
 
 enum xt_status xt_file_open(const char *path, int *fd, size_t *size, struct xt_err *err)
@@ -581,12 +582,12 @@ enum xt_status xt_file_folder_of(char **out, const char *path, struct xt_err *er
 enum xt_status xt_file_working_folder(char **out, struct xt_err *err)
 {
     char *here = getcwd(NULL, 0);
-    int wrote = here ? asprintf(out, "%s/", here) : -1;
-    free(here);
-    if (wrote >= 0)
-        return XT_OK;
     *out = NULL;
-    return xt_err_set(err, XT_ERR_RUN, "cannot find the working directory: %s", strerror(errno));
+    if (!here)
+        return fail(err, XT_ERR_RUN, "cannot find", "the working directory");
+    enum xt_status status = xt_file_join(out, here, "", err);
+    free(here);
+    return status;
 }
 
 const char *xt_file_name(const char *path)

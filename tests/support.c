@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "device/device.h"
 
 /* Under the address sanitizer a size that cannot be had is an answer, as it is without. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
@@ -21,6 +22,12 @@ void support_skip(const char *reason)
     print_message("skipped: %s\n", reason);
     skip();
     abort();
+}
+
+void support_need_bf16(void)
+{
+    if (!xt_device_cpu_has_bf16())
+        support_skip("this CPU has no bf16");
 }
 
 const char *support_shared(const char *name)

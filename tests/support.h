@@ -23,6 +23,9 @@ const char *support_shared(const char *name);
 /* Ends the running test as skipped and says why. */
 _Noreturn void support_skip(const char *reason);
 
+/* Skips the running test where the CPU computes nothing in bf16. */
+void support_need_bf16(void);
+
 /* For cmocka_unit_test_setup_teardown: *state is the path of a new, empty folder; removed with all
  * that is in it. */
 int support_make_folder(void **state);

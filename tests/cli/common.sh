@@ -8,6 +8,8 @@ dnnl=$PWD/deps/dnnl/lib/libdnnl.so.3
 tree=$(mktemp -d "${TMPDIR:-/tmp}/xtrain-test-XXXXXX")
 trap 'rm -rf "$tree"' EXIT
 
+. tests/cpu.sh
+
 # The beginning of a run that takes a second or two.
 small=(--model lprnet --data 'synth:plates?count=24&seed=3' --batch 4)
 
@@ -125,13 +127,4 @@ kill_until_done() { # RUN OPTIONS...
     [ "$code" = 0 ] || [ "$code" = 137 ] || fail "killed and resumed, it ended with code $code" "$(cat "$tree/said")"
     kills=$((kills + 1))
   done
-}
-
-# Whether the CPU, as far as ONEDNN_MAX_CPU_ISA lets programs use it, has what oneDNN wants for bf16, or AMX: cpu_has bf16|amx
-cpu_has() {
-  local flag=avx512bw held='AVX512*'
-  [ "$1" = bf16 ] || { flag=amx_bf16 held='AVX512_CORE_AMX*'; }
-  grep -qm 1 -w "$flag" /proc/cpuinfo || return 1
-  # shellcheck disable=SC2254
-  case ${ONEDNN_MAX_CPU_ISA:-ALL} in ALL | DEFAULT | $held) ;; *) return 1 ;; esac
 }

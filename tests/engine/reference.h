@@ -105,8 +105,8 @@ static inline void net_open(struct net *net, enum xt_dtype dtype, bool training)
 {
     if (!net->batch)
         net->batch = 3;
-    if (dtype == XT_BF16 && !xt_device_cpu_has_bf16())
-        support_skip("this CPU has no bf16");
+    if (dtype == XT_BF16)
+        support_need_bf16();
     net_ok(net, xt_device_open(&net->device, "cpu", 0, &net->err));
     struct xt_graph_options options = {.device = &net->device,
                                        .params = &net->params,

@@ -107,12 +107,10 @@ static struct xt_selftest run(struct subject subject, struct saboteur *saboteur)
     struct xt_device device;
     struct xt_err err = {0};
     struct xt_selftest result = {0};
+    if (subject.dtype == XT_BF16)
+        support_need_bf16();
     if (xt_device_open(&device, "cpu", saboteur ? 1 : 2, &err))
         fail_msg("%s", err.text);
-    if (subject.dtype == XT_BF16 && !xt_device_cpu_has_bf16()) {
-        xt_device_close(&device);
-        support_skip("this CPU has no bf16");
-    }
     struct xt_selftest_options options = {.device = &device,
                                           .network = subject.network.describe ? subject.network
                                                      : subject.over_batch

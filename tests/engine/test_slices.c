@@ -184,8 +184,8 @@ static void check_squares(const struct pass *pass, const struct xt_params *param
 static void run(struct pass *pass)
 {
     struct network net = {.graph = NULL};
-    if (pass->dtype == XT_BF16 && !xt_device_cpu_has_bf16())
-        support_skip("this CPU has no bf16");
+    if (pass->dtype == XT_BF16)
+        support_need_bf16();
     ok(&net, xt_device_open(&net.device, "cpu", pass->threads, &net.err));
     describe(&net, pass);
     pass->held = count_held(pass, net.graph);

@@ -78,8 +78,8 @@ static void forward(struct network *net, const struct pass *pass)
 static void run(struct pass *pass)
 {
     struct network net = {.graph = NULL};
-    if (pass->dtype == XT_BF16 && !xt_device_cpu_has_bf16())
-        support_skip("this CPU has no bf16");
+    if (pass->dtype == XT_BF16)
+        support_need_bf16();
     ok(&net, xt_device_open(&net.device, "cpu", pass->threads, &net.err));
     describe(&net, pass);
     forward(&net, pass);

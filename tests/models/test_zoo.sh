@@ -11,19 +11,21 @@ networks=${XTRAIN_SHARED:-../shared}/zoo
 case $zoo in
   /*) export XTRAIN_DNNL=${XTRAIN_DNNL:-$PWD/deps/dnnl/lib/libdnnl.so.3} ;;
 esac
+. tests/cpu.sh
+in_bf16() { ! cpu_has bf16 || "$zoo" --amp bf16 "$@"; }
 
 "$zoo" tests/models/fixtures/parts
 "$zoo" --programs tests/models/fixtures/parts
-"$zoo" --amp bf16 tests/models/fixtures/parts
+in_bf16 tests/models/fixtures/parts
 if [ ! -d "$networks" ]; then
   echo 'skipped but for some small networks: no shared data'
   exit 77
 fi
 "$zoo" "$networks"
-"$zoo" --amp bf16 "$networks"
+in_bf16 "$networks"
 if [ -n "${XTRAIN_TEST_ALL:-}" ]; then
   "$zoo" --programs "$networks"
-  "$zoo" --programs --amp bf16 "$networks"
+  in_bf16 --programs "$networks"
 fi
 
 # The reference has gradients of batch norms, which an export has no more: what it answers counts.

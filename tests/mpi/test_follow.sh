@@ -17,7 +17,7 @@ if [ -n "${XTRAIN_TEST_ALL:-}" ]; then
 else
   plates=(32 --steps 10) shapes=(8 --steps 6)
 fi
-bf16() { [ -n "${XTRAIN_TEST_ALL:-}" ] || grep -qw avx512_bf16 /proc/cpuinfo; }
+bf16() { cpu_has bf16 && { [ -n "${XTRAIN_TEST_ALL:-}" ] || grep -qw avx512_bf16 /proc/cpuinfo; }; }
 gently=(--optim sgd --momentum 0.9 --sched constant --log-every 1 --quiet)
 
 # Losses of B beside A's: "step |a - b| / a", the largest so far.

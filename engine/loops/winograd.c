@@ -86,6 +86,13 @@ XT_INLINE size_t tile_of(int tile, int channels, int places)
     return block_of(tile, channels, places) + (size_t)tile % TILES * WIDE;
 }
 
+/* Transformed weights of a place and a panel are [WIDE / PAIR][channels][PAIR], so that a product
+ * reads consecutive memory: where channel k has that of output channel o. */
+XT_INLINE size_t weight_at(size_t channels, size_t k, size_t o)
+{
+    return (o / PAIR * channels + k) * PAIR + o % PAIR;
+}
+
 /* From a tile's numbers [k, k + count) to the next ones. */
 XT_INLINE size_t step_of(int k, int count)
 {
@@ -253,23 +260,22 @@ XT_INLINE xt_vector add_products_of_pairs(xt_vector a, xt_vector b, xt_vector su
 #endif
 }
 
-/* Rows of cells times PAIR columns of weights [in_c][WIDE]. Meanwhile the next place's cells and
- * weights are fetched. */
+/* Rows of cells times PAIR columns of weights [in_c][PAIR]. Meanwhile the next place's rows are
+ * fetched, and its weights if `fetches`: once for all rows. */
 XT_INLINE void multiply(const float *rows, int in_c, const float *weights, float *to, int count,
-                        bool paired)
+                        bool paired, bool fetches)
 {
     size_t place = (size_t)in_c * WIDE;
     xt_vector sums[ROWS][2];
     for (int r = 0; r < count; r++)
         sums[r][0] = sums[r][1] = xt_vector_of(0);
     for (int k = 0; k < in_c; k += WIDE, rows += CELL)
-        for (int i = 0; i < WIDE; i++, weights += WIDE) {
+        for (int i = 0; i < WIDE; i++, weights += PAIR) {
             xt_vector left = xt_vector_load(weights);
             xt_vector right = xt_vector_load(weights + LANES);
-            __builtin_prefetch(weights + place, 0, 2);
-            __builtin_prefetch(weights + place + LANES, 0, 2);
-            if (i * LINE < CELL)
-                __builtin_prefetch(rows + place_of(in_c) + i * LINE);
+            for (int line = 0; line < PAIR && fetches; line += LINE)
+                __builtin_prefetch(weights + place + line, 0, 2);
+            __builtin_prefetch(rows + place_of(in_c) + i * count);
             for (int r = 0; r < count; r++) {
                 xt_vector one = xt_vector_of(rows[r * WIDE + i]);
                 sums[r][0] = paired ? add_products_of_pairs(one, left, sums[r][0])
@@ -287,13 +293,16 @@ XT_INLINE void multiply(const float *rows, int in_c, const float *weights, float
 /* At most TILES rows. Up to three rows after the last tile are multiplied too; their results are
  * not read. */
 XT_INLINE void multiply_block(const float *rows, int in_c, const float *weights, float *to,
-                              int count, bool paired)
+                              int count, bool paired, bool fetches)
 {
     int r = 0;
     for (; r + ROWS <= count; r += ROWS)
-        multiply(rows + r * WIDE, in_c, weights, to + r * WIDE, ROWS, paired);
+        if (fetches && r == 0)
+            multiply(rows, in_c, weights, to, ROWS, paired, true);
+        else
+            multiply(rows + r * WIDE, in_c, weights, to + r * WIDE, ROWS, paired, false);
     for (; r < count; r += FEW_ROWS)
-        multiply(rows + r * WIDE, in_c, weights, to + r * WIDE, FEW_ROWS, paired);
+        multiply(rows + r * WIDE, in_c, weights, to + r * WIDE, FEW_ROWS, paired, false);
 }
 
 /* The products of one of a form's places and one panel; `sums` and `to` begin with those of the
@@ -303,9 +312,10 @@ XT_INLINE void multiply_panel(const float *sums, int in_c, const float *weights,
 {
     for (int column = 0; column < WIDE; column += PAIR)
         for (int i = 0; i < count; i += TILES)
-            multiply_block(sums + block_of(i, in_c, places), in_c, weights + column,
+            multiply_block(sums + block_of(i, in_c, places), in_c,
+                           weights + weight_at((size_t)in_c, 0, (size_t)column),
                            to + block_of(i, PANELS, places) + column,
-                           count - i < TILES ? count - i : TILES, paired);
+                           count - i < TILES ? count - i : TILES, paired, i == 0);
 }
 
 static void multiply_place(const float *sums, int in_c, const float *weights, float *to, int count,
@@ -400,7 +410,7 @@ XT_INLINE void write_outputs(const struct xt_winograd *job, const struct chunk *
 }
 
 /* Row y of a large tile's weights: of one panel's taps, [2][in / 16][3 x 3][16 in][16 out], to
- * [SIDE][in][WIDE]. */
+ * SIDE places. */
 static void transform_row(const float *taps, size_t in_c, int y, float *to)
 {
     size_t blocks = in_c / EDGE;
@@ -409,14 +419,15 @@ static void transform_row(const float *taps, size_t in_c, int y, float *to)
     for (size_t block = 0; block < 2 * blocks; block++)
         for (size_t at = 0; at < BLOCK; at += LANES) {
             const float *from = taps + block * TAPS * BLOCK + at;
-            size_t place = (block % blocks * EDGE + at / EDGE) * WIDE + block / blocks * EDGE;
+            size_t place = weight_at(in_c, block % blocks * EDGE + at / EDGE,
+                                     block / blocks * EDGE + at % EDGE);
             xt_vector row[3];
             for (size_t x = 0; x < 3; x++)
                 row[x] = down[0] * xt_vector_load(from + x * BLOCK) +
                          down[1] * xt_vector_load(from + (3 + x) * BLOCK) +
                          last * xt_vector_load(from + (6 + x) * BLOCK);
             for (int x = 0; x < SIDE; x++)
-                xt_vector_store(to + (size_t)x * in_c * WIDE + place + at % EDGE,
+                xt_vector_store(to + (size_t)x * in_c * WIDE + place,
                                 from_taps(SIDE, 3, x, 0) * row[0] +
                                     from_taps(SIDE, 3, x, 1) * row[1] +
                                     from_taps(SIDE, 3, x, 2) * row[2]);
@@ -621,9 +632,10 @@ XT_INLINE void transform_gradients(const struct chunk *chunk, const struct image
     }
 }
 
-/* Over `count` tiles, the products of `rows` input channels with PAIR gradients. */
+/* Over `count` tiles, the products of `rows` input channels with PAIR gradients. If `fetches`, the
+ * next place's inputs are fetched: once for all columns. */
 XT_INLINE void add_rows(const float *inputs, int in_c, const float *grads, int count, int places,
-                        float *to, int rows)
+                        float *to, int rows, bool fetches)
 {
     xt_vector sums[GRAD_ROWS + 1][2];
     for (int r = 0; r < rows; r++)
@@ -634,7 +646,8 @@ XT_INLINE void add_rows(const float *inputs, int in_c, const float *grads, int c
         int tiles = count - i < TILES ? count - i : TILES;
         for (int t = 0; t < tiles; t++, left += WIDE, right += WIDE) {
             xt_vector columns[2] = {xt_vector_load(right), xt_vector_load(right + LANES)};
-            __builtin_prefetch(left + place_of(in_c));
+            if (fetches)
+                __builtin_prefetch(left + place_of(in_c));
             for (int r = 0; r < rows; r++) {
                 xt_vector one = xt_vector_of(left[r]);
                 sums[r][0] = xt_vector_add_product(one, columns[0], sums[r][0]);
@@ -647,18 +660,27 @@ XT_INLINE void add_rows(const float *inputs, int in_c, const float *grads, int c
             xt_vector_store(to + r * WIDE + v * LANES, sums[r][v]);
 }
 
+/* GRAD_ROWS or one more. */
+XT_INLINE void add_some(const float *inputs, int in_c, const float *grads, int count, int places,
+                        float *to, int rows, bool fetches)
+{
+    if (fetches)
+        add_rows(inputs, in_c, grads, count, places, to, rows, true);
+    else
+        add_rows(inputs, in_c, grads, count, places, to, rows, false);
+}
+
 /* The same of WIDE input channels: GRAD_ROWS at a time, or one more, so that none are left. */
 static void add_products(const float *inputs, int in_c, const float *grads, int count, int places,
-                         float *to)
+                         float *to, bool fetches)
 {
-    for (int r = 0; r < WIDE;)
-        if ((WIDE - r) % GRAD_ROWS) {
-            add_rows(inputs + r, in_c, grads, count, places, to + r * WIDE, GRAD_ROWS + 1);
-            r += GRAD_ROWS + 1;
-        } else {
-            add_rows(inputs + r, in_c, grads, count, places, to + r * WIDE, GRAD_ROWS);
-            r += GRAD_ROWS;
-        }
+    for (int r = 0, rows = 0; r < WIDE; r += rows) {
+        rows = (WIDE - r) % GRAD_ROWS ? GRAD_ROWS + 1 : GRAD_ROWS;
+        if (rows == GRAD_ROWS)
+            add_some(inputs + r, in_c, grads, count, places, to + r * WIDE, GRAD_ROWS, fetches);
+        else
+            add_some(inputs + r, in_c, grads, count, places, to + r * WIDE, GRAD_ROWS + 1, fetches);
+    }
 }
 
 /* The weights' transform along a side, transposed: from places to taps. */
@@ -727,7 +749,8 @@ XT_INLINE void add_chunk(const struct xt_winograd_grad *job, int count, int k, i
                 for (size_t column = 0; column < WIDE; column += PAIR)
                     add_products(inputs + p * place_of(job->in_c) + i / WIDE * CELL, job->in_c,
                                  grads + p * place_of(PANELS) + q * CELL + column, count,
-                                 (int)places, sums + (q * places + p) * WIDE * WIDE + column);
+                                 (int)places, sums + (q * places + p) * WIDE * WIDE + column,
+                                 q + column == 0);
         for (size_t q = 0; q < 2 * (size_t)(end - k); q++)
             for (size_t r = 0; r < WIDE; r += EDGE)
                 add_block(sums + (q / 2 * places * WIDE + r) * WIDE + q % 2 * EDGE, first,
@@ -812,16 +835,18 @@ XT_INLINE void transform_weight(const xt_vector from[TAPS_MOST], xt_vector to[SI
     }
 }
 
-/* Writes the weights of `at`, a multiple of LANES, from [in][WIDE] on; paired, pairs of them. */
-XT_INLINE void store_weights(const struct xt_winograd_weights *weights, size_t at, xt_vector value)
+/* Writes LANES weights of input channel k, from output channel o of a panel on, whose place begins
+ * at number `first`. */
+XT_INLINE void store_weights(const struct xt_winograd_weights *weights, size_t first, size_t k,
+                             size_t o, xt_vector value)
 {
-    size_t pair = at / WIDE / 2 * WIDE + at % WIDE;
-    uint16_t *to = (uint16_t *)weights->to + 2 * pair + at / WIDE % 2;
+    size_t channels = (size_t)(weights->turned ? weights->out : weights->in);
     uint16_t rounded[LANES];
     if (!weights->paired) {
-        xt_vector_store((float *)weights->to + at, value);
+        xt_vector_store((float *)weights->to + first + weight_at(channels, k, o), value);
         return;
     }
+    uint16_t *to = (uint16_t *)weights->to + first + 2 * weight_at(channels / 2, k / 2, o) + k % 2;
     store_vec(rounded, 0, value, XT_BF16);
     for (size_t i = 0; i < LANES; i++)
         to[2 * i] = rounded[i];
@@ -847,8 +872,7 @@ void XT_LOOPS_NAME(winograd_weights)(const struct xt_winograd_weights *weights, 
             turn(from + tap * BLOCK, turned + (count - 1 - tap) * BLOCK);
         from = turned;
     }
-    size_t to = (row / 2 * (size_t)xt_winograd_places(weights->form) * in + column * EDGE) * WIDE +
-                row % 2 * EDGE;
+    size_t panel = row / 2 * (size_t)xt_winograd_places(weights->form);
     for (size_t at = 0; at < BLOCK; at += LANES) {
         xt_vector columns[SIDE][TAPS_MOST];
         xt_vector points[SIDE];
@@ -863,9 +887,8 @@ void XT_LOOPS_NAME(winograd_weights)(const struct xt_winograd_weights *weights, 
         for (int y = 0; y < high; y++) {
             transform_weight(columns[y], points, wide, sides->taps_w);
             for (int x = 0; x < wide; x++)
-                store_weights(weights,
-                              to + ((size_t)(wide * y + x) * in + at / EDGE) * WIDE + at % EDGE,
-                              points[x]);
+                store_weights(weights, (panel + (size_t)(wide * y + x)) * in * WIDE,
+                              column * EDGE + at / EDGE, row % 2 * EDGE + at % EDGE, points[x]);
         }
     }
 }

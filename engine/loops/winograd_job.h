@@ -103,8 +103,7 @@ struct xt_winograd {
     const void *in;     /* [n][h][w][in_c] */
     bool stored;        /* the weights are transformed; else only F(4x4, 3x3) */
     bool turned;        /* else: they are those of the opposite direction */
-    /* Stored: [out_c / 32][places][in_c][32], paired [out_c / 32][places][in_c / 2][32][2] of bf16;
-     * else OIhw16i16o. */
+    /* Stored: of the same build's loops; else OIhw16i16o. */
     const void *weights;
     void *out;         /* [n][h][w][out_c] */
     const float *bias; /* [out_c]; NULL: none */
@@ -133,8 +132,9 @@ struct xt_winograd_weights {
     bool turned; /* for the data gradient: rotated, inputs and outputs exchanged */
     const float *from;
     int out, in;
-    /* [out / 32][places][in][32], turned [in / 32][places][out][32]; paired, which are not turned,
-     * [out / 32][places][in / 2][32][2] of bf16. */
+    /* [out / 32][places][32 / P][in][P], P being the numbers of two vectors, turned [in / 32]
+     * [places][32 / P][out][P]; paired, which are not turned, [out / 32][places][32 / P][in / 2]
+     * [P][2] of bf16. */
     bool paired;
     void *to;
 };

@@ -46,6 +46,7 @@ struct xt_service_settings {
 struct xt_export_settings {
     enum xt_export_type type;
     enum xt_export_for runtime;
+    int weight_bits;      /* of int8 */
     int fixed_batch;      /* batch size of the exported model; 0: any */
     bool with_preprocess; /* the model takes bytes */
     const char *check;    /* images to compare it on */

@@ -149,6 +149,7 @@ struct xt_graph_options {
      * other ops. NULL: no int8. Outlives the building. */
     const struct xt_ranges *int8;
     enum xt_int8_layout int8_layout;
+    bool int8_of_7_bits;               /* weights; else of 8 where products are added in 32 bits */
     struct xt_graph_observer observer; /* zeroed: none */
     /* xt_graph_convolutions_alone will be called; inference does not run by slices then. */
     bool lower_bound;

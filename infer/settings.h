@@ -91,6 +91,7 @@ struct xt_network_settings {
     enum xt_amp amp;
     bool recompute;                  /* activations that are cheap to recompute are not stored */
     enum xt_int8_layout int8_layout; /* no option: XT_INT8_OWN but for export */
+    bool int8_of_7_bits;             /* no option of its own: weights, for export */
     bool fuse;        /* inference folds batch norms into the convolutions before them */
     bool lower_bound; /* the convolutions are timed: inference does not run by slices */
     /* told of each XPU kernel that is compiled; may be NULL */

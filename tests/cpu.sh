@@ -1,8 +1,12 @@
-# Whether the CPU, as far as ONEDNN_MAX_CPU_ISA lets programs use it, has what oneDNN wants for bf16, or AMX: cpu_has bf16|amx
+# cpu_has bf16|amx|vnni: whether the CPU, as far as ONEDNN_MAX_CPU_ISA lets programs use it, has what oneDNN wants for bf16,
+# AMX, or sums of 8-bit products in 32 bits.
 cpu_has() {
-  local flag=avx512bw held='AVX512*'
-  [ "$1" = bf16 ] || { flag=amx_bf16 held='AVX512_CORE_AMX*'; }
-  grep -qm 1 -w "$flag" /proc/cpuinfo || return 1
-  # shellcheck disable=SC2254
-  case ${ONEDNN_MAX_CPU_ISA:-ALL} in ALL | DEFAULT | $held) ;; *) return 1 ;; esac
+  local flag isa
+  case $1 in
+    bf16) flag='avx512bw' isa='AVX512.*' ;;
+    amx) flag='amx_bf16' isa='AVX512_CORE_AMX.*' ;;
+    vnni) flag='avx512_vnni|avx_vnni' isa='.*VNNI.*|AVX512_CORE_(BF16|FP16|AMX).*' ;;
+    *) return 2 ;;
+  esac
+  grep -qEwm 1 "$flag" /proc/cpuinfo && grep -qxE "ALL|DEFAULT|$isa" <<<"${ONEDNN_MAX_CPU_ISA:-ALL}"
 }

@@ -111,8 +111,10 @@ static void describe_cpu(struct xt_report *devices, const struct cpu *cpu)
     xt_report_add(to, "instructions", "  instructions", "%s", xt_device_cpu_isa());
     xt_report_add(to, NULL, "  trains in", "%s", "f32");
     xt_report_flag(to, "fast_bf16", "", cpu->bf16, " and bf16",
-                   "; bf16 works, but slower than f32");
-    xt_report_add(to, NULL, "  infers in", "%s", "f32, bf16");
+                   xt_device_cpu_runs_bf16() ? "; bf16 works, but slower than f32"
+                                             : "; not in bf16, which needs AVX-512");
+    xt_report_add(to, NULL, "  infers in", "%s", "f32");
+    xt_report_flag(to, "runs_bf16", "", xt_device_cpu_runs_bf16(), ", bf16", "");
     xt_report_flag(to, "infers_fp16", "", xt_device_cpu_has_fp16(), ", fp16", "");
     xt_report_flag(to, "fast_int8", "", xt_device_cpu_has_vnni(), " and int8",
                    "; int8 works, but slower");

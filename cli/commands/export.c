@@ -60,7 +60,8 @@ static bool is_int8(const struct command *command)
 
 static enum xt_status check_weights(const struct xt_options *options, struct xt_err *err)
 {
-    static const char *const of_onnx[] = {"fixed-batch", "with-preprocess", "check", "runtime"};
+    static const char *const of_onnx[] = {"fixed-batch", "with-preprocess", "check", "runtime",
+                                          "weight-bits"};
     const char *path = options->arguments[1];
     for (size_t i = 0; i < sizeof of_onnx / sizeof *of_onnx; i++)
         if (xt_options_source(options, of_onnx[i]) == XT_SOURCE_COMMAND_LINE)
@@ -116,6 +117,11 @@ static enum xt_status check_type(const struct command *command, struct xt_err *e
         return xt_err_set(err, XT_ERR_USAGE,
                           "--for lays the quantization of int8 for a runtime; with --amp %s leave "
                           "it out",
+                          xt_amp_name(amp));
+    if (amp != XT_AMP_INT8 &&
+        xt_options_source(command->options, "weight-bits") == XT_SOURCE_COMMAND_LINE)
+        return xt_err_set(err, XT_ERR_USAGE,
+                          "--weight-bits is of int8's weights; with --amp %s leave it out",
                           xt_amp_name(amp));
     if (s->export.runtime && !s->answer.calibrate)
         return xt_err_set(err, XT_ERR_USAGE,
@@ -186,13 +192,21 @@ static enum xt_status write_graph(struct command *command, const struct xt_netwo
     return status;
 }
 
+static struct xt_network_settings laid_as(const struct command *command, enum xt_int8_layout layout)
+{
+    struct xt_network_settings settings = command->settings->network;
+    settings.int8_layout = layout;
+    settings.int8_of_7_bits = command->settings->export.weight_bits == 7;
+    return settings;
+}
+
 /* The written graph is described separately, in its own type: it is never run here. */
 static enum xt_status write_model(struct command *command, struct xt_err *err)
 {
-    struct xt_network_settings settings = command->settings->network;
+    struct xt_network_settings settings =
+        laid_as(command, layouts[command->settings->export.runtime]);
     struct xt_network_draft draft = {&command->network.params, 1, false, NULL, NULL};
     settings.amp = amps[command->settings->export.type];
-    settings.int8_layout = layouts[command->settings->export.runtime];
     enum xt_status status = xt_network_describe(&command->network, &settings, &draft, err);
     if (!status && draft.graph->err.status) {
         *err = draft.graph->err;
@@ -225,7 +239,7 @@ static enum xt_status calibrate(struct command *command, enum xt_int8_layout lay
 {
     const struct xt_settings *s = command->settings;
     struct xt_infer_settings infer = xt_options_infer(s);
-    infer.network.int8_layout = layout;
+    infer.network = laid_as(command, layout);
     return xt_calibrate_int8(&command->network, &infer, s->answer.calibrate, batch_of(s),
                              &command->calibration, err);
 }
@@ -233,12 +247,13 @@ static enum xt_status calibrate(struct command *command, enum xt_int8_layout lay
 static enum xt_status build(struct command *command, struct xt_err *err)
 {
     const struct xt_settings *s = command->settings;
+    const struct xt_network_settings own = laid_as(command, XT_INT8_OWN);
     struct xt_network *network = &command->network;
-    enum xt_status status = xt_network_open(network, &s->network, &s->device, err);
+    enum xt_status status = xt_network_open(network, &own, &s->device, err);
     if (!status)
         status = check_ranges(command, err);
     if (!status)
-        status = xt_network_build(network, &s->network, batch_of(s), false, err);
+        status = xt_network_build(network, &own, batch_of(s), false, err);
     if (!status && s->export.check)
         status = xt_export_check_open(network, s, &command->source, err);
     if (!status && network->over_batch)
@@ -311,6 +326,21 @@ static void describe_onnx(struct xt_report *report, const struct command *comman
     describe_numbers(report, command);
 }
 
+/* What may be the cause, and what helps. */
+static enum xt_status fail_check(const struct command *command, struct xt_err *err)
+{
+    bool overflows = command->settings->export.type == XT_EXPORT_INT8 &&
+                     command->settings->export.weight_bits == 8 && !xt_device_cpu_has_vnni();
+    return xt_err_set(
+        err, XT_ERR_RUN,
+        "%s was written, but its predictions differ from this program's: see above%s",
+        command->path,
+        overflows
+            ? "; this CPU has no VNNI, and runtimes may add products of 8-bit weights up in 16 "
+              "bits there, which overflow: --weight-bits 7 prevents that"
+            : "");
+}
+
 static enum xt_status say(const struct command *command, struct xt_err *err)
 {
     const struct xt_settings *s = command->settings;
@@ -365,10 +395,7 @@ enum xt_status xt_cmd_export(struct xt_options *options, struct xt_err *err)
     if (!status)
         status = say(&command, err);
     if (!status && s->export.check && !*command.check.why_not && !command.check.passed)
-        status =
-            xt_err_set(err, XT_ERR_RUN,
-                       "%s was written, but its predictions differ from this program's: see above",
-                       command.path);
+        status = fail_check(&command, err);
     xt_source_destroy(command.source);
     xt_network_clear(&command.network);
     return status;

@@ -257,6 +257,7 @@ static const struct xt_json_name names[] = {
     {"allocation_max_bytes", INTEGER, "the largest allocation; null: no limit is known"},
     {"instructions", TEXT, "the CPU's instruction set"},
     {"fast_bf16", FLAG, "whether bf16 has instructions of its own"},
+    {"runs_bf16", FLAG, "whether it computes in bf16 at all"},
     {"infers_fp16", FLAG, "whether fp16 can be used for inference"},
     {"fast_int8", FLAG, "whether int8 has instructions of its own"},
     {"onednn", TEXT, "oneDNN's version"},

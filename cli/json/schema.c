@@ -71,7 +71,8 @@ static const char *const shapes[XT_SCHEMA_COUNT] = {
                          "] service failed attacks[attack! held! detail!]",
     [XT_COMMAND_MODELS] = "models![name! parameters! flops! height! width! classes! title!]",
     [XT_COMMAND_DEVICES] =
-        "devices![device! name! threads memory_bytes instructions fast_bf16 infers_fp16 fast_int8 "
+        "devices![device! name! threads memory_bytes instructions fast_bf16 runs_bf16 infers_fp16 "
+        "fast_int8 "
         "onednn library broken architecture integrated execution_units memory_free_bytes "
         "memory_free_source memory_free_why allocation_max_bytes tiles[memory_bytes "
         "memory_used_bytes] pci uuid trains infers machine_code implementation machine_code_since "

@@ -546,6 +546,11 @@ const struct xt_option xt_option_table[] = {
      "which `any` computes in float32 as eval --amp int8 does",
      XT_GROUP_OUTPUT, EXPORT, CHOICE(export.runtime, runtime_names, "any"), .value = "RUNTIME",
      .not_in_config = true, .spelt = "for"},
+    {"weight-bits",
+     "int8: bits of a weight; 7 on x86 CPUs without VNNI (see xtrain devices), whose sums of 8-bit "
+     "products can overflow",
+     XT_GROUP_OUTPUT, EXPORT, INTEGER(export.weight_bits, 7, 8, "8"), .value = "N",
+     .not_in_config = true},
     {"fixed-batch", "the model takes exactly N images at a time; 0: any number", XT_GROUP_OUTPUT,
      EXPORT, INTEGER(export.fixed_batch, 0, 65536, "0"), .value = "N", .not_in_config = true},
     {"with-preprocess",

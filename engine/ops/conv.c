@@ -700,10 +700,11 @@ static void fold_bias(const struct xt_conv_op *conv, struct xt_params *params, f
 
 /* The largest int8 weight. Instruction sets that add two products in 16 bits overflow with more
  * than 7 bits of weight; for a signed source oneDNN prevents that itself. */
-static int weight_most(const struct xt_conv_op *conv, const struct xt_device *device)
+static int weight_most(const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
-    bool safe = xt_device_sums_int8_in_32(device) || xt_op_in(&conv->op, 0)->dtype == XT_S8;
-    return safe ? 127 : 63;
+    if (!xt_device_sums_int8_in_32(graph->options.device))
+        return xt_op_in(&conv->op, 0)->dtype == XT_S8 ? XT_INT8_MOST : XT_INT8_OF_7_BITS_MOST;
+    return graph->options.int8_of_7_bits ? XT_INT8_OF_7_BITS_MOST : XT_INT8_MOST;
 }
 
 /* Quantises an output channel's weights with a scale that maps `largest` to `most`; the source's
@@ -774,8 +775,8 @@ static enum xt_status refresh(struct xt_op *op, struct xt_graph *graph, struct x
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
     if (!has_own_weights(conv))
         return XT_OK;
-    return xt_conv_weights(conv, graph, weight_most(conv, graph->options.device),
-                           graph->staging.host, conv->host_bias.host, conv->host_scales.host, err);
+    return xt_conv_weights(conv, graph, weight_most(conv, graph), graph->staging.host,
+                           conv->host_bias.host, conv->host_scales.host, err);
 }
 
 static void destroy(struct xt_op *op)
@@ -821,8 +822,7 @@ static void reference_quantise(struct xt_reference_op *reference, struct referen
     double offset = (double)in->offset * (double)in->scale;
     for (size_t o = 0; o < (size_t)xt_op_out(reference->op, 0)->c; o++) {
         double *weight = reference->param[WEIGHT] + o * row;
-        double step = xt_reference_op_largest(weight, row) /
-                      weight_most(conv, reference->graph->options.device);
+        double step = xt_reference_op_largest(weight, row) / weight_most(conv, reference->graph);
         for (size_t i = 0; i < row && step > 0; i++) {
             weight[i] = rint(weight[i] / step) * step;
             work->bias[o] += weight[i] * offset;

@@ -40,6 +40,9 @@ expect 2 'no more: other.onnx' "${export[@]}" model.onnx other.onnx
 expect 2 'give --calibrate DIR' "${export[@]}" model.onnx --type int8
 expect 2 'with --amp fp16 leave it out' "${export[@]}" model.onnx --type fp16 --calibrate "$images"
 expect 2 'with --amp f32 leave it out' "${export[@]}" model.onnx --for openvino
+expect 2 '--weight-bits is of int8'\''s weights; with --amp f32 leave it out' "${export[@]}" model.onnx --weight-bits 7
+expect 2 '--weight-bits is for a model that ends in .onnx' "${export[@]}" int8.safetensors --calibrate "$images" --weight-bits 7
+expect 2 '--weight-bits takes' "${export[@]}" model.onnx --type int8 --calibrate "$images" --weight-bits 6
 expect 2 'needs more ranges than weights hold: give --calibrate' "${export[@]}" model.onnx --type int8 --for openvino
 expect 2 'leave --no-fuse out' "${export[@]}" model.onnx --type fp16 --no-fuse
 expect 2 '--amp takes f32, fp16 or int8' "${export[@]}" model.onnx --type bf16

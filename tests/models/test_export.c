@@ -221,6 +221,19 @@ static const Onnx__TensorProto *constant(const Onnx__GraphProto *graph, const ch
     return NULL;
 }
 
+/* The parameters of describe_block's network, and ranges for int8. */
+static void make_block(struct bench *b, struct xt_ranges *ranges)
+{
+    make_params(b);
+    xt_params_clear(&b->params);
+    b->params = (struct xt_params){0};
+    describe_block(b, XT_INT8_OWN, NULL);
+    assert_int_equal(xt_params_allocate(&b->params, false, &b->err), XT_OK);
+    assert_int_equal(xt_params_initialise(&b->params, &b->device, 1, 0.5F, &b->err), XT_OK);
+    for (int i = 0; i < XT_TENSORS_MAX; i++)
+        ranges->limit[i] = 1;
+}
+
 /* onnxruntime fuses a convolution and a sum whose inputs and output are quantised, all as u8;
  * OpenVINO the same with s8 where there is a sign, and averages in int8. The program's own layout
  * adds the residual in float32. */
@@ -252,14 +265,7 @@ static void int8_is_laid_for_the_runtime(void **state)
     struct xt_ranges ranges = {.count = 1};
     struct xt_exported exported;
     struct bench b;
-    make_params(&b);
-    xt_params_clear(&b.params);
-    b.params = (struct xt_params){0};
-    describe_block(&b, XT_INT8_OWN, NULL);
-    assert_int_equal(xt_params_allocate(&b.params, false, &b.err), XT_OK);
-    assert_int_equal(xt_params_initialise(&b.params, &b.device, 1, 0.5F, &b.err), XT_OK);
-    for (int i = 0; i < XT_TENSORS_MAX; i++)
-        ranges.limit[i] = 1;
+    make_block(&b, &ranges);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char types[256] = "";
         xt_graph_destroy(b.graph);
@@ -279,6 +285,42 @@ static void int8_is_laid_for_the_runtime(void **state)
     close_bench(&b);
 }
 
+/* The largest of the int8 weights. */
+static int largest_weight(const Onnx__GraphProto *graph)
+{
+    int largest = 0;
+    for (size_t i = 0; i < graph->n_initializer; i++) {
+        const Onnx__TensorProto *tensor = graph->initializer[i];
+        if (tensor->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__INT8 || tensor->n_dims != 4)
+            continue;
+        for (size_t k = 0; k < tensor->raw_data.len; k++) {
+            int weight = abs((int8_t)tensor->raw_data.data[k]);
+            largest = weight > largest ? weight : largest;
+        }
+    }
+    return largest;
+}
+
+static void int8_weights_have_8_bits_or_7(void **state)
+{
+    const char *path = support_path(*state, "small.onnx");
+    struct xt_ranges ranges = {.count = 1};
+    struct xt_exported exported;
+    struct bench b;
+    make_block(&b, &ranges);
+    for (int of_7_bits = 0; of_7_bits < 2; of_7_bits++) {
+        xt_graph_destroy(b.graph);
+        const struct xt_export_options options = {
+            .name = "small", .logits = describe_block(&b, XT_INT8_OWN, &ranges)};
+        b.graph->options.int8_of_7_bits = of_7_bits;
+        assert_int_equal(xt_export_onnx(b.graph, &options, path, &exported, &b.err), XT_OK);
+        Onnx__ModelProto *model = read_model(path);
+        assert_int_equal(largest_weight(model->graph), of_7_bits ? 63 : 127);
+        onnx__model_proto__free_unpacked(model, NULL);
+    }
+    close_bench(&b);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, support_make_folder, support_remove_folder)
 
 int main(void)
@@ -289,6 +331,7 @@ int main(void)
         TEST(an_op_without_a_counterpart_is_refused_by_name),
         TEST(a_number_that_fp16_does_not_have_is_named),
         TEST(int8_is_laid_for_the_runtime),
+        TEST(int8_weights_have_8_bits_or_7),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,8 +7,6 @@
 #include "base/mem.h"
 #include "models/onnx/write/exporter.h"
 
-enum { WEIGHT_MOST = 127 };
-
 /* Its parameters in the type of the arithmetic. */
 struct numbers {
     int64_t dims[4];
@@ -35,6 +33,7 @@ static enum xt_status make_numbers(const struct xt_exporter *exporter,
                  conv->kernel[1]},
         .is_int8 = xt_dtype_is_int8(in->dtype),
     };
+    int most = exporter->graph->options.int8_of_7_bits ? XT_INT8_OF_7_BITS_MOST : XT_INT8_MOST;
     size_t channels = (size_t)out->dims[0];
     size_t row = (size_t)(out->dims[1] * out->dims[2] * out->dims[3]);
     enum xt_status status =
@@ -44,8 +43,8 @@ static enum xt_status make_numbers(const struct xt_exporter *exporter,
     if (!status)
         status = xt_mem_calloc(&out->scales, channels, sizeof(float), conv->op.name, err);
     if (!status)
-        status = xt_conv_weights(conv, exporter->graph, WEIGHT_MOST, out->weights, out->bias,
-                                 out->scales, err);
+        status =
+            xt_conv_weights(conv, exporter->graph, most, out->weights, out->bias, out->scales, err);
     out->has_bias = !status && any(out->bias, out->dims[0]);
     return status;
 }

@@ -2,6 +2,7 @@
 # Some of these tests on a CPU of AVX2 alone, as the hosts of GPUs are. So is any other one run:
 # ONEDNN_MAX_CPU_ISA=AVX2 tests/cli/test_NAME.sh
 . tests/cli/common.sh
+cpu_has bf16 || { echo 'skipped: this CPU has AVX2 alone, by which all tests run'; exit 77; }
 for name in batch_auto bench_infer bench_start bench_step; do
   ONEDNN_MAX_CPU_ISA=AVX2 bash "tests/cli/test_$name.sh" >"$tree/said" 2>&1 || fail "by AVX2 test_$name.sh failed" "$(cat "$tree/said")"
 done

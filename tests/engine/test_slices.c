@@ -284,6 +284,7 @@ static struct pass both_are_as_near_to_float32(struct pass pass)
     struct pass slices;
     double of_whole[2];
     double of_slices[2];
+    support_need_bf16();
     exact.dtype = XT_F32;
     run(&exact);
     run_both_ways(pass, &whole, &slices);

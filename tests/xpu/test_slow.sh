@@ -20,7 +20,7 @@ grep -q 'Slow because' "$work/run/report.html" || fail 'the page has no place fo
 bench() { # the fault
   XT_FAULT=$1 "$xtrain" bench step --model lprnet --batch 1 --steps 1 --xpu --why >"$work/said" 2>&1 || fail 'bench step --why'
 }
-bench 'slow 6'
+bench 'slow 15' # ms a launch: many times what the double computes, on a busy machine too
 grep -q "^$kernels" "$work/said" && grep -q "^$type" "$work/said" || fail '--why has other findings than a run'
 grep -Eq '^slow because of a step of [0-9.]+ ms the host takes [0-9.]+ ms to submit the GPU.s work, .*; a larger --batch' "$work/said" ||
   fail 'launches that take the host long'

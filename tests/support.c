@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "device/device.h"
+#include "device/dnnl.h"
 
 /* Under the address sanitizer a size that cannot be had is an answer, as it is without. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
@@ -24,8 +25,11 @@ void support_skip(const char *reason)
     abort();
 }
 
+/* Until oneDNN is loaded nobody knows; it is, or another build of it, in tests of devices. */
 void support_need_bf16(void)
 {
+    struct xt_err err = {0};
+    xt_dnnl_load(XT_DNNL_CPU, &err);
     if (!xt_device_cpu_has_bf16())
         support_skip("this CPU has no bf16");
 }

@@ -23,7 +23,8 @@ const char *support_shared(const char *name);
 /* Ends the running test as skipped and says why. */
 _Noreturn void support_skip(const char *reason);
 
-/* Skips the running test where the CPU computes nothing in bf16. */
+/* Skips the running test where the CPU has no instructions for bf16; with AVX-512 alone it computes
+ * in it, but slowly. */
 void support_need_bf16(void);
 
 /* For cmocka_unit_test_setup_teardown: *state is the path of a new, empty folder; removed with all

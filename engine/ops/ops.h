@@ -276,10 +276,12 @@ bool xt_conv_can_absorb(const struct xt_graph *graph, const struct xt_tensor *ou
 /* Folds the norm into the convolution's weights and bias; the residual (NULL: none) is added in its
  * own memory, which is `out` from then on; the convolution runs after all ops added so far. */
 void xt_conv_absorb(struct xt_graph *graph, struct xt_tensor *out, const struct xt_fold *fold);
+/* The largest weights of int8. Those of 7 bits cannot overflow where two products are added in 16
+ * bits. */
+enum { XT_INT8_MOST = 127, XT_INT8_OF_7_BITS_MOST = 63 };
 /* Effective weights [out][in / groups][kernel_h][kernel_w] and bias [out] (zeros if absent) from
  * the host's parameters, with the folded norm; for an int8 source quantised to integers up to
  * `most` with scales [out] (else unused), and the source's zero point folded into the bias. */
-enum { XT_INT8_MOST = 127, XT_INT8_OF_7_BITS_MOST = 63 };
 enum xt_status xt_conv_weights(const struct xt_conv_op *conv, const struct xt_graph *graph,
                                int most, float *weights, float *bias, float *scales,
                                struct xt_err *err);

@@ -25,13 +25,24 @@ void support_skip(const char *reason)
     abort();
 }
 
-/* Until oneDNN is loaded nobody knows; it is, or another build of it, in tests of devices. */
-void support_need_bf16(void)
+/* Until oneDNN is loaded every CPU seems to have it. Where the GPU's build is loaded this one is
+ * not: that says the same of the CPU. */
+static void skip_without(bool (*has)(void))
 {
     struct xt_err err = {0};
     xt_dnnl_load(XT_DNNL_CPU, &err);
-    if (!xt_device_cpu_has_bf16())
+    if (!has())
         support_skip("this CPU has no bf16");
+}
+
+void support_need_bf16(void)
+{
+    skip_without(xt_device_cpu_has_bf16);
+}
+
+void support_need_any_bf16(void)
+{
+    skip_without(xt_device_cpu_runs_bf16);
 }
 
 const char *support_shared(const char *name)

@@ -27,6 +27,9 @@ _Noreturn void support_skip(const char *reason);
  * in it, but slowly. */
 void support_need_bf16(void);
 
+/* The same where it does not compute in bf16 at all. */
+void support_need_any_bf16(void);
+
 /* For cmocka_unit_test_setup_teardown: *state is the path of a new, empty folder; removed with all
  * that is in it. */
 int support_make_folder(void **state);

@@ -835,12 +835,13 @@ XT_INLINE void transform_weight(const xt_vector from[TAPS_MOST], xt_vector to[SI
     }
 }
 
-/* Writes LANES weights of input channel k, from output channel o of a panel on, whose place begins
- * at number `first`. */
-XT_INLINE void store_weights(const struct xt_winograd_weights *weights, size_t first, size_t k,
+/* Writes LANES weights of a place, counted through all panels: of input channel k, from output
+ * channel o of the panel on. */
+XT_INLINE void store_weights(const struct xt_winograd_weights *weights, size_t place, size_t k,
                              size_t o, xt_vector value)
 {
     size_t channels = (size_t)(weights->turned ? weights->out : weights->in);
+    size_t first = place * channels * WIDE;
     uint16_t rounded[LANES];
     if (!weights->paired) {
         xt_vector_store((float *)weights->to + first + weight_at(channels, k, o), value);
@@ -859,7 +860,6 @@ void XT_LOOPS_NAME(winograd_weights)(const struct xt_winograd_weights *weights, 
     int wide = xt_winograd_wide(weights->form);
     size_t taps_w = (size_t)sides->taps_w;
     size_t count = (size_t)xt_winograd_taps(weights->form);
-    size_t in = (size_t)(weights->turned ? weights->out : weights->in);
     size_t row = (size_t)(block / (weights->in / EDGE));
     size_t column = (size_t)(block % (weights->in / EDGE));
     const float *from = weights->from + (size_t)block * count * BLOCK;
@@ -887,8 +887,8 @@ void XT_LOOPS_NAME(winograd_weights)(const struct xt_winograd_weights *weights, 
         for (int y = 0; y < high; y++) {
             transform_weight(columns[y], points, wide, sides->taps_w);
             for (int x = 0; x < wide; x++)
-                store_weights(weights, (panel + (size_t)(wide * y + x)) * in * WIDE,
-                              column * EDGE + at / EDGE, row % 2 * EDGE + at % EDGE, points[x]);
+                store_weights(weights, panel + (size_t)(wide * y + x), column * EDGE + at / EDGE,
+                              row % 2 * EDGE + at % EDGE, points[x]);
         }
     }
 }

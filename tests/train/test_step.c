@@ -130,7 +130,7 @@ static size_t each_copy(const struct xt_graph *graph, unsigned char *kept, bool 
 /* They are written while values change; all written again, they are the same. */
 static void the_copies_of_weights_follow_an_update(void **state)
 {
-    support_need_bf16();
+    support_need_any_bf16();
     struct xt_train_settings settings = one_step(support_path(*state, "run"));
     struct xt_trainer trainer;
     struct xt_err err = {0};

@@ -16,16 +16,20 @@ static bool stores(enum xt_winograd_form form, bool training)
 }
 
 /* Enough tiles, of which few outputs lie over the end and are wasted. With few of them transforming
- * the weights takes long beside the products; stored in bf16 they are read fast enough for 7x7. In
- * inference the tiles of one image decide: a batch changes no bits. */
-static bool fills(const struct xt_tensor *out, enum xt_winograd_form form, bool training)
+ * the weights takes long beside the products; stored in bf16, or where AVX2 multiplies, they are
+ * read fast enough for 14x14 and 7x7. In inference the tiles of one image decide: a batch changes
+ * no bits. */
+static bool fills(const struct xt_tensor *out, enum xt_winograd_form form,
+                  const struct xt_graph *graph)
 {
-    enum { TILES = 32, TILES_OF_ONE = 48, PAIRED_OF_ONE = 16 };
+    enum { TILES = 32, TILES_OF_ONE = 48, FEW_OF_ONE = 16 };
     const struct xt_winograd_sides *sides = &xt_winograd_forms[form];
-    bool paired = xt_winograd_is_paired(form, out->dtype);
-    const double least = !stores(form, training) ? 0.5 : paired ? 0.75 : 0.85;
+    bool training = graph->options.training;
+    bool reads_fast = xt_winograd_is_paired(form, out->dtype) ||
+                      (sides->taps_h == sides->taps_w && graph->loops->lanes < XT_TILE_CHANNELS);
+    const double least = !stores(form, training) ? 0.5 : reads_fast ? 0.75 : 0.85;
     int tiles = xt_winograd_tiles(form, out->n, out->h, out->w);
-    return tiles >= (training ? TILES : (paired ? PAIRED_OF_ONE : TILES_OF_ONE) * out->n) &&
+    return tiles >= (training ? TILES : (reads_fast ? FEW_OF_ONE : TILES_OF_ONE) * out->n) &&
            (double)out->n * out->h * out->w >= least * sides->tile_h * sides->tile_w * tiles;
 }
 
@@ -36,13 +40,13 @@ static enum xt_winograd_form form_of(const struct xt_conv_op *conv, const struct
     static const enum xt_winograd_form forms[] = {
         XT_WINOGRAD_LARGE, XT_WINOGRAD_SMALL, XT_WINOGRAD_3X1, XT_WINOGRAD_1X3, XT_WINOGRAD_1X4};
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
-    bool training = graph->options.training;
     bool pairs = graph->loops->multiplies_bf16 && in->c % PAIRED == 0;
     int count = in->dtype == XT_F32 ? sizeof forms / sizeof forms[0] : pairs ? 2 : 1;
     for (int i = 0; i < count; i++) {
         const struct xt_winograd_sides *sides = &xt_winograd_forms[forms[i]];
-        if (!(training && forms[i] == XT_WINOGRAD_SMALL) && conv->kernel[0] == sides->taps_h &&
-            conv->kernel[1] == sides->taps_w && fills(xt_op_out(&conv->op, 0), forms[i], training))
+        if (!(graph->options.training && forms[i] == XT_WINOGRAD_SMALL) &&
+            conv->kernel[0] == sides->taps_h && conv->kernel[1] == sides->taps_w &&
+            fills(xt_op_out(&conv->op, 0), forms[i], graph))
             return forms[i];
     }
     return XT_WINOGRAD_FORMS;

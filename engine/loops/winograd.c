@@ -17,7 +17,7 @@ enum {
     LANES = XT_LANES,
     PAIR = 2 * LANES,            /* columns of a product, in registers */
     ROWS = LANES == 16 ? 12 : 6, /* of a product, in registers */
-    FEW_ROWS = LANES == 16 ? 4 : 2,
+    FEW_ROWS = 4,                /* with fewer, sums wait for each other */
     GRAD_ROWS = LANES == 16 ? 8 : 5,
     TILES = XT_WINOGRAD_TILES,
     CELL = TILES * WIDE,
@@ -296,7 +296,7 @@ XT_INLINE void multiply_block(const float *rows, int in_c, const float *weights,
                               int count, bool paired, bool fetches)
 {
     int r = 0;
-    for (; r + ROWS <= count; r += ROWS)
+    for (; r + ROWS <= count + 1; r += ROWS)
         if (fetches && r == 0)
             multiply(rows, in_c, weights, to, ROWS, paired, true);
         else

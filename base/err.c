@@ -1,5 +1,6 @@
 #include "base/err.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,14 @@ static void mark_cut(char *text, size_t size, int wanted)
 {
     if (wanted >= 0 && (size_t)wanted >= size)
         memcpy(text + size - 4, "...", 4);
+}
+
+static void append(struct xt_err *err, size_t used, const char *text)
+{
+    if (used >= sizeof err->text)
+        return;
+    int wanted = snprintf(err->text + used, sizeof err->text - used, "%s", text);
+    mark_cut(err->text, sizeof err->text, wanted < 0 ? wanted : wanted + (int)used);
 }
 
 static void set(struct xt_err *err, enum xt_status status, const char *format, va_list args)
@@ -27,6 +36,21 @@ enum xt_status xt_err_set(struct xt_err *err, enum xt_status status, const char 
     return status;
 }
 
+enum xt_status xt_err_system(struct xt_err *err, enum xt_status status, const char *format, ...)
+{
+    int error = errno;
+    enum xt_status of_error = error == ENOMEM ? XT_ERR_MEMORY : status;
+    va_list args;
+    va_start(args, format);
+    if (err) {
+        set(err, of_error, format, args);
+        append(err, strlen(err->text), ": ");
+        append(err, strlen(err->text), strerror(error));
+    }
+    va_end(args);
+    return of_error;
+}
+
 void xt_err_set_first(struct xt_err *err, enum xt_status status, const char *format, va_list args)
 {
     if (!err->status)
@@ -43,11 +67,8 @@ enum xt_status xt_err_prefix(struct xt_err *err, const char *format, ...)
     va_start(args, format);
     int used = vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
-    if (used >= 0 && (size_t)used < sizeof err->text) {
-        size_t room = sizeof err->text - (size_t)used;
-        int wanted = snprintf(err->text + used, room, "%s", rest);
-        mark_cut(err->text, sizeof err->text, wanted < 0 ? wanted : wanted + used);
-    }
+    if (used >= 0)
+        append(err, (size_t)used, rest);
     return err->status;
 }
 

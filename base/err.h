@@ -33,6 +33,11 @@ struct xt_err {
 enum xt_status xt_err_set(struct xt_err *err, enum xt_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The same of a system call that failed: the sentence ends in what errno says, and the status is
+ * XT_ERR_MEMORY if that is a lack of memory. */
+enum xt_status xt_err_system(struct xt_err *err, enum xt_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Stores the sentence unless an earlier failure is stored; for builders whose callers check once.
  */
 void xt_err_set_first(struct xt_err *err, enum xt_status status, const char *format, va_list args)

@@ -17,22 +17,15 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-static enum xt_status fail(struct xt_err *err, enum xt_status status, const char *what,
-                           const char *path)
-{
-    return xt_err_set(err, errno == ENOMEM ? XT_ERR_MEMORY : status, "%s %s: %s", what, path,
-                      strerror(errno));
-}
-
 enum xt_status xt_file_open(const char *path, int *fd, size_t *size, struct xt_err *err)
 {
     struct stat st;
     enum xt_status status = XT_OK;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (*fd < 0)
-        return fail(err, XT_ERR_DATA, "cannot open", path);
+        return xt_err_system(err, XT_ERR_DATA, "cannot open %s", path);
     if (fstat(*fd, &st))
-        status = fail(err, XT_ERR_DATA, "cannot read", path);
+        status = xt_err_system(err, XT_ERR_DATA, "cannot read %s", path);
     else if (!S_ISREG(st.st_mode))
         status = xt_err_set(err, XT_ERR_DATA, "cannot read %s: it is not a regular file", path);
     else
@@ -73,7 +66,7 @@ enum xt_status xt_file_read(const char *path, size_t limit, uint8_t **buffer, si
         status = xt_mem_grow(buffer, capacity, wanted + 1, 1, path, err);
     *size = status ? 0 : xt_file_read_all(fd, *buffer, wanted);
     if (!status && *size < wanted && errno)
-        status = fail(err, XT_ERR_DATA, "cannot read", path);
+        status = xt_err_system(err, XT_ERR_DATA, "cannot read %s", path);
     close(fd);
     return status;
 }
@@ -104,9 +97,8 @@ enum xt_status xt_file_open_own(const char *path, int flags, int *fd, struct xt_
                           path);
     if (*fd >= 0 && fstat(*fd, &st) == 0 && !S_ISFIFO(st.st_mode))
         return XT_OK;
-    int error = errno;
     if (*fd < 0)
-        return xt_err_set(err, XT_ERR_RUN, "cannot write %s: %s", path, strerror(error));
+        return xt_err_system(err, XT_ERR_RUN, "cannot write %s", path);
     close(*fd);
     *fd = -1;
     return xt_err_set(err, XT_ERR_RUN, "cannot write %s: it is a pipe", path);
@@ -156,7 +148,7 @@ enum xt_status xt_file_begin(struct xt_file_writer *writer, const char *path, st
     if (status)
         return status;
     if (getrandom(&number, sizeof number, 0) != sizeof number) {
-        status = fail(err, XT_ERR_RUN, "cannot write", path);
+        status = xt_err_system(err, XT_ERR_RUN, "cannot write %s", path);
     } else if (asprintf(&writer->temporary, "%s%s%" PRIu64, path, temporary_end, number) < 0) {
         writer->temporary = NULL;
         status = xt_err_no_memory(err, "a file name", strlen(path));
@@ -164,7 +156,7 @@ enum xt_status xt_file_begin(struct xt_file_writer *writer, const char *path, st
         writer->folder = open_folder_of(writer->path);
         writer->fd = writer->folder < 0 ? -1 : open_temporary(writer);
         if (writer->fd < 0)
-            status = fail(err, XT_ERR_RUN, "cannot write", writer->temporary);
+            status = xt_err_system(err, XT_ERR_RUN, "cannot write %s", writer->temporary);
     }
     if (status)
         xt_file_abandon(writer);
@@ -199,25 +191,25 @@ enum xt_status xt_file_write(struct xt_file_writer *writer, const void *bytes, s
 {
     if (xt_file_write_all(writer->fd, bytes, count))
         return XT_OK;
-    return fail(err, XT_ERR_RUN, "cannot write", writer->temporary);
+    return xt_err_system(err, XT_ERR_RUN, "cannot write %s", writer->temporary);
 }
 
 enum xt_status xt_file_commit(struct xt_file_writer *writer, struct xt_err *err)
 {
     enum xt_status status = XT_OK;
     if (fsync(writer->fd))
-        status = fail(err, XT_ERR_RUN, "cannot sync", writer->temporary);
+        status = xt_err_system(err, XT_ERR_RUN, "cannot sync %s", writer->temporary);
     if (close(writer->fd) && !status)
-        status = fail(err, XT_ERR_RUN, "cannot write", writer->temporary);
+        status = xt_err_system(err, XT_ERR_RUN, "cannot write %s", writer->temporary);
     if (!status && renameat(writer->folder, xt_file_name(writer->temporary), writer->folder,
                             xt_file_name(writer->path)))
-        status = fail(err, XT_ERR_RUN, "cannot write", writer->path);
+        status = xt_err_system(err, XT_ERR_RUN, "cannot write %s", writer->path);
     if (status)
         unlinkat(writer->folder, xt_file_name(writer->temporary), 0);
     /* Some network file systems cannot sync a folder (EINVAL); then only the rename is guaranteed.
      */
     else if (fsync(writer->folder) && errno != EINVAL)
-        status = fail(err, XT_ERR_RUN, "cannot sync the folder of", writer->path);
+        status = xt_err_system(err, XT_ERR_RUN, "cannot sync the folder of %s", writer->path);
     writer->fd = -1;
     xt_file_abandon(writer);
     return status;
@@ -262,7 +254,7 @@ enum xt_status xt_file_append(int fd, const char *path, const void *bytes, size_
     if (before >= 0 && ftruncate(fd, before))
         xt_log_warn("%s may end in half a line: %s", path, strerror(errno));
     errno = why;
-    return fail(err, XT_ERR_RUN, "cannot write", path);
+    return xt_err_system(err, XT_ERR_RUN, "cannot write %s", path);
 }
 
 enum xt_status xt_file_make_folder(const char *path, struct xt_err *err)
@@ -277,7 +269,7 @@ enum xt_status xt_file_make_folder(const char *path, struct xt_err *err)
             continue;
         *p = '\0';
         if (mkdir(text, 0777) && errno != EEXIST)
-            status = fail(err, XT_ERR_RUN, "cannot create the folder", text);
+            status = xt_err_system(err, XT_ERR_RUN, "cannot create the folder %s", text);
         *p = end;
         if (!end)
             break;
@@ -458,9 +450,10 @@ static enum xt_status walk_folder(struct walk *walk, const char *folder, struct 
     struct stat st;
     bool first = false;
     DIR *dir = opendir(folder);
-    enum xt_status status = !dir || fstat(dirfd(dir), &st)
-                                ? fail(err, XT_ERR_DATA, "cannot read the folder", folder)
-                                : enter(walk, folder, &st, &first, err);
+    enum xt_status status =
+        !dir || fstat(dirfd(dir), &st)
+            ? xt_err_system(err, XT_ERR_DATA, "cannot read the folder %s", folder)
+            : enter(walk, folder, &st, &first, err);
     for (struct dirent *entry; !status && first && (entry = readdir(dir));)
         if (entry->d_name[0] != '.')
             status = walk_entry(walk, folder, entry, &below, err);
@@ -516,7 +509,7 @@ enum xt_status xt_file_list_folder(struct xt_file_list *list, const char *folder
 {
     DIR *dir = opendir(folder);
     if (!dir)
-        return fail(err, XT_ERR_DATA, "cannot read the folder", folder);
+        return xt_err_system(err, XT_ERR_DATA, "cannot read the folder %s", folder);
     enum xt_status status = XT_OK;
     for (struct dirent *entry; !status && (entry = readdir(dir));) {
         char *path = NULL;
@@ -584,7 +577,7 @@ enum xt_status xt_file_working_folder(char **out, struct xt_err *err)
     char *here = getcwd(NULL, 0);
     *out = NULL;
     if (!here)
-        return fail(err, XT_ERR_RUN, "cannot find", "the working directory");
+        return xt_err_system(err, XT_ERR_RUN, "cannot find %s", "the working directory");
     enum xt_status status = xt_file_join(out, here, "", err);
     free(here);
     return status;
@@ -616,7 +609,7 @@ enum xt_status xt_file_program_folder(char **out, struct xt_err *err)
     char path[4096];
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     if (length <= 0)
-        return fail(err, XT_ERR_RUN, "cannot read", "/proc/self/exe");
+        return xt_err_system(err, XT_ERR_RUN, "cannot read %s", "/proc/self/exe");
     path[length] = '\0';
     /* Started by a dynamic loader, which says there what it started. */
     const char *started = (const char *)getauxval(AT_EXECFN);

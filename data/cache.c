@@ -177,7 +177,7 @@ static enum xt_status create_on_disk(struct xt_cache *cache, struct xt_err *err)
     if (is_of(cache, &wanted, &status, err) || status)
         return status;
     if (!write_seal(cache->fd, &wanted))
-        return xt_err_set(err, XT_ERR_RUN, "cannot write the cache %s: %s", path, strerror(errno));
+        return xt_err_system(err, XT_ERR_RUN, "cannot write the cache %s", path);
     return XT_OK;
 }
 
@@ -219,7 +219,8 @@ enum xt_status xt_cache_check(const struct xt_cache *cache, struct xt_err *err)
     int why = atomic_load(&cache->full);
     if (!why)
         return XT_OK;
-    return xt_err_set(err, XT_ERR_RUN, "cannot write %s: %s", cache->config.path, strerror(why));
+    errno = why;
+    return xt_err_system(err, XT_ERR_RUN, "cannot write %s", cache->config.path);
 }
 
 size_t xt_cache_room(const struct xt_cache *cache)

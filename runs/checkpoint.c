@@ -52,8 +52,7 @@ static enum xt_status list_steps(const char *folder, int64_t **steps, size_t *co
     *count = 0;
     DIR *dir = opendir(folder);
     if (!dir)
-        return xt_err_set(err, XT_ERR_DATA, "cannot read the run folder %s: %s", folder,
-                          strerror(errno));
+        return xt_err_system(err, XT_ERR_DATA, "cannot read the run folder %s", folder);
     enum xt_status status = XT_OK;
     for (struct dirent *entry; !status && (entry = readdir(dir));) {
         int64_t step = step_of(entry->d_name);
@@ -593,8 +592,7 @@ static enum xt_status rename_aside(const char *path, struct xt_err *err)
 {
     const struct xt_path aside = xt_file_beside(path, ".aside");
     if (rename(path, aside.text))
-        return xt_err_set(err, XT_ERR_RUN, "cannot rename %s to %s: %s", path, aside.text,
-                          strerror(errno));
+        return xt_err_system(err, XT_ERR_RUN, "cannot rename %s to %s", path, aside.text);
     xt_log_note("%s lies after the step that the run resumes from; it is %s now", path, aside.text);
     return XT_OK;
 }

@@ -207,5 +207,5 @@ enum xt_status xt_log_writer_sync(struct xt_log_writer *writer, struct xt_err *e
     /* EINVAL: a pipe or the like, which cannot. */
     if (fdatasync(writer->fd) == 0 || errno == EINVAL)
         return XT_OK;
-    return xt_err_set(err, XT_ERR_RUN, "cannot write %s: %s", writer->path, strerror(errno));
+    return xt_err_system(err, XT_ERR_RUN, "cannot write %s", writer->path);
 }

@@ -88,8 +88,8 @@ static enum xt_status create_numbered(struct xt_run_folder *folder, const char *
         if (mkdir(folder->path, 0777) == 0)
             return XT_OK;
         if (errno != EEXIST)
-            status = xt_err_set(err, XT_ERR_RUN, "cannot create the run folder %s: %s",
-                                folder->path, strerror(errno));
+            status =
+                xt_err_system(err, XT_ERR_RUN, "cannot create the run folder %s", folder->path);
         free(folder->path);
         folder->path = NULL;
     }
@@ -155,8 +155,8 @@ static enum xt_status take_lock(struct xt_run_folder *folder, struct xt_err *err
     for (enum lock_of what = LOCK_FOLDER; what <= LOCK_FILE; what++) {
         int fd = folder->locks[what] = open_lock(folder->path, what, true);
         if (fd < 0)
-            return xt_err_set(err, XT_ERR_RUN, "cannot write in the run folder %s: %s",
-                              folder->path, strerror(errno));
+            return xt_err_system(err, XT_ERR_RUN, "cannot write in the run folder %s",
+                                 folder->path);
         if (lock_patiently(fd, what)) {
             if (what == LOCK_FILE)
                 xt_log_detail("%s may be on several machines: %s in it is locked, which nobody "
@@ -252,8 +252,7 @@ enum xt_status xt_run_folder_set_aside(const struct xt_run_folder *folder, const
     if (!xt_file_exists(from.text))
         return XT_OK;
     if (rename(from.text, to.text))
-        return xt_err_set(err, XT_ERR_RUN, "cannot rename %s to %s: %s", from.text, to.text,
-                          strerror(errno));
+        return xt_err_system(err, XT_ERR_RUN, "cannot rename %s to %s", from.text, to.text);
     xt_log_note("%s is of an earlier start; it is %s now", from.text, to.text);
     return XT_OK;
 }

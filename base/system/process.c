@@ -113,8 +113,7 @@ static enum xt_status wait_for(pid_t child, struct xt_process_end *end, int *cod
     int how = 0;
     while (waitpid(child, &how, 0) < 0)
         if (errno != EINTR)
-            return xt_err_set(err, XT_ERR_RUN, "cannot wait for a child process: %s",
-                              strerror(errno));
+            return xt_err_system(err, XT_ERR_RUN, "cannot wait for a child process");
     *code = WIFEXITED(how) ? WEXITSTATUS(how) : 0;
     if (WIFSIGNALED(how)) {
         end->signal = WTERMSIG(how);
@@ -157,7 +156,7 @@ enum xt_status xt_process_run(const struct xt_process *process, void *result, si
     }
     enum xt_status status = XT_OK;
     if (child < 0)
-        status = xt_err_set(err, XT_ERR_RUN, "cannot start a child process: %s", strerror(errno));
+        status = xt_err_system(err, XT_ERR_RUN, "cannot start a child process");
     if (pipes[1] >= 0)
         close(pipes[1]);
     if (!status) {
@@ -307,8 +306,7 @@ enum xt_status xt_process_run_program(const struct xt_process_program *program,
         be_the_program(program, &start, fds);
     clear_start(&start);
     if (child < 0)
-        status =
-            xt_err_set(err, XT_ERR_RUN, "cannot start %s: %s", program->argv[0], strerror(errno));
+        status = xt_err_system(err, XT_ERR_RUN, "cannot start %s", program->argv[0]);
     if (!status)
         status = wait_for(child, end, code, err);
     if (!status)
@@ -345,8 +343,7 @@ enum xt_status xt_process_load_begin(struct xt_process_load *load, int count, st
         if (child == 0)
             keep_busy(parent);
         if (child < 0)
-            status =
-                xt_err_set(err, XT_ERR_RUN, "cannot start a busy process: %s", strerror(errno));
+            status = xt_err_system(err, XT_ERR_RUN, "cannot start a busy process");
         else
             load->children[load->count++] = child;
     }

@@ -91,7 +91,7 @@ static enum xt_status make_cache_file(struct bench *bench, struct xt_err *err)
     int fd = mkstemp(bench->cache_path);
     if (fd < 0) {
         bench->cache_path[0] = '\0';
-        return xt_err_set(err, XT_ERR_RUN, "cannot write a cache here: %s", strerror(errno));
+        return xt_err_system(err, XT_ERR_RUN, "cannot write a cache here");
     }
     close(fd);
     return XT_OK;

@@ -17,8 +17,7 @@ enum xt_status xt_scratch_make(struct xt_scratch *scratch, const char *purpose, 
     if (mkdtemp(scratch->folder))
         return XT_OK;
     scratch->folder[0] = '\0';
-    return xt_err_set(err, XT_ERR_RUN, "cannot create a folder for %s in %s: %s", purpose, parent,
-                      strerror(errno));
+    return xt_err_system(err, XT_ERR_RUN, "cannot create a folder for %s in %s", purpose, parent);
 }
 
 static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *place)

@@ -101,8 +101,7 @@ static enum xt_status begin_part(const struct get *get, bool anew, struct xt_err
     int fd = -1;
     enum xt_status status = xt_file_open_own(get->part.text, O_WRONLY, &fd, err);
     if (!status && anew && ftruncate(fd, 0))
-        status =
-            xt_err_set(err, XT_ERR_RUN, "cannot write %s: %s", get->part.text, strerror(errno));
+        status = xt_err_system(err, XT_ERR_RUN, "cannot write %s", get->part.text);
     if (fd >= 0)
         close(fd);
     return status;
@@ -208,9 +207,8 @@ static enum xt_status sync_path(const char *path, int flags, struct xt_err *err)
 {
     int fd = open(path, flags | O_CLOEXEC);
     bool good = fd >= 0 && (!fsync(fd) || errno == EINVAL);
-    enum xt_status status = good ? XT_OK
-                                 : xt_err_set(err, XT_ERR_RUN, "cannot write %s to the disk: %s",
-                                              path, strerror(errno));
+    enum xt_status status =
+        good ? XT_OK : xt_err_system(err, XT_ERR_RUN, "cannot write %s to the disk", path);
     if (fd >= 0)
         close(fd);
     return status;
@@ -231,8 +229,8 @@ static enum xt_status finish(const struct get *get, struct xt_err *err)
     if (!status)
         status = sync_path(get->part.text, O_RDONLY, err);
     if (!status && rename(get->part.text, get->path.text))
-        status = xt_err_set(err, XT_ERR_RUN, "cannot rename %s to %s: %s", get->part.text,
-                            get->path.text, strerror(errno));
+        status = xt_err_system(err, XT_ERR_RUN, "cannot rename %s to %s", get->part.text,
+                               get->path.text);
     return status ? status : sync_path(get->folder, O_RDONLY | O_DIRECTORY, err);
 }
 

@@ -70,8 +70,8 @@ static enum xt_status open_unix(struct xt_listener *listener, const char *path, 
     listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (listener->fd < 0 || bind(listener->fd, (const struct sockaddr *)&address, sizeof address) ||
         listen(listener->fd, BACKLOG))
-        return xt_err_set(err, XT_ERR_RUN, "--listen unix:%s: cannot create a socket there: %s",
-                          path, strerror(errno));
+        return xt_err_system(err, XT_ERR_RUN, "--listen unix:%s: cannot create a socket there",
+                             path);
     memcpy(listener->path, path, strlen(path) + 1);
     snprintf(listener->url, sizeof listener->url, "unix:%s", path);
     return XT_OK;

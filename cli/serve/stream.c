@@ -218,7 +218,7 @@ static enum xt_status read_some(struct stream *stream, struct xt_err *err)
     ssize_t got =
         read(STDIN_FILENO, stream->bytes + stream->held, stream->capacity - stream->held - 1);
     if (got < 0 && errno != EINTR && errno != EAGAIN)
-        return xt_err_set(err, XT_ERR_RUN, "standard input cannot be read: %s", strerror(errno));
+        return xt_err_system(err, XT_ERR_RUN, "standard input cannot be read");
     stream->ended = got == 0;
     stream->held += got > 0 ? (size_t)got : 0;
     return XT_OK;

@@ -236,7 +236,7 @@ static enum xt_status open_shard(struct tars *tars, struct shard *shard, struct 
                           "limit (ulimit -n), or join shards",
                           shard->path, tars->count);
     if (shard->fd < 0 || fstat(shard->fd, &shard->st))
-        return xt_err_set(err, XT_ERR_DATA, "cannot open %s: %s", shard->path, strerror(errno));
+        return xt_err_system(err, XT_ERR_DATA, "cannot open %s", shard->path);
     if (!S_ISREG(shard->st.st_mode))
         return xt_err_set(err, XT_ERR_DATA, "%s is not a regular file", shard->path);
     shard->size = (uint64_t)shard->st.st_size;

@@ -37,8 +37,7 @@ enum xt_status xt_kernel_cache_check_folder(const char *path, struct xt_err *err
     if (lstat(path, &st))
         return errno == ENOENT
                    ? XT_OK
-                   : xt_err_set(err, XT_ERR_DATA, "the kernel cache %s cannot be read: %s", path,
-                                strerror(errno));
+                   : xt_err_system(err, XT_ERR_DATA, "the kernel cache %s cannot be read", path);
     const char *why = NULL;
     if (S_ISLNK(st.st_mode))
         why = "it is a symbolic link";
@@ -90,8 +89,7 @@ static enum xt_status walk(const char *path, const char *inner, visit *each, voi
     enum xt_status status = XT_OK;
     DIR *dir = opendir(path);
     if (!dir)
-        return xt_err_set(err, XT_ERR_DATA, "the kernel cache %s cannot be read: %s", path,
-                          strerror(errno));
+        return xt_err_system(err, XT_ERR_DATA, "the kernel cache %s cannot be read", path);
     for (const struct dirent *entry = readdir(dir); entry && !status; entry = readdir(dir)) {
         char name[sizeof((struct xt_cache_file *)0)->name];
         bool folder = strlen(inner) < 4 && is_digit_folder(entry->d_name);
@@ -618,7 +616,7 @@ static enum xt_status drop_kernel(void *context, const char *name, struct xt_err
     char *path = NULL;
     enum xt_status status = xt_file_join(&path, context, name, err);
     if (!status && unlink(path))
-        status = xt_err_set(err, XT_ERR_DATA, "cannot remove %s: %s", path, strerror(errno));
+        status = xt_err_system(err, XT_ERR_DATA, "cannot remove %s", path);
     free(path);
     return status;
 }

@@ -1,5 +1,6 @@
 #include "support.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -18,6 +19,19 @@ static void a_caller_may_want_the_status_alone(void **state)
     (void)state;
     assert_int_equal(xt_err_set(NULL, XT_ERR_USAGE, "unseen"), XT_ERR_USAGE);
     assert_int_equal(xt_err_no_memory(NULL, "a batch", 1), XT_ERR_MEMORY);
+}
+
+static void a_failed_call_says_why(void **state)
+{
+    (void)state;
+    struct xt_err err = {0};
+    errno = ENOENT;
+    assert_int_equal(xt_err_system(&err, XT_ERR_DATA, "cannot open %s", "a.png"), XT_ERR_DATA);
+    assert_string_equal(err.text, "cannot open a.png: No such file or directory");
+    errno = ENOMEM;
+    assert_int_equal(xt_err_system(&err, XT_ERR_DATA, "cannot open %s", "a.png"), XT_ERR_MEMORY);
+    assert_int_equal(err.status, XT_ERR_MEMORY);
+    assert_int_equal(xt_err_system(NULL, XT_ERR_DATA, "unseen"), XT_ERR_MEMORY);
 }
 
 static void context_goes_before_the_sentence(void **state)
@@ -69,6 +83,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_sentence_and_the_status_are_kept),
         cmocka_unit_test(a_caller_may_want_the_status_alone),
+        cmocka_unit_test(a_failed_call_says_why),
         cmocka_unit_test(context_goes_before_the_sentence),
         cmocka_unit_test(a_sentence_may_quote_the_one_before),
         cmocka_unit_test(too_long_a_sentence_ends_in_dots),

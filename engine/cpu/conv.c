@@ -684,16 +684,17 @@ static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, boo
 static enum xt_status end_slices(struct xt_op *op, struct xt_graph *graph, bool backward,
                                  bool second, struct xt_err *err)
 {
+    const struct xt_cpu_conv_norm *joined = joined_of(op);
     (void)second;
-    if (!backward && joined_of(op))
-        xt_cpu_conv_norm_end_forward(joined_of(op), graph);
+    if (!backward && joined)
+        xt_cpu_conv_norm_end_forward(joined, graph);
     if (!backward)
         return XT_OK;
     if (depthwise_of(op))
         return xt_cpu_depthwise_end(depthwise_of(op), op, graph, err);
     if (winograd_of(op))
         return xt_cpu_winograd_end(winograd_of(op), op, graph, err);
-    if (!joined_of(op))
+    if (!joined)
         add_up((const struct xt_conv_op *)op, graph);
     return xt_program_run(&op->program, XT_BACKWARD, err);
 }
@@ -702,6 +703,7 @@ static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bo
                                     const struct xt_slice *slice, struct xt_err *err)
 {
     const struct xt_cpu_winograd *winograd = winograd_of(op);
+    const struct xt_cpu_conv_norm *joined = joined_of(op);
     const struct state *state = op->own;
     (void)second;
     if (depthwise_of(op)) {
@@ -713,9 +715,9 @@ static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bo
         xt_cpu_pointwise_infer_forward_slice(pointwise_infer_of(op), op, graph, slice);
         return XT_OK;
     }
-    if (joined_of(op))
-        xt_cpu_conv_norm_add_input(joined_of(op), graph, slice);
-    if (joined_of(op) && joined_of(op)->rows)
+    if (joined)
+        xt_cpu_conv_norm_add_input(joined, graph, slice);
+    if (joined && joined->rows)
         return XT_OK;
     if (state && state->by_tiles) {
         xt_cpu_tile_conv_forward(&state->tiles, op, graph, slice);

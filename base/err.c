@@ -45,7 +45,7 @@ enum xt_status xt_err_system(struct xt_err *err, enum xt_status status, const ch
     if (err) {
         set(err, of_error, format, args);
         append(err, strlen(err->text), ": ");
-        append(err, strlen(err->text), strerror(error));
+        append(err, strlen(err->text), error ? strerror(error) : "the file has become shorter");
     }
     va_end(args);
     return of_error;

@@ -33,8 +33,8 @@ struct xt_err {
 enum xt_status xt_err_set(struct xt_err *err, enum xt_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same of a system call that failed: the sentence ends in what errno says, and the status is
- * XT_ERR_MEMORY if that is a lack of memory. */
+/* The same of a system call that failed: the sentence ends in what errno says (0: a file has become
+ * shorter), and the status is XT_ERR_MEMORY if that is a lack of memory. */
 enum xt_status xt_err_system(struct xt_err *err, enum xt_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

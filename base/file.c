@@ -577,7 +577,7 @@ enum xt_status xt_file_working_folder(char **out, struct xt_err *err)
     char *here = getcwd(NULL, 0);
     *out = NULL;
     if (!here)
-        return xt_err_system(err, XT_ERR_RUN, "cannot find %s", "the working directory");
+        return xt_err_system(err, XT_ERR_RUN, "cannot find the working directory");
     enum xt_status status = xt_file_join(out, here, "", err);
     free(here);
     return status;
@@ -609,7 +609,7 @@ enum xt_status xt_file_program_folder(char **out, struct xt_err *err)
     char path[4096];
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     if (length <= 0)
-        return xt_err_system(err, XT_ERR_RUN, "cannot read %s", "/proc/self/exe");
+        return xt_err_system(err, XT_ERR_RUN, "cannot read /proc/self/exe");
     path[length] = '\0';
     /* Started by a dynamic loader, which says there what it started. */
     const char *started = (const char *)getauxval(AT_EXECFN);

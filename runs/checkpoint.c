@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>

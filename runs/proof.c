@@ -1,6 +1,5 @@
 #include "runs/proof.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -354,8 +353,7 @@ enum xt_status xt_proof_hash(const char *path, struct xt_sha256_text *out, size_
         if (xt_file_read_at(fd, at, piece, count))
             xt_sha256_add(&hash, piece, count);
         else
-            status = xt_err_set(err, XT_ERR_DATA, "cannot read %s: %s", path,
-                                errno ? strerror(errno) : "it became shorter");
+            status = xt_err_system(err, XT_ERR_DATA, "cannot read %s", path);
     }
     if (!status) {
         struct xt_sha256_digest digest = xt_sha256_end(&hash);

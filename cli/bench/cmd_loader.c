@@ -6,7 +6,6 @@
  *
  * With an XPU, also the rate of host-device transfers.
  */
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

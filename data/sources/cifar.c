@@ -4,7 +4,6 @@
  * files on demand; the contents of a tar are held in memory. All labels are read when the set is
  * opened. */
 #include <archive_entry.h>
-#include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -508,8 +507,7 @@ static enum xt_status read_record(const struct cifar *set, const struct batch *b
     }
     if (xt_file_read_at(batch->fd, at, bytes, count))
         return XT_OK;
-    return xt_err_set(err, XT_ERR_DATA, "cannot read record %zu of %s: %s", number, batch->path,
-                      errno ? strerror(errno) : "the file has become shorter");
+    return xt_err_system(err, XT_ERR_DATA, "cannot read record %zu of %s", number, batch->path);
 }
 
 static enum xt_status read_label(const struct cifar *set, const struct batch *batch, size_t number,

@@ -548,8 +548,7 @@ static enum xt_status read_file(const struct shard *shard, const struct place *p
         return xt_err_set(err, XT_ERR_DATA, "%s: the shard has changed since it was opened", name);
     if (xt_file_read_at(shard->fd, place->at, bytes, (size_t)place->size))
         return XT_OK;
-    return xt_err_set(err, XT_ERR_DATA, "cannot read %s: %s", name,
-                      errno ? strerror(errno) : "the shard has become shorter");
+    return xt_err_system(err, XT_ERR_DATA, "cannot read %s", name);
 }
 
 static enum xt_status bytes_of(const struct xt_source_files *set, size_t index,

@@ -1,6 +1,5 @@
 #include "models/weights/weight_input.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -12,8 +11,7 @@ enum xt_status xt_weight_input_read(const struct xt_weight_input *input, size_t 
         memcpy(out, input->bytes + at, count);
     if (input->bytes || xt_file_read_at(input->fd, at, out, count))
         return XT_OK;
-    return xt_err_set(err, XT_ERR_DATA, "%zu bytes at byte %zu cannot be read: %s", count, at,
-                      errno ? strerror(errno) : "the file has become shorter");
+    return xt_err_system(err, XT_ERR_DATA, "%zu bytes at byte %zu cannot be read", count, at);
 }
 
 enum xt_status xt_weight_input_check(const struct xt_weight_input *input, size_t tensor_bytes,

@@ -28,6 +28,9 @@ static void a_failed_call_says_why(void **state)
     errno = ENOENT;
     assert_int_equal(xt_err_system(&err, XT_ERR_DATA, "cannot open %s", "a.png"), XT_ERR_DATA);
     assert_string_equal(err.text, "cannot open a.png: No such file or directory");
+    errno = 0;
+    xt_err_system(&err, XT_ERR_DATA, "cannot read %s", "a.png");
+    assert_string_equal(err.text, "cannot read a.png: the file has become shorter");
     errno = ENOMEM;
     assert_int_equal(xt_err_system(&err, XT_ERR_DATA, "cannot open %s", "a.png"), XT_ERR_MEMORY);
     assert_int_equal(err.status, XT_ERR_MEMORY);

@@ -117,7 +117,7 @@ static void describe_cpu(struct xt_report *devices, const struct cpu *cpu)
     xt_report_flag(to, "runs_bf16", "", xt_device_cpu_runs_bf16(), ", bf16", "");
     xt_report_flag(to, "infers_fp16", "", xt_device_cpu_has_fp16(), ", fp16", "");
     xt_report_flag(to, "fast_int8", "", xt_device_cpu_has_vnni(), " and int8",
-                   "; int8 works, but slower");
+                   "; int8 works, without instructions of its own (VNNI)");
     xt_report_add(to, "onednn", "  oneDNN", "%s", xt_dnnl_version_text().text);
     xt_report_add(to, "library", "", ", %s", xt_dnnl_path());
 }

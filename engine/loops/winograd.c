@@ -290,8 +290,8 @@ XT_INLINE void multiply(const float *rows, int in_c, const float *weights, float
     }
 }
 
-/* At most TILES rows. Up to three rows after the last tile are multiplied too; their results are
- * not read. */
+/* At most TILES rows: ROWS at a time while one fewer is left, then FEW_ROWS. Up to three rows after
+ * the last tile are multiplied too; their results are not read. */
 XT_INLINE void multiply_block(const float *rows, int in_c, const float *weights, float *to,
                               int count, bool paired, bool fetches)
 {

@@ -39,16 +39,17 @@ enum xt_status xt_err_set(struct xt_err *err, enum xt_status status, const char 
 enum xt_status xt_err_system(struct xt_err *err, enum xt_status status, const char *format, ...)
 {
     int error = errno;
-    enum xt_status of_error = error == ENOMEM ? XT_ERR_MEMORY : status;
     va_list args;
+    if (error == ENOMEM)
+        status = XT_ERR_MEMORY;
     va_start(args, format);
     if (err) {
-        set(err, of_error, format, args);
+        set(err, status, format, args);
         append(err, strlen(err->text), ": ");
         append(err, strlen(err->text), error ? strerror(error) : "the file has become shorter");
     }
     va_end(args);
-    return of_error;
+    return status;
 }
 
 void xt_err_set_first(struct xt_err *err, enum xt_status status, const char *format, va_list args)

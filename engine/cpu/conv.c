@@ -582,15 +582,15 @@ static enum xt_status depthwise_backward(const struct xt_op *op, const struct xt
 
 enum xt_status xt_cpu_conv_refresh(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
-    const struct xt_cpu_winograd *winograd = winograd_of(op);
-    const struct state *state = op->own;
+    struct state *state = op->own;
     if (state && state->by_tiles && !graph->options.training)
         xt_cpu_tile_conv_refresh(&state->tiles, graph);
     if (pointwise_infer_of(op))
         xt_cpu_pointwise_infer_refresh(pointwise_infer_of(op), (const struct xt_conv_op *)op,
                                        graph);
-    return winograd && !graph->options.training ? xt_cpu_winograd_fold(winograd, graph, err)
-                                                : XT_OK;
+    if (!winograd_of(op) || graph->options.training)
+        return XT_OK;
+    return xt_cpu_winograd_fold(&state->winograd, (const struct xt_conv_op *)op, graph, err);
 }
 
 enum xt_status xt_cpu_conv_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)

@@ -21,9 +21,10 @@ struct xt_cpu_winograd {
     struct xt_winograd output, input_grad;
     struct xt_winograd_grad weight_grad;
     struct xt_location master;       /* training: the weights */
-    struct xt_buffer *stored;        /* NULL: their transform is not kept */
+    struct xt_buffer *stored;        /* NULL: their transform is not kept; int8: the weights */
     struct xt_buffer *stored_turned; /* for the input's gradient */
     struct xt_buffer *group_grads;   /* NULL: the weights' gradient needs no sum of groups */
+    struct xt_buffer *bias, *scale;  /* int8: in the output's steps; else NULL */
 };
 /* Whether these loops can run it, and are faster than its primitives. */
 bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph);
@@ -32,8 +33,9 @@ bool xt_cpu_winograd_leaves_to_tiles(const struct xt_conv_op *conv, const struct
 /* Plans its work and memory, before the op is described. */
 void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op *conv,
                              struct xt_graph *graph);
-/* Inference: transforms the weights, which are staged with the norm folded into them, if any. */
-enum xt_status xt_cpu_winograd_fold(const struct xt_cpu_winograd *winograd,
+/* Inference: transforms the weights, which are staged with the norm folded into them, if any;
+ * int8's are sorted, and decide on the tiles. */
+enum xt_status xt_cpu_winograd_fold(struct xt_cpu_winograd *winograd, const struct xt_conv_op *conv,
                                     const struct xt_graph *graph, struct xt_err *err);
 enum xt_status xt_cpu_winograd_forward(const struct xt_cpu_winograd *winograd,
                                        const struct xt_op *op, const struct xt_graph *graph,
@@ -111,6 +113,9 @@ int xt_cpu_pointwise_part(int pixels, int part, int parts, int *first);
 /* Among how many shares of a convolution's `blocks` of output channels the threads are divided:
  * more than one where that makes each thread read less. */
 int xt_cpu_channel_shares(size_t weight_bytes, size_t input_bytes, int blocks, int threads);
+
+/* Whether these loops write an int8 output, with the residual and the activation that it has. */
+bool xt_cpu_writes_int8(const struct xt_conv_op *conv);
 
 /* A 1x1 convolution of inference in int8 or bf16 by loops (loops/pointwise_infer_job.h), in place
  * of its primitive. */

@@ -4,6 +4,15 @@
 
 #include "engine/cpu/cpu.h"
 
+bool xt_cpu_writes_int8(const struct xt_conv_op *conv)
+{
+    const struct xt_tensor *residual = conv->fold.residual;
+    enum xt_dtype out = xt_op_out(&conv->op, 0)->dtype;
+    bool fits = out == XT_S8 ? !residual && !conv->relu
+                             : out == XT_U8 && (!residual || xt_dtype_is_int8(residual->dtype));
+    return fits && !conv->fold.activation;
+}
+
 /* The loops for its types; NULL: none. */
 static xt_pointwise_infer_loop *loop_for(const struct xt_conv_op *conv,
                                          const struct xt_graph *graph)
@@ -16,9 +25,7 @@ static xt_pointwise_infer_loop *loop_for(const struct xt_conv_op *conv,
         return weights >= BF16_LEAST && out == in && (!residual || residual->dtype == in)
                    ? graph->loops->pointwise_bf16
                    : NULL;
-    bool fits = out == XT_S8 ? !residual && !conv->relu
-                             : out == XT_U8 && (!residual || xt_dtype_is_int8(residual->dtype));
-    return in == XT_U8 && fits && !conv->fold.activation && xt_device_cpu_has_vnni()
+    return in == XT_U8 && xt_cpu_writes_int8(conv) && xt_device_cpu_has_vnni()
                ? graph->loops->pointwise_int8
                : NULL;
 }

@@ -1,35 +1,42 @@
 /* Convolutions by Winograd's loops: outputs in inference; in training a 3x3's output, its input's
  * gradient and its weights' gradient; on CPUs with matrix tiles of lines (3x1, 1x3, 1x4) only the
  * weights' gradient. In bf16 3x3 alone, and without matrix tiles: the products of F(4x4, 3x3) are
- * float32, of which a core computes half as many as of bf16, but needs a quarter.
+ * float32, of which a core computes half as many as of bf16, but needs a quarter. In int8 3x3 of
+ * inference, where no instruction multiplies and adds four bytes: products of 16 bits, of which as
+ * many instructions compute half as many, but a quarter is needed.
  */
 #include <stdlib.h>
 
 #include "base/mem.h"
 #include "engine/cpu/cpu.h"
 
-/* Along both sides, in training, the weights are transformed for each chunk of tiles; else they are
- * transformed once and stored. */
-static bool stores(enum xt_winograd_form form, bool training)
+/* Along both sides, in training, the weights are transformed for each chunk of tiles, in int8 too;
+ * else they are transformed once and stored. */
+static bool stores(enum xt_dtype dtype, enum xt_winograd_form form, bool training)
 {
-    return !training || form != XT_WINOGRAD_LARGE;
+    return dtype != XT_U8 && (!training || form != XT_WINOGRAD_LARGE);
 }
 
 /* Enough tiles, of which few outputs lie over the end and are wasted. With few of them transforming
  * the weights takes long beside the products; stored in bf16, or where AVX2 multiplies, they are
  * read fast enough for 14x14 and 7x7. In inference the tiles of one image decide: a batch changes
- * no bits. */
-static bool fills(const struct xt_tensor *out, enum xt_winograd_form form,
+ * no bits. Those of int8 are the same in any case. */
+static bool fills(const struct xt_conv_op *conv, enum xt_winograd_form form,
                   const struct xt_graph *graph)
 {
     enum { TILES = 32, TILES_OF_ONE = 48, FEW_OF_ONE = 16 };
     const struct xt_winograd_sides *sides = &xt_winograd_forms[form];
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    enum xt_dtype in = xt_op_in(&conv->op, 0)->dtype;
     bool training = graph->options.training;
     bool reads_fast = xt_winograd_is_paired(form, out->dtype) ||
                       (sides->taps_h == sides->taps_w && graph->loops->lanes < XT_TILE_CHANNELS);
-    const double least = !stores(form, training) ? 0.5 : reads_fast ? 0.75 : 0.85;
+    const double least = !stores(in, form, training) ? 0.5 : reads_fast ? 0.75 : 0.85;
     int tiles = xt_winograd_tiles(form, out->n, out->h, out->w);
-    return tiles >= (training ? TILES : (reads_fast ? FEW_OF_ONE : TILES_OF_ONE) * out->n) &&
+    int few = in == XT_U8 ? FEW_OF_ONE
+              : training  ? TILES
+                          : out->n * (reads_fast ? FEW_OF_ONE : TILES_OF_ONE);
+    return tiles >= few &&
            (double)out->n * out->h * out->w >= least * sides->tile_h * sides->tile_w * tiles;
 }
 
@@ -46,7 +53,7 @@ static enum xt_winograd_form form_of(const struct xt_conv_op *conv, const struct
         const struct xt_winograd_sides *sides = &xt_winograd_forms[forms[i]];
         if (!(graph->options.training && forms[i] == XT_WINOGRAD_SMALL) &&
             conv->kernel[0] == sides->taps_h && conv->kernel[1] == sides->taps_w &&
-            fills(xt_op_out(&conv->op, 0), forms[i], graph))
+            fills(conv, forms[i], graph))
             return forms[i];
     }
     return XT_WINOGRAD_FORMS;
@@ -66,9 +73,14 @@ static bool has_channels(const struct xt_conv_op *conv)
            out_c % XT_WINOGRAD_WIDE == 0;
 }
 
-static bool has_type(const struct xt_conv_op *conv)
+static bool has_type(const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
-    enum xt_dtype dtype = xt_op_in(&conv->op, 0)->dtype;
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    enum xt_dtype dtype = in->dtype;
+    if (dtype == XT_U8)
+        return graph->loops->winograd_int8 && !xt_device_cpu_has_vnni() &&
+               in->c % (2 * XT_WINOGRAD_WIDE) == 0 && in->c <= XT_WINOGRAD_INT8_IN &&
+               xt_cpu_writes_int8(conv);
     return dtype == xt_op_out(&conv->op, 0)->dtype &&
            (dtype == XT_F32 || (dtype == XT_BF16 && !xt_device_cpu_has_tiles()));
 }
@@ -93,9 +105,9 @@ static bool tiles_are_faster(const struct xt_conv_op *conv, const struct xt_grap
 bool xt_cpu_winograd_can(const struct xt_conv_op *conv, struct xt_graph *graph)
 {
     return !tiles_are_faster(conv, graph) && conv->strides[0] == 1 && conv->strides[1] == 1 &&
-           xt_conv_is_even(conv) && has_type(conv) && conv->groups == 1 && graph->loops->winograd &&
-           has_channels(conv) && form_of(conv, graph) < XT_WINOGRAD_FORMS &&
-           is_supported(conv, graph);
+           xt_conv_is_even(conv) && has_type(conv, graph) && conv->groups == 1 &&
+           graph->loops->winograd && has_channels(conv) &&
+           form_of(conv, graph) < XT_WINOGRAD_FORMS && is_supported(conv, graph);
 }
 
 /* Of lines in training, whose weights' gradient takes less time by these loops than by others. */
@@ -175,6 +187,23 @@ static void prepare_training(struct xt_cpu_winograd *winograd, struct xt_conv_op
     conv->own[1] = true;
 }
 
+static void prepare_int8(struct xt_cpu_winograd *winograd, const struct xt_conv_op *conv,
+                         struct xt_graph *graph)
+{
+    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
+    const struct xt_tensor *residual = conv->fold.residual;
+    struct xt_winograd *job = &winograd->output;
+    size_t channels = (size_t)job->out_c;
+    size_t taps = (size_t)xt_winograd_taps(job->form);
+    winograd->stored = xt_graph_permanent(graph, conv->op.name, XT_WORKING_WEIGHTS,
+                                          taps * (size_t)job->in_c * channels);
+    winograd->scale = xt_graph_permanent(graph, conv->op.name, "scales", channels * sizeof(float));
+    winograd->bias = xt_graph_permanent(graph, conv->op.name, "bias", channels * sizeof(float));
+    job->out_signed = out->dtype == XT_S8;
+    job->residual_signed = residual && residual->dtype == XT_S8;
+    job->residual_scale = residual ? residual->scale / out->scale : 0;
+}
+
 void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op *conv,
                              struct xt_graph *graph)
 {
@@ -190,16 +219,19 @@ void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op
                                             .in_c = in->c,
                                             .out_c = out->c,
                                             .pads = {(int)conv->pads[0], (int)conv->pads[1]},
-                                            .stored = stores(form, training),
+                                            .stored = stores(in->dtype, form, training),
                                             .adds = conv->fold.residual != NULL,
                                             .relu = conv->relu};
+    if (in->dtype == XT_U8)
+        prepare_int8(winograd, conv, graph);
     winograd->weights_alone = xt_cpu_winograd_leaves_to_tiles(conv, graph);
     xt_winograd_plan(&winograd->output, graph->options.device->threads);
     if (training)
         prepare_training(winograd, conv, graph);
     if (winograd->weights_alone)
         return;
-    xt_graph_want_scratch(graph, xt_winograd_scratch(form, in->c));
+    xt_graph_want_scratch(graph, in->dtype == XT_U8 ? xt_winograd_int8_scratch(in->c)
+                                                    : xt_winograd_scratch(form, in->c));
     conv->own[0] = true;
     conv->own_weights = !training;
     if (winograd->output.stored)
@@ -239,10 +271,49 @@ static struct xt_winograd_weights weights_job(const struct xt_cpu_winograd *wino
         .to = winograd->stored->data};
 }
 
-enum xt_status xt_cpu_winograd_fold(const struct xt_cpu_winograd *winograd,
+/* Output channel o's int8 weights and what turns its sums into bytes. */
+static void sort_channel(const struct xt_cpu_winograd *winograd, const struct xt_conv_op *conv,
+                         const float *dense, size_t o)
+{
+    enum { WIDE = XT_WINOGRAD_INT8_OUT };
+    size_t in_c = (size_t)winograd->output.in_c;
+    size_t taps = (size_t)xt_winograd_taps(winograd->output.form);
+    float in_step = xt_op_in(&conv->op, 0)->scale;
+    float out_step = xt_op_out(&conv->op, 0)->scale;
+    const float *bias = conv->host_bias.host;
+    const float *steps = conv->host_scales.host;
+    int8_t *to = (int8_t *)winograd->stored->data + o / WIDE * taps * in_c * WIDE + o % WIDE * 2;
+    for (size_t i = 0; i < in_c; i++)
+        for (size_t tap = 0; tap < taps; tap++)
+            to[(i / 2 * taps + tap) * 2 * WIDE + i % 2] = (int8_t)dense[i * taps + tap];
+    ((float *)winograd->bias->data)[o] = bias[o] / out_step;
+    ((float *)winograd->scale->data)[o] = in_step * steps[o] / out_step;
+}
+
+/* Small tiles where the sums of large ones may not be exact. */
+static void fold_int8(struct xt_cpu_winograd *winograd, const struct xt_conv_op *conv,
+                      const struct xt_graph *graph)
+{
+    const float *weights = graph->staging.host;
+    size_t row = (size_t)xt_winograd_taps(winograd->output.form) * (size_t)winograd->output.in_c;
+    bool is_exact = true;
+#pragma omp parallel for schedule(static) reduction(&& : is_exact)
+    for (int o = 0; o < winograd->output.out_c; o++) {
+        const float *dense = weights + (size_t)o * row;
+        sort_channel(winograd, conv, dense, (size_t)o);
+        is_exact = is_exact && xt_winograd_int8_is_exact(dense, row);
+    }
+    winograd->output.form = is_exact ? XT_WINOGRAD_LARGE : XT_WINOGRAD_SMALL;
+}
+
+enum xt_status xt_cpu_winograd_fold(struct xt_cpu_winograd *winograd, const struct xt_conv_op *conv,
                                     const struct xt_graph *graph, struct xt_err *err)
 {
     float *sorted = NULL;
+    if (winograd->output.dtype == XT_U8) {
+        fold_int8(winograd, conv, graph);
+        return XT_OK;
+    }
     size_t taps = (size_t)xt_winograd_taps(winograd->output.form);
     size_t in_c = (size_t)winograd->output.in_c;
     int blocks = xt_winograd_blocks(winograd->output.in_c, winograd->output.out_c);
@@ -276,11 +347,20 @@ enum xt_status xt_cpu_winograd_begin(const struct xt_cpu_winograd *winograd, con
     return XT_OK;
 }
 
+static void convolve_part(const struct xt_winograd *job, const struct xt_graph *graph, int part)
+{
+    float *scratch = xt_graph_loop_scratch(graph);
+    if (job->dtype == XT_U8)
+        graph->loops->winograd_int8(job, part, scratch);
+    else
+        graph->loops->winograd(job, part, scratch);
+}
+
 static void convolve(const struct xt_winograd *job, const struct xt_graph *graph)
 {
 #pragma omp parallel for schedule(static)
     for (int part = 0; part < job->groups * job->shares; part++)
-        graph->loops->winograd(job, part, xt_graph_loop_scratch(graph));
+        convolve_part(job, graph, part);
 }
 
 /* The output of samples from `first` on. */
@@ -291,7 +371,8 @@ static enum xt_status output_job(const struct xt_cpu_winograd *winograd, const s
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
     struct xt_params *params = graph->options.params;
     *job = winograd->output;
-    job->bias = conv->host_bias.host;
+    job->bias = winograd->bias ? winograd->bias->data : conv->host_bias.host;
+    job->scale = winograd->scale ? winograd->scale->data : NULL;
     if (graph->options.training && conv->bias >= 0)
         job->bias = xt_params_value(params, &params->items[conv->bias]);
     job->in = xt_tensor_sample(xt_op_in(op, 0), xt_op_in(op, 0)->value, first);
@@ -348,7 +429,7 @@ enum xt_status xt_cpu_winograd_forward_slice(const struct xt_cpu_winograd *winog
         return err->status;
     job.n = slice->count;
     job.groups = job.shares = 1;
-    graph->loops->winograd(&job, 0, xt_graph_loop_scratch(graph));
+    convolve_part(&job, graph, 0);
     return XT_OK;
 }
 
@@ -425,6 +506,6 @@ enum xt_status xt_cpu_winograd_backward_slice(const struct xt_cpu_winograd *wino
         return err->status;
     input_grad.n = slice->count;
     input_grad.groups = input_grad.shares = 1;
-    graph->loops->winograd(&input_grad, 0, xt_graph_loop_scratch(graph));
+    convolve_part(&input_grad, graph, 0);
     return XT_OK;
 }

@@ -36,6 +36,27 @@ size_t xt_winograd_grad_scratch(enum xt_winograd_form form, int in_c)
     return scratch_of(form, in_c, (size_t)xt_winograd_places(form) * XT_WINOGRAD_WIDE);
 }
 
+size_t xt_winograd_int8_scratch(int in_c)
+{
+    enum { PLACES = 36, ROWS = 12, LINE = 16 };
+    int place = (in_c / 2 + XT_WINOGRAD_PANELS) * XT_WINOGRAD_TILES + 2 * XT_WINOGRAD_SPARE;
+    size_t zeros = in_c > XT_WINOGRAD_PANELS ? (size_t)in_c : XT_WINOGRAD_PANELS;
+    return zeros + (size_t)(XT_WINOGRAD_FEW / XT_WINOGRAD_TILES * PLACES) * (size_t)place +
+           (size_t)ROWS * LINE * (size_t)(in_c / 2 + 1);
+}
+
+bool xt_winograd_int8_is_exact(const float *weights, size_t count)
+{
+    enum { TIMES = 64 };
+    int64_t above = 0;
+    int64_t below = 0;
+    for (size_t i = 0; i < count; i++) {
+        above += weights[i] > 0 ? (int64_t)weights[i] : 0;
+        below -= weights[i] < 0 ? (int64_t)weights[i] : 0;
+    }
+    return (above > below ? above : below) * UINT8_MAX <= INT32_MAX / TIMES;
+}
+
 /* Whether twice as many shares of `panels` leave at most an eighth of the threads idle. */
 static bool can_share(int threads, int shares, int panels)
 {

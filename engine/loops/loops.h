@@ -265,6 +265,8 @@ struct xt_loops {
     xt_winograd_loop *winograd;
     xt_winograd_grad_loop *winograd_grad;
     xt_winograd_weights_loop *winograd_weights;
+    /* Of int8, for CPUs without VNNI; NULL in builds other than that for AVX2. */
+    xt_winograd_loop *winograd_int8;
 };
 
 const struct xt_loops *xt_loops_get(void);

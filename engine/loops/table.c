@@ -59,6 +59,9 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
     .winograd_grad = XT_LOOPS_NAME(winograd_grad),
     .winograd_weights = XT_LOOPS_NAME(winograd_weights),
 #endif
+#ifdef XT_LOOPS_HAVE_WINOGRAD_INT8
+    .winograd_int8 = XT_LOOPS_NAME(winograd_int8),
+#endif
 #ifdef __AMX_BF16__
     .weight_grad = XT_LOOPS_NAME(weight_grad),
     .data_grad = XT_LOOPS_NAME(data_grad),

@@ -79,6 +79,10 @@ xt_pointwise_infer_loop XT_LOOPS_NAME(pointwise_int8);
 xt_pointwise_infer_loop XT_LOOPS_NAME(pointwise_bf16);
 #endif
 #endif
+#if defined __AVX2__ && !defined __AVX512F__
+#define XT_LOOPS_HAVE_WINOGRAD_INT8
+xt_winograd_loop XT_LOOPS_NAME(winograd_int8);
+#endif
 #ifdef __AVX512BF16__
 xt_weight_grad_loop XT_LOOPS_NAME(weight_grad_bf16);
 #endif

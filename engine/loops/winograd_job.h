@@ -13,6 +13,10 @@
  * arithmetic and the weights are float32. Only F(2x2, 3x3) of bf16, by stored weights alone, rounds
  * transformed inputs and weights to bf16 and multiplies pairs of them: fast where an instruction
  * does. Channels are multiples of 32, paired inputs' of 64, pointers aligned to 64 bytes.
+ *
+ * 3x3 convolutions of int8, in inference, go by loops of their own (winograd_int8.c), whose sums
+ * are exact: those of F(2x2, 3x3) with at most XT_WINOGRAD_INT8_IN input channels, those of F(4x4,
+ * 3x3) if xt_winograd_int8_is_exact.
  */
 #pragma once
 
@@ -25,7 +29,11 @@ enum {
     XT_WINOGRAD_WIDE = 32,   /* channels side by side */
     XT_WINOGRAD_PANELS = 64, /* output channels at a time */
     XT_WINOGRAD_TILES = 12,  /* whose numbers of a place lie side by side */
-    XT_WINOGRAD_SPARE = 16   /* floats behind those */
+    XT_WINOGRAD_SPARE = 16,  /* floats behind those */
+    XT_WINOGRAD_FEW =
+        3 * XT_WINOGRAD_TILES, /* at a time, with few bytes of weights: they fit in L2 */
+    XT_WINOGRAD_INT8_IN = 1024,
+    XT_WINOGRAD_INT8_OUT = 16 /* output channels whose weights lie side by side */
 };
 
 enum xt_winograd_form {
@@ -109,6 +117,11 @@ struct xt_winograd {
     const float *bias; /* [out_c]; NULL: none */
     bool adds;         /* the residual that `out` holds */
     bool relu;
+    /* int8: an input of u8; weights [out / 16][in / 2][taps][16][2]; the bias is in the output's
+     * steps; the output is rectified, or signed without a residual. */
+    const float *scale; /* [out_c], from sums to steps of the output */
+    bool out_signed, residual_signed;
+    float residual_scale; /* in the output's steps */
 };
 
 /* All forms but F(2x2, 3x3). */
@@ -151,6 +164,9 @@ int xt_winograd_blocks(int in_c, int out_c);
 /* Floats of scratch. */
 size_t xt_winograd_scratch(enum xt_winograd_form form, int in_c);
 size_t xt_winograd_grad_scratch(enum xt_winograd_form form, int in_c);
+size_t xt_winograd_int8_scratch(int in_c);
+/* Whether F(4x4, 3x3) is exact for an output channel's `count` weights, which are whole numbers. */
+bool xt_winograd_int8_is_exact(const float *weights, size_t count);
 /* Divide the work among at most `threads`. */
 void xt_winograd_plan(struct xt_winograd *job, int threads);
 void xt_winograd_grad_plan(struct xt_winograd_grad *job, int threads);

@@ -699,10 +699,11 @@ static void fold_bias(const struct xt_conv_op *conv, struct xt_params *params, f
 }
 
 /* The largest int8 weight. Instruction sets that add two products in 16 bits overflow with more
- * than 7 bits of weight; for a signed source oneDNN prevents that itself. */
+ * than 7 bits of weight; for a signed source oneDNN prevents that itself, and a back end's own
+ * loops add in 32. */
 static int weight_most(const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
-    if (!xt_device_sums_int8_in_32(graph->options.device))
+    if (!xt_device_sums_int8_in_32(graph->options.device) && !conv->own_weights)
         return xt_op_in(&conv->op, 0)->dtype == XT_S8 ? XT_INT8_MOST : XT_INT8_OF_7_BITS_MOST;
     return graph->options.int8_of_7_bits ? XT_INT8_OF_7_BITS_MOST : XT_INT8_MOST;
 }

@@ -230,6 +230,93 @@ static void a_residual_in_float32(void **state)
     check_int8(projected_f32, 3e-2);
 }
 
+/* ---- by Winograd's loops ---- */
+
+/* 16 large tiles of each image. */
+static struct xt_tensor *wide(struct net *net)
+{
+    struct xt_tensor *x = conv_norm(net, net_input(net, 14, 15), "first", 64, 3, 1, true, NULL);
+    struct xt_tensor *y = conv_norm(net, x, "a", 128, 3, 1, true, NULL);
+    return average_all(net, conv_norm(net, y, "b", 64, 3, 1, true, x));
+}
+
+static const struct xt_op *op_of(const struct net *net, const char *name)
+{
+    for (int i = 0; i < net->graph->op_count; i++)
+        if (!strcmp(net->graph->ops[i]->name, name))
+            return net->graph->ops[i];
+    fail_msg("no op %s", name);
+    return NULL;
+}
+
+static void winograd_sums_are_those_of_plain_loops(void **state)
+{
+    (void)state;
+    struct xt_ranges ranges;
+    struct net net;
+    check_int8(wide, 3e-2);
+    open_int8(&net, wide, &ranges);
+    bool by_winograd = xt_loops_get()->winograd_int8 && !xt_device_cpu_has_vnni();
+    assert_int_equal(!strcmp(xt_op_implementation(op_of(&net, "a"), false), "xtrain Winograd"),
+                     by_winograd);
+    assert_int_equal(!strcmp(xt_op_implementation(op_of(&net, "b"), false), "xtrain Winograd"),
+                     by_winograd);
+    net_clear(&net);
+}
+
+static struct xt_tensor *flat(struct net *net)
+{
+    struct xt_tensor *x = net_conv(net, net_input(net, 14, 15),
+                                   SPEC(.name = "first", .channels = 128, .kernel_h = 1,
+                                        .kernel_w = 1, .bias = true, .relu = true));
+    x = net_conv(net, x,
+                 SPEC(.name = "flat", .channels = 64, .kernel_h = 3, .kernel_w = 3, .pad_h = 1,
+                      .pad_w = 1, .relu = true));
+    return average_all(net, x);
+}
+
+static void set_all(struct net *net, const char *name, const char *kind, double value)
+{
+    struct net_param *param = net_find(net, name, kind);
+    for (size_t i = 0; i < param->count; i++)
+        param->value[i] = value;
+}
+
+/* Each of them larger than what large tiles hold. */
+static void the_largest_sums_of_a_layer_are_right(void **state)
+{
+    (void)state;
+    enum { TERMS = 9 * 128 };
+    const double weight = 0.01;
+    struct xt_ranges ranges;
+    struct net net;
+    open_int8(&net, flat, &ranges);
+    ranges.limit[net.layers[1].out->range - 1] = 1;
+    ranges.limit[net.layers[2].out->range - 1] = (float)(TERMS * weight);
+    net_clear(&net);
+    net = (struct net){.fuse = true, .int8 = &ranges};
+    net_open(&net, XT_F32, false);
+    net_build(&net, flat(&net));
+    set_all(&net, "first", "weight", 0);
+    set_all(&net, "first", "bias", 1);
+    set_all(&net, "flat", "weight", weight);
+    net_put(&net);
+    net.graph->pass = net.pass;
+    for (int op = 0; op < 3; op++)
+        net_ok(&net, xt_graph_run_op(net.graph, op, false, &net.err));
+    const struct xt_tensor *out = net.layers[2].out;
+    const uint8_t *got = out->value->data;
+    for (size_t i = 0; i < xt_tensor_count(out); i++) {
+        int x = (int)(i / (size_t)out->c) % out->w;
+        int y = (int)(i / (size_t)out->c) / out->w % out->h;
+        int taps = (x > 0 && x + 1 < out->w ? 3 : 2) * (y > 0 && y + 1 < out->h ? 3 : 2);
+        assert_in_range(got[i], 255 * taps / 9, 255 * taps / 9 + 1);
+    }
+    net_clear(&net);
+}
+
+/* ---- beside int8 ---- */
+
 /* A norm that no convolution takes in, of an int8 tensor; behind it float32, to which that tensor
  * is added again. */
 static struct xt_tensor *norm_alone(struct net *net)
@@ -556,6 +643,8 @@ int main(void)
         cmocka_unit_test(a_residual_without_a_sign),
         cmocka_unit_test(a_residual_with_a_sign),
         cmocka_unit_test(a_residual_in_float32),
+        cmocka_unit_test(winograd_sums_are_those_of_plain_loops),
+        cmocka_unit_test(the_largest_sums_of_a_layer_are_right),
         cmocka_unit_test(a_norm_of_int8_computes_in_float32),
         cmocka_unit_test(a_norm_beside_another_reader_is_not_folded),
         cmocka_unit_test(pools_and_float32_taps),

@@ -168,6 +168,7 @@ XT_INLINE void multiply(const float *rows, int pairs, const float *weights, floa
     for (int r = 0; r < count; r++)
         sums[r][0] = sums[r][1] = _mm256_setzero_si256();
     for (int k = 0; k < pairs; k += WIDE, rows += CELL)
+#pragma GCC unroll 2
         for (int i = 0; i < WIDE; i++, weights += PAIR) {
             __m256i left = _mm256_load_si256((const void *)weights);
             __m256i right = _mm256_load_si256((const void *)(weights + LANES));
@@ -242,24 +243,27 @@ XT_INLINE __m256i sums_of(words transformed, int side)
                         : _mm256_srai_epi32((__m256i)transformed, 2);
 }
 
-/* Writes channels [k, k + LANES) of a pixel. */
-XT_INLINE void write_output(const struct xt_winograd *job, int k, __m256i sums, uint8_t *to)
+/* What turns sums of LANES channels into bytes. */
+struct ending {
+    __m256 scale, bias, residual_scale;
+    bool adds, residual_signed, out_signed;
+};
+
+XT_INLINE void write_output(const struct ending *ending, __m256i sums, uint8_t *to)
 {
     const __m256 most = _mm256_set1_ps(UINT8_MAX); /* what is far more would not convert */
-    __m256 value = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums), _mm256_loadu_ps(job->scale + k),
-                                   _mm256_loadu_ps(job->bias + k));
-    if (job->adds) {
+    __m256 value = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums), ending->scale, ending->bias);
+    if (ending->adds) {
         __m128i bytes = _mm_loadl_epi64((const void *)to);
         __m256i before =
-            job->residual_signed ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes);
-        value =
-            _mm256_fmadd_ps(_mm256_cvtepi32_ps(before), _mm256_set1_ps(job->residual_scale), value);
+            ending->residual_signed ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes);
+        value = _mm256_fmadd_ps(_mm256_cvtepi32_ps(before), ending->residual_scale, value);
     }
     __m256i whole = _mm256_cvtps_epi32(_mm256_min_ps(value, most));
     __m128i halves =
         _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
-    _mm_storel_epi64((void *)to, job->out_signed ? _mm_packs_epi16(halves, halves)
-                                                 : _mm_packus_epi16(halves, halves));
+    _mm_storel_epi64((void *)to, ending->out_signed ? _mm_packs_epi16(halves, halves)
+                                                    : _mm_packus_epi16(halves, halves));
 }
 
 /* Channels [k, end) of the chunk's outputs. */
@@ -269,6 +273,10 @@ XT_INLINE void write_outputs(const struct xt_winograd *job, const struct chunk *
     size_t c = (size_t)job->out_c;
     int side = xt_winograd_high(form);
     int tile = xt_winograd_forms[form].tile_h;
+    struct ending ending = {.residual_scale = _mm256_set1_ps(job->residual_scale),
+                            .adds = job->adds,
+                            .residual_signed = job->residual_signed,
+                            .out_signed = job->out_signed};
     struct corner corner = corner_of(chunk, 0, form);
     for (int i = 0; i < chunk->count; i++, corner = corner_after(chunk, corner, form)) {
         uint8_t *to = (uint8_t *)job->out + pixel_of(chunk, corner) * c;
@@ -277,6 +285,8 @@ XT_INLINE void write_outputs(const struct xt_winograd *job, const struct chunk *
              from += step_of(channel - k, LANES), channel += LANES) {
             words columns[LARGE][SIDE];
             words line[LARGE];
+            ending.scale = _mm256_loadu_ps(job->scale + channel);
+            ending.bias = _mm256_loadu_ps(job->bias + channel);
             for (int x = 0; x < side; x++) {
                 words places[SIDE];
                 for (int y = 0; y < side; y++)
@@ -289,7 +299,7 @@ XT_INLINE void write_outputs(const struct xt_winograd *job, const struct chunk *
             for (int y = 0; y < tile && corner.y + y < chunk->h; y++) {
                 transform_output(columns[y], line, side);
                 for (int x = 0; x < tile && corner.x + x < chunk->w; x++)
-                    write_output(job, channel, sums_of(line[x], side),
+                    write_output(&ending, sums_of(line[x], side),
                                  to + (size_t)(y * chunk->w + x) * c + channel);
             }
         }

@@ -42,15 +42,18 @@ static void setup(struct work *work, struct xt_winograd shape, int in_most, int 
     shape.dtype = XT_U8;
     shape.pads[0] = shape.pads[1] = 1;
     *work = (struct work){.job = shape};
-    work->in_count = (size_t)(shape.n * shape.h * shape.w * shape.in_c);
-    work->out_count = (size_t)(shape.n * shape.h * shape.w * shape.out_c);
-    size_t weight_count = (size_t)(TAPS * shape.in_c * shape.out_c);
+    size_t in_c = (size_t)shape.in_c;
+    size_t out_c = (size_t)shape.out_c;
+    size_t pixels = (size_t)shape.n * (size_t)shape.h * (size_t)shape.w;
+    size_t weight_count = TAPS * in_c * out_c;
+    work->in_count = pixels * in_c;
+    work->out_count = pixels * out_c;
     work->in = aligned_memory(work->in_count);
     work->before = aligned_memory(work->out_count);
     work->out = aligned_memory(work->out_count);
     work->dense = aligned_memory(weight_count);
-    work->scale = aligned_memory((size_t)shape.out_c * sizeof(float));
-    work->bias = aligned_memory((size_t)shape.out_c * sizeof(float));
+    work->scale = aligned_memory(out_c * sizeof(float));
+    work->bias = aligned_memory(out_c * sizeof(float));
     for (size_t i = 0; i < work->in_count; i++)
         work->in[i] = (uint8_t)random_whole(&rng, 0, in_most);
     for (size_t i = 0; i < work->out_count; i++)
@@ -223,7 +226,7 @@ static void check_largest_sums(enum xt_winograd_form form, int in_c)
             .form = form, .n = 1, .h = 6, .w = 7, .in_c = in_c, .out_c = 32, .out_signed = true};
         setup(&work, shape, UINT8_MAX, INT8_MAX, scale);
         memset(work.in, UINT8_MAX, work.in_count);
-        size_t row = (size_t)(in_c * TAPS);
+        size_t row = (size_t)in_c * TAPS;
         for (size_t o = 0; o < 32; o++)
             memset(work.dense + o * row, o % 2 ? INT8_MAX : -INT8_MAX, row);
         memset(work.bias, 0, 32 * sizeof(float));

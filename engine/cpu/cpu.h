@@ -114,8 +114,13 @@ int xt_cpu_pointwise_part(int pixels, int part, int parts, int *first);
  * more than one where that makes each thread read less. */
 int xt_cpu_channel_shares(size_t weight_bytes, size_t input_bytes, int blocks, int threads);
 
-/* Whether these loops write an int8 output, with the residual and the activation that it has. */
+/* Whether loops for int8 write the output, with the residual and the activation that it has. */
 bool xt_cpu_writes_int8(const struct xt_conv_op *conv);
+/* From the sums of an output channel of int8 to steps of the output. */
+struct xt_cpu_int8_factors {
+    float scale, bias;
+};
+struct xt_cpu_int8_factors xt_cpu_int8_factors(const struct xt_conv_op *conv, int channel);
 
 /* A 1x1 convolution of inference in int8 or bf16 by loops (loops/pointwise_infer_job.h), in place
  * of its primitive. */

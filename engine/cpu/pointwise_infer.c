@@ -4,15 +4,6 @@
 
 #include "engine/cpu/cpu.h"
 
-bool xt_cpu_writes_int8(const struct xt_conv_op *conv)
-{
-    const struct xt_tensor *residual = conv->fold.residual;
-    enum xt_dtype out = xt_op_out(&conv->op, 0)->dtype;
-    bool fits = out == XT_S8 ? !residual && !conv->relu
-                             : out == XT_U8 && (!residual || xt_dtype_is_int8(residual->dtype));
-    return fits && !conv->fold.activation;
-}
-
 /* The loops for its types; NULL: none. */
 static xt_pointwise_infer_loop *loop_for(const struct xt_conv_op *conv,
                                          const struct xt_graph *graph)
@@ -123,19 +114,20 @@ void xt_cpu_pointwise_infer_refresh(const struct xt_cpu_pointwise_infer *pointwi
 {
     const struct xt_pointwise_infer *job = &pointwise->job;
     const float *weights = graph->staging.host, *from = conv->host_bias.host;
-    const float *steps = conv->host_scales.host;
     float *bias = pointwise->bias->data;
     float *scale = pointwise->scale ? pointwise->scale->data : NULL;
-    float in_step = xt_op_in(&conv->op, 0)->scale, out_step = xt_op_out(&conv->op, 0)->scale;
 #pragma omp parallel for schedule(static)
     for (int first = 0; first < job->out_c; first += XT_POINTWISE_INFER_OUT) {
         sort_weights(weights + (size_t)first * (size_t)job->in_c, job,
                      (char *)pointwise->weights->data + (size_t)first * column_of(job));
         for (int place = 0; place < XT_POINTWISE_INFER_OUT; place++) {
             int channel = first + xt_pointwise_infer_channel(scale != NULL, place);
-            bias[first + place] = scale ? from[channel] / out_step : from[channel];
-            if (scale)
-                scale[first + place] = in_step * steps[channel] / out_step;
+            bias[first + place] = from[channel];
+            if (scale) {
+                struct xt_cpu_int8_factors factors = xt_cpu_int8_factors(conv, channel);
+                scale[first + place] = factors.scale;
+                bias[first + place] = factors.bias;
+            }
         }
     }
 }

@@ -278,16 +278,13 @@ static void sort_channel(const struct xt_cpu_winograd *winograd, const struct xt
     enum { WIDE = XT_WINOGRAD_INT8_OUT };
     size_t in_c = (size_t)winograd->output.in_c;
     size_t taps = (size_t)xt_winograd_taps(winograd->output.form);
-    float in_step = xt_op_in(&conv->op, 0)->scale;
-    float out_step = xt_op_out(&conv->op, 0)->scale;
-    const float *bias = conv->host_bias.host;
-    const float *steps = conv->host_scales.host;
+    struct xt_cpu_int8_factors factors = xt_cpu_int8_factors(conv, (int)o);
     int8_t *to = (int8_t *)winograd->stored->data + o / WIDE * taps * in_c * WIDE + o % WIDE * 2;
     for (size_t i = 0; i < in_c; i++)
         for (size_t tap = 0; tap < taps; tap++)
             to[(i / 2 * taps + tap) * 2 * WIDE + i % 2] = (int8_t)dense[i * taps + tap];
-    ((float *)winograd->bias->data)[o] = bias[o] / out_step;
-    ((float *)winograd->scale->data)[o] = in_step * steps[o] / out_step;
+    ((float *)winograd->bias->data)[o] = factors.bias;
+    ((float *)winograd->scale->data)[o] = factors.scale;
 }
 
 /* Small tiles where the sums of large ones may not be exact. */

@@ -1,21 +1,14 @@
-/* A convolution: the ReLU's gradient with the sum of two readers' gradients in one pass, and the
- * weights' and the input's gradients by loops where they are faster than oneDNN's primitives
- * (docs/notes/performance.md); the program runs what winograd.c, pointwise.c, pointwise_infer.c and
- * depthwise.c do not. */
-#include <math.h>
-
+/* A convolution: which loops compute its passes, where they are faster than oneDNN's primitives
+ * (docs/notes/performance.md), and the ReLU's gradient with the sum of two readers' gradients in
+ * one pass. The loops' own files are winograd.c, tile_conv.c, pointwise.c, pointwise_infer.c,
+ * depthwise.c, weight_grad.c and data_grad.c; the program runs what they do not. */
 #include "base/mem.h"
 #include "engine/cpu/conv_norm.h"
 
 struct state {
     enum { LOOPS, WINOGRAD, DEPTHWISE, POINTWISE_INFER } by;
-    struct xt_weight_grad job;
-    struct xt_buffer *scratch;
-    xt_weight_grad_loop *loop;
-    bool is_shared; /* the weight */
-    struct xt_data_grad data;
-    const struct xt_buffer
-        *data_weights; /* NULL: these loops do not compute the input's gradient */
+    struct xt_cpu_weight_grad weight_grad;
+    struct xt_cpu_data_grad data_grad;
     bool by_pointwise; /* beside the loops for the weights' gradient */
     bool by_tiles;     /* likewise; or in inference */
     struct xt_cpu_pointwise pointwise;
@@ -26,96 +19,20 @@ struct state {
     struct xt_cpu_pointwise_infer pointwise_infer;
 };
 
-static struct xt_weight_grad describe_job(const struct xt_conv_op *conv)
-{
-    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
-    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
-    return (struct xt_weight_grad){
-        .n = in->n,
-        .h = in->h,
-        .w = in->w,
-        .in_c = in->c,
-        .out_h = out->h,
-        .out_w = out->w,
-        .out_c = out->c,
-        .kernel_h = (int)conv->kernel[0],
-        .kernel_w = (int)conv->kernel[1],
-        .stride_h = (int)conv->strides[0],
-        .stride_w = (int)conv->strides[1],
-        .pad_h = (int)conv->pads[0],
-        .pad_w = (int)conv->pads[1],
-        .f32 = in->dtype == XT_F32,
-        .edge = XT_TILE_CHANNELS,
-    };
-}
-
-/* Whether float32's weight gradient takes less time by tiles: with enough products for a number
- * that is split into summands. */
-static bool is_worth_splitting(const struct xt_weight_grad *job)
-{
-    enum { PRODUCTS_LEAST = 40, LEAST = 32 };
-    int taps = job->kernel_h * job->kernel_w;
-    return job->in_c >= LEAST && job->out_c >= LEAST &&
-           (int64_t)job->in_c * job->out_c * taps >=
-               (int64_t)PRODUCTS_LEAST * (job->in_c + job->out_c);
-}
-
-/* The loops for its weight gradient; NULL: oneDNN's primitive. */
-static xt_weight_grad_loop *loop_for(const struct xt_conv_op *conv, const struct xt_graph *graph)
-{
-    enum { UNPACKED_MOST = 32768 };
-    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
-    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
-    int64_t weights = conv->kernel[0] * conv->kernel[1] * in->c * out->c;
-    if (conv->groups > 1 || !xt_conv_is_even(conv) || in->dtype != out->dtype)
-        return NULL;
-    const struct xt_weight_grad job = describe_job(conv);
-    if (graph->loops->weight_grad && xt_device_cpu_has_tiles() &&
-        (in->dtype == XT_BF16 || is_worth_splitting(&job)))
-        return graph->loops->weight_grad;
-    if (in->dtype == XT_BF16 && xt_weight_grad_is_flat(&job))
-        return graph->loops->weight_grad_bf16;
-    if (in->dtype == XT_F32)
-        return weights > UNPACKED_MOST ? graph->loops->weight_grad_packed
-                                       : graph->loops->weight_grad_f32;
-    return NULL;
-}
-
-static dnnl_format_tag_t format_of(const struct xt_weight_grad *job)
-{
-    return xt_weight_grad_is_turned(job)   ? dnnl_OIhw16o16i
-           : job->edge == XT_TILE_CHANNELS ? dnnl_OIhw16i16o
-                                           : dnnl_OIhw8i8o;
-}
-
 /* Whether loops of tiles compute it, from copies of weights in their gradient's format. */
 static bool tiles_can(const struct xt_conv_op *conv, struct xt_graph *graph)
 {
-    const struct xt_weight_grad job = describe_job(conv);
-    return xt_cpu_tile_conv_can(conv, graph) && xt_cpu_weights_are(conv, graph, format_of(&job));
-}
-
-/* Whether a loop computes the input's gradient: for a high kernel and a low output as in LPRNet's
- * 13x1, the only case measured. */
-static bool loops_data_grad(const struct xt_conv_op *conv, struct xt_graph *graph)
-{
-    enum { KERNEL_LEAST = 8, OUTPUT_MOST = 8, WIDE = 32, WEIGHTS_MOST = 1 << 20 };
-    const struct xt_weight_grad job = describe_job(conv);
-    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
-    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
-    return graph->loops->data_grad && xt_device_cpu_has_tiles() && in->wants_grad &&
-           in->dtype == out->dtype && conv->kernel[1] == 1 && conv->kernel[0] >= KERNEL_LEAST &&
-           out->h <= OUTPUT_MOST && conv->strides[0] == 1 && conv->strides[1] == 1 &&
-           !conv->pads[0] && !conv->pads[1] && in->c % WIDE == 0 &&
-           conv->kernel[0] * in->c * out->c <= WEIGHTS_MOST &&
-           xt_cpu_weights_are(conv, graph, format_of(&job));
+    const struct xt_weight_grad job = xt_cpu_weight_grad_describe(conv);
+    return xt_cpu_tile_conv_can(conv, graph) &&
+           xt_cpu_weights_are(conv, graph, xt_cpu_weight_grad_format(&job));
 }
 
 /* Whether its backward pass is these loops', of any number of samples. */
 static bool loops_can_all(const struct xt_conv_op *conv, struct xt_graph *graph)
 {
-    return xt_op_learns(&conv->op, graph) && loop_for(conv, graph) && tiles_can(conv, graph) &&
-           (!xt_op_in(&conv->op, 0)->wants_grad || loops_data_grad(conv, graph) ||
+    return xt_op_learns(&conv->op, graph) && xt_cpu_weight_grad_loop(conv, graph) &&
+           tiles_can(conv, graph) &&
+           (!xt_op_in(&conv->op, 0)->wants_grad || xt_cpu_data_grad_can(conv, graph) ||
             xt_cpu_tile_conv_can_input_grad(conv));
 }
 
@@ -142,7 +59,7 @@ static bool can_slice(const struct xt_op *op, struct xt_graph *graph, bool backw
         return !backward;
     return xt_cpu_winograd_can(conv, graph)
                ? conv->kernel[0] == 1 || conv->kernel[1] == 1
-               : loop_for(conv, graph) || xt_cpu_depthwise_can(conv, graph);
+               : xt_cpu_weight_grad_loop(conv, graph) || xt_cpu_depthwise_can(conv, graph);
 }
 
 /* NULL: not run by Winograd's loops. */
@@ -173,57 +90,6 @@ static const struct xt_cpu_conv_norm *joined_of(const struct xt_op *op)
     return state && state->joined.conv ? &state->joined : NULL;
 }
 
-static void prepare_data_grad(struct state *state, struct xt_conv_op *conv, struct xt_graph *graph)
-{
-    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
-    const struct xt_tensor *out = xt_op_out(&conv->op, 0);
-    struct xt_weight_copy copy = {.out = out->c,
-                                  .in = in->c,
-                                  .taps = (int)conv->kernel[0],
-                                  .out_is_row = xt_weight_grad_is_turned(&state->job),
-                                  .summands = xt_summands_of(in->dtype == XT_F32),
-                                  .wide = XT_DATA_GRAD_WIDE,
-                                  .spare = XT_DATA_GRAD_SPARE};
-    state->data = (struct xt_data_grad){.f32 = in->dtype == XT_F32,
-                                        .h = in->h,
-                                        .w = in->w,
-                                        .in_c = in->c,
-                                        .out_h = out->h,
-                                        .out_c = out->c,
-                                        .kernel_h = (int)conv->kernel[0]};
-    state->data_weights = xt_cpu_add_weight_copy(conv, graph, &copy);
-    conv->own[1] = true;
-    xt_graph_want_scratch(graph, xt_data_grad_scratch(&state->data));
-}
-
-static void prepare_weight_grad(struct state *state, struct xt_conv_op *conv,
-                                struct xt_graph *graph, xt_weight_grad_loop *loop)
-{
-    struct xt_op *op = &conv->op;
-    struct xt_weight_grad *job = &state->job;
-    *job = describe_job(conv);
-    job->tiles = loop == graph->loops->weight_grad;
-    job->packed = loop == graph->loops->weight_grad_packed;
-    /* From tiles of 16 oneDNN's copies for AVX2 are written by its reference loop. */
-    if (job->f32 && !xt_cpu_pointwise_can(conv, graph))
-        job->edge = graph->loops->lanes;
-    if (op->by_slices[1]) {
-        job->n = op->by_slices[1];
-        xt_weight_grad_plan_workers(job, graph->slices.workers);
-    } else {
-        xt_weight_grad_plan(job, graph->options.device->threads);
-    }
-    conv->own_weight_grad = true;
-    conv->weight_grad_format = format_of(job);
-    state->scratch = xt_graph_temporary(graph, xt_op_out(op, 0), xt_weight_grad_scratch(job),
-                                        xt_op_backward_time(graph, op));
-    state->loop = loop;
-    state->is_shared = xt_param_is_shared(graph, conv->weight);
-    op->own_name[1] = loop == graph->loops->weight_grad         ? "xtrain AMX"
-                      : graph->loops->lanes == XT_TILE_CHANNELS ? "xtrain AVX-512"
-                                                                : "xtrain AVX2";
-}
-
 /* oneDNN's data gradient of a strided 1x1 takes twice as long as one without strides followed by
  * zero-insertion. */
 static struct xt_buffer *read_grad_of(const struct xt_conv_op *conv, struct xt_graph *graph)
@@ -247,13 +113,14 @@ static bool trains_by_tiles(const struct xt_conv_op *conv, struct xt_graph *grap
 {
     if (xt_cpu_winograd_can(conv, graph))
         return xt_cpu_winograd_leaves_to_tiles(conv, graph);
-    return xt_op_learns(&conv->op, graph) && loop_for(conv, graph) && tiles_can(conv, graph);
+    return xt_op_learns(&conv->op, graph) && xt_cpu_weight_grad_loop(conv, graph) &&
+           tiles_can(conv, graph);
 }
 
 /* Whether they compute its input's gradient. */
 static bool learns_by_tiles(const struct xt_conv_op *conv, struct xt_graph *graph)
 {
-    bool by_others = !xt_cpu_winograd_can(conv, graph) && loops_data_grad(conv, graph);
+    bool by_others = !xt_cpu_winograd_can(conv, graph) && xt_cpu_data_grad_can(conv, graph);
     return trains_by_tiles(conv, graph) && !by_others && xt_op_in(&conv->op, 0)->wants_grad &&
            xt_cpu_tile_conv_can_input_grad(conv);
 }
@@ -337,7 +204,7 @@ bool xt_cpu_conv_forms_sums(const struct xt_op *op, struct xt_graph *graph, bool
     if (channels % XT_TILE_CONV_CHANNELS == 0 &&
         (backward ? learns_by_tiles(conv, graph) : trains_by_tiles(conv, graph)))
         return true;
-    return !xt_cpu_winograd_can(conv, graph) && loop_for(conv, graph) &&
+    return !xt_cpu_winograd_can(conv, graph) && xt_cpu_weight_grad_loop(conv, graph) &&
            xt_cpu_pointwise_can(conv, graph);
 }
 
@@ -359,11 +226,13 @@ static struct xt_cpu_conv_norm *joined_beside(const struct xt_cpu_conv_norm *own
 static void join_norm(struct state *state, struct xt_conv_op *conv, struct xt_graph *graph)
 {
     struct xt_cpu_conv_norm *own = &state->joined;
-    bool by_tiles =
-        state->by_tiles && state->tiles.phase_count == 1 && state->job.flat && !state->job.turned;
-    bool by_patches = state->job.turned && xt_cpu_weights_are(conv, graph, format_of(&state->job));
+    bool by_tiles = state->by_tiles && state->tiles.phase_count == 1 &&
+                    state->weight_grad.job.flat && !state->weight_grad.job.turned;
+    bool by_patches =
+        state->weight_grad.job.turned &&
+        xt_cpu_weights_are(conv, graph, xt_cpu_weight_grad_format(&state->weight_grad.job));
     const struct xt_cpu_tile_conv *tiles = by_tiles ? &state->tiles : NULL;
-    const struct xt_op *norm = state->job.tiles && (by_tiles || by_patches)
+    const struct xt_op *norm = state->weight_grad.job.tiles && (by_tiles || by_patches)
                                    ? xt_cpu_conv_norm_find(conv, graph, tiles)
                                    : NULL;
     if (!norm)
@@ -399,7 +268,7 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
     op->own_name[0] = op->own_name[1] = NULL;
     bool by_winograd = xt_cpu_winograd_can(conv, graph);
     xt_weight_grad_loop *loop =
-        !by_winograd && xt_op_learns(op, graph) ? loop_for(conv, graph) : NULL;
+        !by_winograd && xt_op_learns(op, graph) ? xt_cpu_weight_grad_loop(conv, graph) : NULL;
     bool by_depthwise = xt_cpu_depthwise_can(conv, graph);
     bool infers_by_tiles = xt_cpu_tile_conv_can_infer(conv, graph);
     bool by_pointwise_infer = !infers_by_tiles && xt_cpu_pointwise_infer_can(conv, graph);
@@ -417,14 +286,14 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
         op->own = state;
     }
     if (loop) {
-        prepare_weight_grad(state, conv, graph, loop);
-        if (loops_data_grad(conv, graph))
-            prepare_data_grad(state, conv, graph);
+        xt_cpu_weight_grad_prepare(&state->weight_grad, conv, graph, loop);
+        if (xt_cpu_data_grad_can(conv, graph))
+            xt_cpu_data_grad_prepare(&state->data_grad, conv, graph);
         state->by_tiles = by_tiles;
         if (by_tiles) {
             xt_cpu_tile_conv_prepare(&state->tiles, conv, graph,
-                                     xt_weight_grad_is_turned(&state->job),
-                                     xt_op_in(op, 0)->wants_grad && !state->data_weights &&
+                                     xt_weight_grad_is_turned(&state->weight_grad.job),
+                                     xt_op_in(op, 0)->wants_grad && !state->data_grad.weights &&
                                          xt_cpu_tile_conv_can_input_grad(conv));
             op->own_name[0] = "xtrain AMX";
             op->own_name[1] = conv->own[1] ? op->own_name[0] : op->own_name[1];
@@ -468,91 +337,21 @@ static void relu_backward(const struct xt_tensor *out, const struct xt_graph *gr
                                 xt_tensor_count(out) / (size_t)out->n);
 }
 
-/* Sets the job's memory, except the tensors'. */
-static enum xt_status place_job(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
-{
-    const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
-    struct xt_weight_grad *job = &((struct state *)op->own)->job;
-    job->scratch = ((struct state *)op->own)->scratch->data;
-    job->grad = xt_program_address(&op->program, &conv->weight_grad, err);
-    if (job->grad && conv->bias >= 0) {
-        struct xt_location bias = xt_graph_grad_of(graph, conv->bias);
-        job->bias_grad = xt_program_address(&op->program, &bias, err);
-    }
-    return job->grad && (job->bias_grad || conv->bias < 0) ? XT_OK : err->status;
-}
-
-/* Of weights that another op has too the executor adds up the gradients. */
-static void know_square(const struct xt_conv_op *conv, const struct xt_graph *graph, double square)
-{
-    const struct state *state = conv->op.own;
-    graph->options.params->grad_squares[conv->weight] = state->is_shared ? NAN : square;
-}
-
-/* Pieces of a fixed number, so that the sum of the squares does not depend on the threads'. */
-static void add_up(const struct xt_conv_op *conv, const struct xt_graph *graph)
-{
-    enum { PIECES = 64 };
-    const struct xt_weight_grad *job = &((const struct state *)conv->op.own)->job;
-    size_t tile = xt_weight_grad_tile(job);
-    size_t piece = (job->weights / tile + PIECES - 1) / PIECES * tile;
-    double squares[PIECES] = {0};
-#pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < PIECES; i++) {
-        size_t first = piece * i;
-        size_t end = first + piece < job->weights ? first + piece : job->weights;
-        if (first < end)
-            squares[i] = graph->loops->weight_grad_sum(job, first, end);
-    }
-    double square = 0;
-    for (int i = 0; i < PIECES; i++)
-        square += squares[i];
-    know_square(conv, graph, square);
-}
-
-static enum xt_status weight_gradient(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
-{
-    struct state *state = op->own;
-    struct xt_weight_grad *job = &state->job;
-    job->in = xt_op_in(op, 0)->value->data;
-    job->out_grad = xt_op_out(op, 0)->grad[0]->data;
-    if (place_job(op, graph, err))
-        return err->status;
-    int parts = xt_weight_grad_parts(job);
-#pragma omp parallel for schedule(static)
-    for (int part = 0; part < parts; part++)
-        state->loop(job, part);
-    add_up((const struct xt_conv_op *)op, graph);
-    return XT_OK;
-}
-
-/* The input's gradient of some samples, in the caller's thread. */
-static void data_gradient(const struct xt_op *op, const struct xt_graph *graph, int first,
-                          int count)
-{
-    const struct state *state = op->own;
-    struct xt_data_grad job = state->data;
-    job.weights = state->data_weights->data;
-    graph->loops->data_grad(&job, count,
-                            xt_tensor_sample(xt_op_out(op, 0), xt_op_out(op, 0)->grad[0], first),
-                            xt_tensor_sample(xt_op_in(op, 0), xt_op_in_grad(op, 0), first),
-                            xt_graph_loop_scratch(graph));
-}
-
 /* The weights' gradient, and the input's if a loop computes it. */
 static enum xt_status own_gradients(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     int n = xt_op_in(op, 0)->n;
     int each = (n + graph->options.device->threads - 1) / graph->options.device->threads;
-    const struct state *state = op->own;
-    enum xt_status status = weight_gradient(op, graph, err);
+    struct state *state = op->own;
+    enum xt_status status = xt_cpu_weight_grad_backward(&state->weight_grad, op, graph, err);
     if (!status && state->by_pointwise)
         return xt_cpu_pointwise_backward(&state->pointwise, op, graph, err);
-    if (status || !state->data_weights)
+    if (status || !state->data_grad.weights)
         return status;
 #pragma omp parallel for schedule(static)
     for (int first = 0; first < n; first += each)
-        data_gradient(op, graph, first, n - first < each ? n - first : each);
+        xt_cpu_data_grad_backward(&state->data_grad, op, graph, first,
+                                  n - first < each ? n - first : each);
     return XT_OK;
 }
 
@@ -665,18 +464,19 @@ static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, boo
         return xt_cpu_depthwise_begin(depthwise_of(op), op, backward, err);
     if (winograd_of(op))
         return xt_cpu_winograd_begin(winograd_of(op), op, graph, backward, err);
-    const struct state *state = op->own;
+    struct state *state = op->own;
     const struct xt_cpu_conv_norm *joined = joined_of(op);
     if (!backward && joined)
         xt_cpu_conv_norm_begin_forward(joined, graph);
     if (!backward)
         return XT_OK;
-    if (place_job(op, graph, err))
+    if (xt_cpu_weight_grad_place(&state->weight_grad, op, graph, err))
         return err->status;
     if (joined)
-        know_square((const struct xt_conv_op *)op, graph,
-                    xt_cpu_conv_norm_finish(joined, graph, xt_cpu_norm_factors(joined->norm),
-                                            state->job.grad, state->job.bias_grad));
+        xt_cpu_weight_grad_know_square(
+            &state->weight_grad, (const struct xt_conv_op *)op, graph,
+            xt_cpu_conv_norm_finish(joined, graph, xt_cpu_norm_factors(joined->norm),
+                                    state->weight_grad.job.grad, state->weight_grad.job.bias_grad));
     return XT_OK;
 }
 
@@ -684,6 +484,7 @@ static enum xt_status begin_slices(struct xt_op *op, struct xt_graph *graph, boo
 static enum xt_status end_slices(struct xt_op *op, struct xt_graph *graph, bool backward,
                                  bool second, struct xt_err *err)
 {
+    const struct state *state = op->own;
     const struct xt_cpu_conv_norm *joined = joined_of(op);
     (void)second;
     if (!backward && joined)
@@ -695,7 +496,7 @@ static enum xt_status end_slices(struct xt_op *op, struct xt_graph *graph, bool 
     if (winograd_of(op))
         return xt_cpu_winograd_end(winograd_of(op), op, graph, err);
     if (!joined)
-        add_up((const struct xt_conv_op *)op, graph);
+        xt_cpu_weight_grad_add_up(&state->weight_grad, (const struct xt_conv_op *)op, graph);
     return xt_program_run(&op->program, XT_BACKWARD, err);
 }
 
@@ -731,11 +532,8 @@ static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bo
 static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
                                      const struct xt_slice *slice, struct xt_err *err)
 {
-    const struct xt_tensor *in = xt_op_in(op, 0);
-    const struct xt_tensor *out = xt_op_out(op, 0);
     const struct state *state = op->own;
     enum xt_status status = XT_OK;
-    struct xt_weight_grad job = state->job;
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
     (void)second;
     if (joined_of(op)) {
@@ -743,29 +541,23 @@ static enum xt_status backward_slice(struct xt_op *op, struct xt_graph *graph, b
         return XT_OK;
     }
     for (int i = 0; i < slice->count && conv->relu && !conv->is_masked; i++)
-        relu_backward(out, graph, slice->first + i);
+        relu_backward(xt_op_out(op, 0), graph, slice->first + i);
     if (depthwise_of(op)) {
         for (int i = 0; i < slice->count; i++)
             xt_cpu_depthwise_backward(depthwise_of(op), op, graph, slice->first + i);
         return XT_OK;
     }
-    if (winograd_of(op)) {
+    if (winograd_of(op))
         status = xt_cpu_winograd_backward_slice(winograd_of(op), op, graph, slice, err);
-    } else {
-        job.in = xt_tensor_sample(in, in->value, slice->first);
-        job.out_grad = xt_tensor_sample(out, out->grad[0], slice->first);
-        job.near[0] = out->grad[0]->ring > 0;
-        job.adds = !slice->begins;
-        job.more = !slice->ends;
-        state->loop(&job, slice->worker);
-    }
+    else
+        xt_cpu_weight_grad_slice(&state->weight_grad, op, slice);
     /* The input's gradient may lie where the input does, which the weights' gradient reads. */
     if (!status && state->by_tiles)
         xt_cpu_tile_conv_backward(&state->tiles, op, graph, slice);
     if (status || winograd_of(op))
         return status;
-    if (state->data_weights)
-        data_gradient(op, graph, slice->first, slice->count);
+    if (state->data_grad.weights)
+        xt_cpu_data_grad_backward(&state->data_grad, op, graph, slice->first, slice->count);
     return xt_program_run_slice(&op->program, XT_BACKWARD, slice->worker, slice->first, err);
 }
 

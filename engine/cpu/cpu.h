@@ -15,6 +15,54 @@ enum xt_status xt_cpu_conv_refresh(struct xt_op *op, struct xt_graph *graph, str
 enum xt_status xt_cpu_conv_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 
+/* A convolution's weight gradient by loops (loops/weight_grad_job.h), in place of its primitive. */
+struct xt_cpu_weight_grad {
+    struct xt_weight_grad job;
+    xt_weight_grad_loop *loop;
+    struct xt_buffer *scratch;
+    bool is_shared; /* the weight */
+};
+/* NULL: none is faster than the primitive. */
+xt_weight_grad_loop *xt_cpu_weight_grad_loop(const struct xt_conv_op *conv,
+                                             const struct xt_graph *graph);
+/* The job's shape, before it is prepared; the format of the weights that it writes. */
+struct xt_weight_grad xt_cpu_weight_grad_describe(const struct xt_conv_op *conv);
+dnnl_format_tag_t xt_cpu_weight_grad_format(const struct xt_weight_grad *job);
+/* Plans its work and memory, before the op is described. */
+void xt_cpu_weight_grad_prepare(struct xt_cpu_weight_grad *weight_grad, struct xt_conv_op *conv,
+                                struct xt_graph *graph, xt_weight_grad_loop *loop);
+enum xt_status xt_cpu_weight_grad_backward(struct xt_cpu_weight_grad *weight_grad,
+                                           const struct xt_op *op, const struct xt_graph *graph,
+                                           struct xt_err *err);
+/* By slices: before the first one sets its memory, one of them in the caller's thread, after the
+ * last one adds up what the workers' parts are. */
+enum xt_status xt_cpu_weight_grad_place(struct xt_cpu_weight_grad *weight_grad,
+                                        const struct xt_op *op, const struct xt_graph *graph,
+                                        struct xt_err *err);
+void xt_cpu_weight_grad_slice(const struct xt_cpu_weight_grad *weight_grad, const struct xt_op *op,
+                              const struct xt_slice *slice);
+void xt_cpu_weight_grad_add_up(const struct xt_cpu_weight_grad *weight_grad,
+                               const struct xt_conv_op *conv, const struct xt_graph *graph);
+/* The sum of its squares, for the gradients' norm. Of weights that another op has too the executor
+ * adds up the gradients: it is not known. */
+void xt_cpu_weight_grad_know_square(const struct xt_cpu_weight_grad *weight_grad,
+                                    const struct xt_conv_op *conv, const struct xt_graph *graph,
+                                    double square);
+
+/* Beside it the input's gradient by a loop (loops/data_grad_job.h): for a high kernel and a low
+ * output as in LPRNet's 13x1, the only case measured. */
+struct xt_cpu_data_grad {
+    struct xt_data_grad job;
+    const struct xt_buffer *weights; /* NULL: this loop does not compute it */
+};
+bool xt_cpu_data_grad_can(const struct xt_conv_op *conv, struct xt_graph *graph);
+/* Plans its memory, before the op is described. */
+void xt_cpu_data_grad_prepare(struct xt_cpu_data_grad *data_grad, struct xt_conv_op *conv,
+                              struct xt_graph *graph);
+/* Of some samples, in the caller's thread. */
+void xt_cpu_data_grad_backward(const struct xt_cpu_data_grad *data_grad, const struct xt_op *op,
+                               const struct xt_graph *graph, int first, int count);
+
 /* A convolution by Winograd's loops (loops/winograd_job.h), in place of its primitives. */
 struct xt_cpu_winograd {
     bool weights_alone; /* training: only their gradient; the rest is by tiles */

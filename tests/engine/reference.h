@@ -61,7 +61,7 @@ struct net {
     struct xt_err err;
     int batch;
     const struct xt_backend *backend; /* NULL: the device's own */
-    bool fuse;
+    bool fuse, by_slices;
     const struct xt_ranges *int8;
     struct net_layer layers[NET_LAYERS_MAX];
     int layer_count;
@@ -114,6 +114,7 @@ static inline void net_open(struct net *net, enum xt_dtype dtype, bool training)
                                        .training = training,
                                        .backend = net->backend,
                                        .fuse = net->fuse,
+                                       .by_slices = net->by_slices,
                                        .dtype = dtype,
                                        .int8 = net->int8};
     net_ok(net, xt_graph_create(&net->graph, &options, &net->err));

@@ -264,6 +264,31 @@ static void winograd_sums_are_those_of_plain_loops(void **state)
     net_clear(&net);
 }
 
+static void winograd_by_slices_is_the_same(void **state)
+{
+    (void)state;
+    struct xt_ranges ranges;
+    float *logits[2];
+    size_t count = 0;
+    record(wide, &ranges);
+    for (int by_slices = 0; by_slices < 2; by_slices++) {
+        struct net net = {.fuse = true, .int8 = &ranges, .by_slices = by_slices, .batch = 64};
+        net_open(&net, XT_F32, false);
+        net_build(&net, wide(&net));
+        assert_int_equal(net.graph->slices.workers > 0, by_slices);
+        net_forward(&net);
+        count = xt_tensor_count(net.graph->logits);
+        logits[by_slices] = malloc(count * sizeof(float));
+        assert_non_null(logits[by_slices]);
+        memcpy(logits[by_slices], xt_graph_logits(net.graph), count * sizeof(float));
+        net_clear(&net);
+    }
+    for (size_t i = 0; i < count; i++)
+        assert_float_equal(logits[0][i], logits[1][i], 1e-6);
+    free(logits[0]);
+    free(logits[1]);
+}
+
 static struct xt_tensor *flat(struct net *net)
 {
     struct xt_tensor *x = net_conv(net, net_input(net, 14, 15),
@@ -644,6 +669,7 @@ int main(void)
         cmocka_unit_test(a_residual_with_a_sign),
         cmocka_unit_test(a_residual_in_float32),
         cmocka_unit_test(winograd_sums_are_those_of_plain_loops),
+        cmocka_unit_test(winograd_by_slices_is_the_same),
         cmocka_unit_test(the_largest_sums_of_a_layer_are_right),
         cmocka_unit_test(a_norm_of_int8_computes_in_float32),
         cmocka_unit_test(a_norm_beside_another_reader_is_not_folded),

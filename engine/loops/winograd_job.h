@@ -14,9 +14,9 @@
  * transformed inputs and weights to bf16 and multiplies pairs of them: fast where an instruction
  * does. Channels are multiples of 32, paired inputs' of 64, pointers aligned to 64 bytes.
  *
- * 3x3 convolutions of int8, in inference, go by loops of their own (winograd_int8.c), whose sums
- * are exact: those of F(2x2, 3x3) with at most XT_WINOGRAD_INT8_IN input channels, those of F(4x4,
- * 3x3) if xt_winograd_int8_is_exact.
+ * 3x3 convolutions of int8, in inference, go by loops of their own (winograd_int8.c), from u8 with
+ * a multiple of 64 channels to u8 or s8. Their sums are exact: those of F(2x2, 3x3) with at most
+ * XT_WINOGRAD_INT8_IN input channels, those of F(4x4, 3x3) if xt_winograd_int8_is_exact.
  */
 #pragma once
 
@@ -30,8 +30,8 @@ enum {
     XT_WINOGRAD_PANELS = 64, /* output channels at a time */
     XT_WINOGRAD_TILES = 12,  /* whose numbers of a place lie side by side */
     XT_WINOGRAD_SPARE = 16,  /* floats behind those */
-    XT_WINOGRAD_FEW =
-        3 * XT_WINOGRAD_TILES, /* at a time, with few bytes of weights: they fit in L2 */
+    /* Tiles at a time that fit in L2, where reading the weights for each chunk takes little. */
+    XT_WINOGRAD_FEW = 3 * XT_WINOGRAD_TILES,
     XT_WINOGRAD_INT8_IN = 1024,
     XT_WINOGRAD_INT8_OUT = 16 /* output channels whose weights lie side by side */
 };

@@ -16,33 +16,41 @@ int xt_winograd_blocks(int in_c, int out_c)
     return in_c / SIDE * (out_c / SIDE);
 }
 
-static size_t scratch_of(enum xt_winograd_form form, int in_c, size_t weights)
+/* Of `blocks` of tiles whose inputs are transformed to words of `channels`, and `weights` floats.
+ */
+static size_t scratch_of(int in_c, int channels, int blocks, int places, size_t weights)
 {
-    int blocks = xt_winograd_chunk(form, in_c) / XT_WINOGRAD_TILES;
-    int place = (in_c + XT_WINOGRAD_PANELS) * XT_WINOGRAD_TILES + 2 * XT_WINOGRAD_SPARE;
+    int place = (channels + XT_WINOGRAD_PANELS) * XT_WINOGRAD_TILES + 2 * XT_WINOGRAD_SPARE;
     size_t zeros = in_c > XT_WINOGRAD_PANELS ? (size_t)in_c : XT_WINOGRAD_PANELS;
-    return zeros + (size_t)(blocks * xt_winograd_places(form)) * (size_t)place +
-           weights * XT_WINOGRAD_PANELS;
+    return zeros + (size_t)(blocks * places) * (size_t)place + weights;
+}
+
+/* Of the form's largest chunk, with weights of so many panels' columns. */
+static size_t scratch_of_form(enum xt_winograd_form form, int in_c, size_t columns)
+{
+    return scratch_of(in_c, in_c, xt_winograd_chunk(form, in_c) / XT_WINOGRAD_TILES,
+                      xt_winograd_places(form), columns * XT_WINOGRAD_PANELS);
 }
 
 size_t xt_winograd_scratch(enum xt_winograd_form form, int in_c)
 {
     int weights = xt_winograd_wide(form) + xt_winograd_taps(form);
-    return scratch_of(form, in_c, form == XT_WINOGRAD_LARGE ? (size_t)weights * (size_t)in_c : 0);
+    return scratch_of_form(form, in_c,
+                           form == XT_WINOGRAD_LARGE ? (size_t)weights * (size_t)in_c : 0);
 }
 
 size_t xt_winograd_grad_scratch(enum xt_winograd_form form, int in_c)
 {
-    return scratch_of(form, in_c, (size_t)xt_winograd_places(form) * XT_WINOGRAD_WIDE);
+    return scratch_of_form(form, in_c, (size_t)xt_winograd_places(form) * XT_WINOGRAD_WIDE);
 }
 
 size_t xt_winograd_int8_scratch(int in_c)
 {
-    enum { PLACES = 36, ROWS = 12, LINE = 16 };
-    int place = (in_c / 2 + XT_WINOGRAD_PANELS) * XT_WINOGRAD_TILES + 2 * XT_WINOGRAD_SPARE;
-    size_t zeros = in_c > XT_WINOGRAD_PANELS ? (size_t)in_c : XT_WINOGRAD_PANELS;
-    return zeros + (size_t)(XT_WINOGRAD_FEW / XT_WINOGRAD_TILES * PLACES) * (size_t)place +
-           (size_t)ROWS * LINE * (size_t)(in_c / 2 + 1);
+    int pairs = in_c / 2;
+    int rows = 2 * xt_winograd_wide(XT_WINOGRAD_LARGE);
+    return scratch_of(in_c, pairs, XT_WINOGRAD_FEW / XT_WINOGRAD_TILES,
+                      xt_winograd_places(XT_WINOGRAD_LARGE),
+                      (size_t)rows * XT_WINOGRAD_INT8_OUT * (size_t)(pairs + 1));
 }
 
 bool xt_winograd_int8_is_exact(const float *weights, size_t count)

@@ -96,18 +96,14 @@ XT_INLINE void transform_inputs(const struct chunk *chunk, const struct images *
     int wide = xt_winograd_wide(form);
     int together = xt_winograd_is_paired(form, dtype) ? 2 : 1;
     int channels = in->c / together;
-    const void *found[2][PLACES];
-    struct corner corner = corner_of(chunk, 0, form);
-    for (int i = 0; i <= chunk->count; i++) {
-        find_pixels(in, (struct corner){corner.n, corner.y - pads[0], corner.x - pads[1]}, high,
-                    wide, zeros, found[i % 2]);
-        if (i + 1 < chunk->count)
-            corner = corner_after(chunk, corner, form);
-        if (!i)
-            continue;
-        const void *const *from = found[(i - 1) % 2];
-        const void *const *next = found[i % 2];
-        float *to = sums + tile_of(i - 1, channels, high * wide);
+    struct walk walk = {
+        chunk, in, form, -pads[0], -pads[1], high, wide, zeros, corner_of(chunk, 0, form)};
+    find_tile(&walk, 0);
+    for (int i = 0; i < chunk->count; i++) {
+        find_tile(&walk, i + 1);
+        const void *const *from = walk.found[i % 2];
+        const void *const *next = walk.found[(i + 1) % 2];
+        float *to = sums + tile_of(i, channels, high * wide);
         for (int k = 0; k < in->c; to += step_of(k / together, LANES / together), k += LANES) {
             xt_vector columns[SIDE][SIDE];
             xt_vector rows[SIDE];
@@ -386,20 +382,16 @@ XT_INLINE void convolve(const struct xt_winograd *job, int part, float *scratch,
     struct images in = {job->h, job->w, job->in_c, dtype, job->in};
     struct chunk chunk = {.h = xt_winograd_out_h(form, job->h, job->pads),
                           .w = xt_winograd_out_w(form, job->w, job->pads)};
-    int first = 0;
-    int end = xt_winograd_part(xt_winograd_tiles(form, job->n, chunk.h, chunk.w),
-                               part / job->shares, job->groups, &first);
-    int panel = 0;
-    int last = xt_winograd_part(job->out_c / WIDE, part % job->shares, job->shares, &panel);
+    const struct share share = share_of(job, part, &chunk, form);
     memset(zeros, 0, zeros_of(job->in_c) * sizeof *zeros);
     if (job->stored && form == XT_WINOGRAD_LARGE)
         most = XT_WINOGRAD_FEW;
-    for (chunk.first = first; chunk.first < end; chunk.first += most) {
-        int rest = end - chunk.first;
+    for (chunk.first = share.first; chunk.first < share.end; chunk.first += most) {
+        int rest = share.end - chunk.first;
         chunk.count = rest < most ? rest : most;
         transform_inputs(&chunk, &in, job->pads, zeros, sums, form, dtype);
-        for (int k = panel; k < last; k += AT_ONCE) {
-            int to = k + AT_ONCE < last ? k + AT_ONCE : last;
+        for (int k = share.panel; k < share.last; k += AT_ONCE) {
+            int to = k + AT_ONCE < share.last ? k + AT_ONCE : share.last;
             if (job->stored)
                 multiply_stored(job, chunk.count, k, to, channels, sums, products, form);
             else
@@ -477,17 +469,14 @@ XT_INLINE void transform_gradients(const struct chunk *chunk, const struct image
     const struct xt_winograd_sides *sides = &xt_winograd_forms[form];
     int high = xt_winograd_high(form);
     int wide = xt_winograd_wide(form);
-    const void *found[2][PLACES];
-    struct corner corner = corner_of(chunk, 0, form);
-    for (int i = 0; i <= chunk->count; i++) {
-        find_pixels(&some, corner, sides->tile_h, sides->tile_w, zeros, found[i % 2]);
-        if (i + 1 < chunk->count)
-            corner = corner_after(chunk, corner, form);
-        if (!i)
-            continue;
-        const void *const *from = found[(i - 1) % 2];
-        const void *const *next = found[i % 2];
-        float *sums = to.sums + tile_of(i - 1, PANELS, high * wide);
+    struct walk walk = {
+        chunk, &some, form, 0, 0, sides->tile_h, sides->tile_w, zeros, corner_of(chunk, 0, form)};
+    find_tile(&walk, 0);
+    for (int i = 0; i < chunk->count; i++) {
+        find_tile(&walk, i + 1);
+        const void *const *from = walk.found[i % 2];
+        const void *const *next = walk.found[(i + 1) % 2];
+        float *sums = to.sums + tile_of(i, PANELS, high * wide);
         for (int channel = 0; channel < end - k;
              sums += step_of(channel, LANES), channel += LANES) {
             xt_vector columns[SIDE][LARGE];

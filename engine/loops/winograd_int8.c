@@ -86,18 +86,15 @@ XT_INLINE void transform_inputs(const struct chunk *chunk, const struct images *
 {
     int side = xt_winograd_high(form);
     int pairs = in->c / 2;
-    const void *found[2][PLACES];
-    struct corner corner = corner_of(chunk, 0, form);
-    for (int i = 0; i <= chunk->count; i++) {
-        find_pixels(in, (struct corner){corner.n, corner.y - pads[0], corner.x - pads[1]}, side,
-                    side, zeros, found[i % 2]);
-        if (i + 1 < chunk->count)
-            corner = corner_after(chunk, corner, form);
-        if (!i)
-            continue;
-        float *to = sums + tile_of(i - 1, pairs, side * side);
+    struct walk walk = {
+        chunk, in, form, -pads[0], -pads[1], side, side, zeros, corner_of(chunk, 0, form)};
+    find_tile(&walk, 0);
+    for (int i = 0; i < chunk->count; i++) {
+        find_tile(&walk, i + 1);
+        float *to = sums + tile_of(i, pairs, side * side);
         for (int k = 0; k < in->c; to += step_of(k / 2, SHORTS / 2), k += SHORTS)
-            transform_tile(found[(i - 1) % 2], found[i % 2], k, side, place_of(pairs), to);
+            transform_tile(walk.found[i % 2], walk.found[(i + 1) % 2], k, side, place_of(pairs),
+                           to);
     }
 }
 
@@ -319,18 +316,14 @@ XT_INLINE void convolve(const struct xt_winograd *job, int part, float *scratch,
     struct images in = {job->h, job->w, job->in_c, XT_U8, job->in};
     struct chunk chunk = {.h = xt_winograd_out_h(form, job->h, job->pads),
                           .w = xt_winograd_out_w(form, job->w, job->pads)};
-    int first = 0;
-    int end = xt_winograd_part(xt_winograd_tiles(form, job->n, chunk.h, chunk.w),
-                               part / job->shares, job->groups, &first);
-    int panel = 0;
-    int last = xt_winograd_part(job->out_c / WIDE, part % job->shares, job->shares, &panel);
+    const struct share share = share_of(job, part, &chunk, form);
     memset(zeros, 0, zeros_of(job->in_c) * sizeof *zeros);
-    for (chunk.first = first; chunk.first < end; chunk.first += XT_WINOGRAD_FEW) {
-        int rest = end - chunk.first;
+    for (chunk.first = share.first; chunk.first < share.end; chunk.first += XT_WINOGRAD_FEW) {
+        int rest = share.end - chunk.first;
         chunk.count = rest < XT_WINOGRAD_FEW ? rest : XT_WINOGRAD_FEW;
         transform_inputs(&chunk, &in, job->pads, zeros, sums, form);
-        for (int k = panel; k < last; k += AT_ONCE) {
-            int to = k + AT_ONCE < last ? k + AT_ONCE : last;
+        for (int k = share.panel; k < share.last; k += AT_ONCE) {
+            int to = k + AT_ONCE < share.last ? k + AT_ONCE : share.last;
             for (int column = k * WIDE; column < to * WIDE; column += PAIR) {
                 int at = column - k * WIDE;
                 multiply_column(sums, pairs, (const int8_t *)job->weights + (size_t)column * taps,

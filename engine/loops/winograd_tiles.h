@@ -127,3 +127,41 @@ static __attribute__((noinline)) void find_pixels(const struct images *images, s
         for (int x = 0; x < wide; x++)
             found[wide * y + x] = pixel(images, at.n, at.y + y, at.x + x, outside);
 }
+
+/* A chunk's tiles, one after the other: where the pixels of a rectangle of each are. */
+struct walk {
+    const struct chunk *chunk;
+    const struct images *images;
+    enum xt_winograd_form form;
+    int down, right; /* from a tile's first output pixel to the rectangle */
+    int high, wide;
+    const void *outside;
+    struct corner next;
+    const void *found[2][PLACES]; /* of tile i at i % 2 */
+};
+
+/* Of tile i, called for one tile after the other. After the last one that one's again: there is
+ * always a next tile to fetch. */
+XT_INLINE void find_tile(struct walk *walk, int i)
+{
+    struct corner at = {walk->next.n, walk->next.y + walk->down, walk->next.x + walk->right};
+    find_pixels(walk->images, at, walk->high, walk->wide, walk->outside, walk->found[i % 2]);
+    if (i + 1 < walk->chunk->count)
+        walk->next = corner_after(walk->chunk, walk->next, walk->form);
+}
+
+/* What a part computes: tiles [first, end) and panels [panel, last). */
+struct share {
+    int first, end;
+    int panel, last;
+};
+
+XT_INLINE struct share share_of(const struct xt_winograd *job, int part, const struct chunk *chunk,
+                                enum xt_winograd_form form)
+{
+    struct share share;
+    share.end = xt_winograd_part(xt_winograd_tiles(form, job->n, chunk->h, chunk->w),
+                                 part / job->shares, job->groups, &share.first);
+    share.last = xt_winograd_part(job->out_c / WIDE, part % job->shares, job->shares, &share.panel);
+    return share;
+}

@@ -1,5 +1,6 @@
 /* Layer normalisation over the channels (Ba, Kiros & Hinton 2016), with scale and shift or without.
  */
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -43,6 +44,20 @@ static struct xt_operand add_statistic(const struct description *m, const char *
     return xt_operand_dense(xt_in_buffer(buffer), dnnl_f32, 1, &rows);
 }
 
+/* oneDNN's reference kernels on a GPU are compiled with a number that nobody sets
+ * (src/gpu/intel/lnorm/ref.cpp: vect_dt_n; still in 3.13). They do not use it, but with other
+ * leftovers on the heap the driver's cache takes them for other kernels, and a warm start compiles.
+ * So glibc clears what is allocated while their descriptors are made. */
+static void clear_allocations(const struct xt_program *p, bool on)
+{
+#ifdef M_PERTURB
+    if (p->device->compiles)
+        mallopt(M_PERTURB, on ? 0xff : 0);
+#else
+    (void)p, (void)on;
+#endif
+}
+
 static dnnl_primitive_desc_t make_forward(const struct description *m, bool training)
 {
     struct xt_program *p = m->program;
@@ -51,6 +66,7 @@ static dnnl_primitive_desc_t make_forward(const struct description *m, bool trai
     dnnl_memory_desc_t statistics = xt_program_layout_as(p, dnnl_f32, 1, m->x.dims, dnnl_a);
     dnnl_primitive_attr_t attr = xt_program_attr(p, NULL);
     dnnl_primitive_desc_t pd = NULL;
+    clear_allocations(p, true);
     if (!xt_program_fails(p))
         xt_program_check(p,
                          xt_dnnl.layer_normalization_forward_primitive_desc_create(
@@ -58,6 +74,7 @@ static dnnl_primitive_desc_t make_forward(const struct description *m, bool trai
                              training ? dnnl_forward_training : dnnl_forward_inference, from, to,
                              statistics, m->norm->eps, flags_of(&m->norm->op), attr),
                          what_forward);
+    clear_allocations(p, false);
     return pd;
 }
 
@@ -87,6 +104,7 @@ static dnnl_primitive_desc_t make_backward(const struct description *m)
     dnnl_primitive_attr_t attr = xt_program_attr(p, NULL);
     dnnl_primitive_desc_t pd = NULL;
     bool scaled = is_scaled(&m->norm->op);
+    clear_allocations(p, true);
     if (!xt_program_fails(p))
         xt_program_check(p,
                          xt_dnnl.layer_normalization_backward_primitive_desc_create(
@@ -94,6 +112,7 @@ static dnnl_primitive_desc_t make_backward(const struct description *m)
                              md, md, md, statistics, m->norm->eps, flags_of(&m->norm->op), hint,
                              attr),
                          what_backward);
+    clear_allocations(p, false);
     xt_program_keep(p, hint);
     return pd;
 }

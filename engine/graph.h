@@ -174,6 +174,7 @@ struct xt_piece {
 struct xt_slices {
     int workers;        /* 0: passes run op by op */
     int samples;        /* of a slice, at most */
+    bool of_last_cache; /* slices are of one sample, which L2 need not hold */
     size_t bytes_most;  /* of what one op reads and writes in a slice */
     int worker_samples; /* of a worker; the last one may have fewer */
     bool even;          /* workers have about the same number of samples */

@@ -417,8 +417,8 @@ static void plan_segments(struct xt_graph *graph, bool alone)
     agree_on_samples(graph);
 }
 
-/* Training such a network is bound by memory: even one sample's slice that only the last cache
- * holds is quicker than the whole batch. */
+/* Such a network is bound by memory: even one sample's slice that only the last cache holds is
+ * quicker than the whole batch. */
 static bool has_depthwise(const struct xt_graph *graph)
 {
     for (int i = 0; i < graph->op_count; i++) {
@@ -430,22 +430,18 @@ static bool has_depthwise(const struct xt_graph *graph)
     return false;
 }
 
-/* Most samples of a slice: 8 of int8, 4 of 16 bits, 2 of float32; and its bytes. */
-static int samples_most(const struct xt_graph *graph, size_t *bytes)
+/* Most samples of a slice: 8 of int8, 4 of 16 bits, 2 of float32. */
+static int samples_most(const struct xt_graph *graph)
 {
-    enum {
-        ELEMENT_BYTES = 8 /* of one number of all samples */,
-        SMALL = 2560 << 10,
-        LARGE = 8 << 20
-    };
+    enum { ELEMENT_BYTES = 8 /* of one number of all samples */ };
     const struct xt_graph_options *options = &graph->options;
-    bool large = options->training && has_depthwise(graph);
-    *bytes = large ? LARGE : SMALL;
-    return large ? 1 : ELEMENT_BYTES / (int)xt_dtype_size(options->int8 ? XT_U8 : options->dtype);
+    enum xt_dtype dtype = options->int8 ? XT_U8 : options->dtype;
+    return graph->slices.of_last_cache ? 1 : ELEMENT_BYTES / (int)xt_dtype_size(dtype);
 }
 
 void xt_slices_plan(struct xt_graph *graph)
 {
+    enum { OF_L2 = 2560 << 10, OF_LAST_CACHE = 8 << 20 };
     const struct xt_graph_options *options = &graph->options;
     struct xt_slices *slices = &graph->slices;
     int n = options->batch;
@@ -455,7 +451,9 @@ void xt_slices_plan(struct xt_graph *graph)
     if (!options->by_slices || !graph->backend->by_slices ||
         (!options->training && options->lower_bound))
         return;
-    int most = samples_most(graph, &slices->bytes_most);
+    slices->of_last_cache = has_depthwise(graph);
+    slices->bytes_most = slices->of_last_cache ? OF_LAST_CACHE : OF_L2;
+    int most = samples_most(graph);
     slices->samples = 1;
     while (slices->samples < most && n % (2 * slices->samples) == 0 &&
            n / (2 * slices->samples) >= threads)

@@ -36,11 +36,20 @@ static bool loops_can_all(const struct xt_conv_op *conv, struct xt_graph *graph)
             xt_cpu_tile_conv_can_input_grad(conv));
 }
 
-/* If a slice fits in L2 together with weights and their sums, and every thread has work. A norm's
- * sums are formed within smaller slices by tiles alone, for which half the size is enough. */
+/* Bytes of weights that stay in their cache beside a slice, in training with their sums. */
+static size_t weights_most(const struct xt_graph *graph)
+{
+    enum { TRAINING = 640 << 10, INFERENCE = 1 << 20 };
+    if (graph->options.training)
+        return TRAINING;
+    return graph->slices.of_last_cache ? graph->slices.bytes_most : INFERENCE;
+}
+
+/* If a slice fits in its cache together with weights and their sums, and every thread has work. A
+ * norm's sums are formed within smaller slices by tiles alone, for which half the size is enough.
+ */
 static bool can_slice(const struct xt_op *op, struct xt_graph *graph, bool backward, int samples)
 {
-    enum { WEIGHTS_MOST = 640 << 10, INFERENCE_WEIGHTS_MOST = 1 << 20 };
     const struct xt_conv_op *conv = (const struct xt_conv_op *)op;
     const struct xt_tensor *in = xt_op_in(op, 0);
     const struct xt_tensor *out = xt_op_out(op, 0);
@@ -52,8 +61,7 @@ static bool can_slice(const struct xt_op *op, struct xt_graph *graph, bool backw
     if (samples < graph->slices.samples && !by_tiles)
         return false;
     if (!graph->slices.even || (training && in->dtype != out->dtype) || slice > most ||
-        (size_t)weights * xt_dtype_size(in->dtype) >
-            (training ? WEIGHTS_MOST : INFERENCE_WEIGHTS_MOST))
+        (size_t)weights * xt_dtype_size(in->dtype) > weights_most(graph))
         return false;
     if (!backward || !xt_op_learns(op, graph))
         return !backward;

@@ -496,10 +496,13 @@ struct described {
     dnnl_primitive_desc_t pd;
 };
 
+/* A slice's primitive is for one thread, until it is appended. */
 static struct described describe(struct xt_program *program,
                                  const struct xt_operand *const *operands, int count,
                                  const struct xt_post_ops *post_ops)
 {
+    if (operands[0]->workers)
+        xt_device_make_for_threads(1);
     struct described d = {.attr = xt_program_attr(program, post_ops)};
     for (int i = 0; i < count; i++)
         d.md[i] = xt_program_layout(program, operands[i]);
@@ -514,8 +517,14 @@ static struct xt_step *append(struct xt_program *program, enum xt_phase phase,
 {
     struct xt_step *step = xt_program_add(program, phase, d->pd, what);
     for (int i = 0; i < count; i++)
-        xt_step_arg(step, args[i], operands[i]->place);
+        add_argument(step, (struct argument){.arg = args[i],
+                                             .place = operands[i]->place,
+                                             .sample = operands[i]->sample});
     xt_step_post_args(step, post_ops);
+    if (operands[0]->workers) {
+        xt_step_by_slices(program, step, operands[0]->workers);
+        xt_device_use_threads(program->device);
+    }
     return step;
 }
 

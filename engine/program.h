@@ -49,6 +49,10 @@ struct xt_operand {
     dnnl_dims_t dims;
     dnnl_dims_t strides; /* elements */
     dnnl_dims_t offsets; /* of the first element that belongs to it, along each dimension */
+    /* If all operands of xt_program_binary or xt_program_eltwise are slices: of how many workers at
+     * a time, and the bytes of a sample. 0: of the batch. */
+    int workers;
+    size_t sample;
 };
 
 struct xt_location xt_in_buffer(const struct xt_buffer *buffer);

@@ -246,7 +246,7 @@ void xt_cpu_copy_values(struct xt_graph *graph, size_t offset, size_t count);
 
 extern const struct xt_by_slices xt_cpu_input_by_slices, xt_cpu_conv_by_slices,
     xt_cpu_norm_by_slices, xt_cpu_pool_by_slices, xt_cpu_dropout_by_slices,
-    xt_cpu_context_by_slices;
+    xt_cpu_context_by_slices, xt_cpu_gelu_by_slices, xt_cpu_program_by_slices;
 
 void xt_cpu_pool_prepare(struct xt_op *op, struct xt_graph *graph);
 enum xt_status xt_cpu_pool_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
@@ -255,6 +255,10 @@ enum xt_status xt_cpu_dropout_forward(struct xt_op *op, struct xt_graph *graph, 
 enum xt_status xt_cpu_dropout_backward(struct xt_op *op, struct xt_graph *graph,
                                        struct xt_err *err);
 
+bool xt_cpu_program_can_slice(const struct xt_op *op, struct xt_graph *graph, bool backward,
+                              int samples);
+enum xt_status xt_cpu_program_forward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
+                                            const struct xt_slice *slice, struct xt_err *err);
 void xt_cpu_gelu_prepare(struct xt_op *op, struct xt_graph *graph);
 enum xt_status xt_cpu_gelu_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 enum xt_status xt_cpu_gelu_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);

@@ -41,6 +41,23 @@ enum xt_status xt_cpu_gelu_forward(struct xt_op *op, struct xt_graph *graph, str
     return XT_OK;
 }
 
+static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bool second,
+                                    const struct xt_slice *slice, struct xt_err *err)
+{
+    const struct xt_tensor *in = xt_op_in(op, 0);
+    const struct xt_tensor *out = xt_op_out(op, 0);
+    if (!is_gelu(op))
+        return xt_cpu_program_forward_slice(op, graph, second, slice, err);
+    for (int n = slice->first; n < slice->first + slice->count; n++)
+        graph->loops->gelu(in->dtype, xt_tensor_sample(in, in->value, n),
+                           xt_tensor_count(in) / (size_t)in->n,
+                           xt_tensor_sample(out, out->value, n));
+    return XT_OK;
+}
+
+const struct xt_by_slices xt_cpu_gelu_by_slices = {.can = xt_cpu_program_can_slice,
+                                                   .forward = forward_slice};
+
 enum xt_status xt_cpu_gelu_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err)
 {
     const struct xt_tensor *in = xt_op_in(op, 0);

@@ -458,6 +458,18 @@ struct xt_operand xt_op_numbers(struct xt_op *op, struct xt_graph *graph, int i)
     return numbers;
 }
 
+struct xt_operand xt_op_slice(const struct xt_op *op, const struct xt_graph *graph,
+                              const struct xt_tensor *tensor, struct xt_operand of_batch)
+{
+    struct xt_operand slice = of_batch;
+    if (!op->by_slices[0])
+        return of_batch;
+    slice.dims[0] = op->by_slices[0];
+    slice.workers = graph->slices.workers;
+    slice.sample = xt_tensor_bytes(tensor) / (size_t)tensor->n;
+    return slice;
+}
+
 /* ---- the host's side ---- */
 
 void xt_graph_pin(struct xt_graph *graph, const struct xt_operand *operand, const char *what,

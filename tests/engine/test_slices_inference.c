@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "engine/ranges.h"
 
 struct pass {
     const char *model;
+    bool gelu; /* a small network with it instead */
     enum xt_dtype dtype;
     bool int8, over_batch, by_slices;
     bool floats; /* its pictures are normalised already */
@@ -19,34 +21,6 @@ struct pass {
     float *logits;
     size_t count;
 };
-
-static void describe(struct network *net, const struct pass *pass)
-{
-    const struct xt_model_info *model = xt_model_find(pass->model);
-    struct xt_graph_options options = {.device = &net->device,
-                                       .params = &net->params,
-                                       .batch = pass->batch,
-                                       .fuse = true,
-                                       .dtype = pass->dtype,
-                                       .by_slices = pass->by_slices,
-                                       .lower_bound = pass->lower_bound};
-    struct xt_model_options of_model = small_images(model);
-    of_model.context_over_batch = pass->over_batch;
-    if (pass->int8) {
-        ok(net, xt_graph_create(&net->graph, &options, &net->err));
-        assert_non_null(xt_model_describe(model, net->graph, &of_model));
-        net->ranges.count = net->graph->range_count;
-        for (int i = 0; i < net->ranges.count; i++)
-            net->ranges.limit[i] = 4;
-        xt_graph_destroy(net->graph);
-        xt_params_clear(&net->params);
-        net->params = (struct xt_params){0};
-        options.int8 = &net->ranges;
-    }
-    ok(net, xt_graph_create(&net->graph, &options, &net->err));
-    ok(net, xt_graph_build(net->graph, xt_model_describe(model, net->graph, &of_model), &net->err));
-    ok(net, xt_params_initialise(&net->params, &net->device, 1, model->initial_bias, &net->err));
-}
 
 /* Random pictures, as bytes or as numbers. */
 static void forward(struct network *net, const struct pass *pass)
@@ -75,13 +49,80 @@ static void forward(struct network *net, const struct pass *pass)
     free(floats);
 }
 
+/* A depthwise convolution, and GELU behind it. */
+static struct xt_tensor *describe_gelu(struct xt_graph *graph,
+                                       const struct xt_model_options *options)
+{
+    struct xt_conv_spec wide = {.name = "wide", .channels = 16, .kernel_h = 1, .kernel_w = 1};
+    struct xt_conv_spec depthwise = {.name = "depthwise",
+                                     .channels = 16,
+                                     .kernel_h = 3,
+                                     .kernel_w = 3,
+                                     .pad_h = 1,
+                                     .pad_w = 1,
+                                     .groups = 16};
+    struct xt_conv_spec head = {.name = "head", .channels = 10, .kernel_h = 1, .kernel_w = 1};
+    struct xt_tensor *x = xt_graph_input(graph, 24, 40, 3, &options->normalise);
+    x = xt_graph_conv(graph, x, &wide);
+    x = xt_graph_conv(graph, x, &depthwise);
+    x = xt_graph_eltwise(graph, x, &(struct xt_activation){.kind = XT_ACT_GELU}, "gelu");
+    return xt_graph_conv(graph, x, &head);
+}
+
+static void build(struct network *net, const struct pass *pass,
+                  const struct xt_graph_options *options)
+{
+    const struct xt_model_info *model = xt_model_find(pass->gelu ? "resnet18" : pass->model);
+    struct xt_model_options of_model = small_images(model);
+    of_model.context_over_batch = pass->over_batch;
+    ok(net, xt_graph_create(&net->graph, options, &net->err));
+    struct xt_tensor *logits = pass->gelu ? describe_gelu(net->graph, &of_model)
+                                          : xt_model_describe(model, net->graph, &of_model);
+    ok(net, xt_graph_build(net->graph, logits, &net->err));
+    ok(net, xt_params_initialise(&net->params, &net->device, 1, model->initial_bias, &net->err));
+}
+
+/* int8's ranges, of a pass in float32. */
+static void find_ranges(struct network *net, const struct pass *pass,
+                        const struct xt_graph_options *options)
+{
+    struct xt_graph_options op_by_op = *options;
+    struct xt_recording *recording = NULL;
+    op_by_op.by_slices = false;
+    build(net, pass, &op_by_op);
+    ok(net, xt_recording_create(&recording, &net->err));
+    net->graph->recording = recording;
+    forward(net, pass);
+    ok(net, xt_recording_ranges(recording, net->graph, &net->ranges, &net->err));
+    xt_recording_destroy(recording);
+    xt_graph_destroy(net->graph);
+    xt_params_clear(&net->params);
+    net->params = (struct xt_params){0};
+}
+
+static void open_network(struct network *net, const struct pass *pass)
+{
+    struct xt_graph_options options = {.device = &net->device,
+                                       .params = &net->params,
+                                       .batch = pass->batch,
+                                       .fuse = true,
+                                       .dtype = pass->dtype,
+                                       .by_slices = pass->by_slices,
+                                       .lower_bound = pass->lower_bound};
+    if (pass->int8) {
+        find_ranges(net, pass, &options);
+        options.int8 = &net->ranges;
+    }
+    build(net, pass, &options);
+}
+
 static void run(struct pass *pass)
 {
     struct network net = {.graph = NULL};
     if (pass->dtype == XT_BF16)
         support_need_bf16();
     ok(&net, xt_device_open(&net.device, "cpu", pass->threads, &net.err));
-    describe(&net, pass);
+    open_network(&net, pass);
     forward(&net, pass);
     pass->workers = net.graph->slices.workers;
     pass->bytes = net.graph->plan.bytes;
@@ -102,7 +143,7 @@ static void both_ways_agree(struct pass pass, int workers, double most)
     assert_int_equal(slices.workers, workers);
     double apart = distance(pass.logits, slices.logits, pass.count);
     if (!(apart <= most))
-        print_error("the logits are %g apart\n", apart);
+        print_error("the logits of %s are %g apart\n", pass.model, apart);
     assert_true(apart <= most);
     assert_true(slices.bytes <= pass.bytes);
     free(pass.logits);
@@ -146,6 +187,32 @@ static void with_a_context_over_the_batch(void **state)
         (struct pass){
             .model = "lprnet", .dtype = XT_F32, .over_batch = true, .batch = 8, .threads = 2},
         2, 1e-5);
+}
+
+/* Squeeze-and-excitation's activations and products, and residuals that are not part of a
+ * convolution, run by slices with the rest. */
+static void of_depthwise_convolutions(void **state)
+{
+    static const char *const models[] = {"mobilenet_v2", "mobilenet_v3_small", "efficientnet_b0"};
+    (void)state;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        both_ways_agree(
+            (struct pass){.model = models[i], .dtype = XT_F32, .batch = 4, .threads = 2}, 2, 1e-5);
+        both_ways_agree(
+            (struct pass){.model = models[i], .dtype = XT_F32, .batch = 6, .threads = 3}, 3, 1e-5);
+    }
+    both_ways_agree(
+        (struct pass){
+            .model = "mobilenet_v2", .dtype = XT_F32, .int8 = true, .batch = 4, .threads = 2},
+        2, 1e-5);
+}
+
+static void of_depthwise_convolutions_in_bf16(void **state)
+{
+    (void)state;
+    both_ways_agree(
+        (struct pass){.model = "efficientnet_b0", .dtype = XT_BF16, .batch = 4, .threads = 2}, 2,
+        0.05);
 }
 
 /* All threads work on one image; a network whose weights fill the cache goes op by op. */
@@ -200,6 +267,8 @@ int main(void)
         cmocka_unit_test(in_bf16),
         cmocka_unit_test(in_int8),
         cmocka_unit_test(with_a_context_over_the_batch),
+        cmocka_unit_test(of_depthwise_convolutions),
+        cmocka_unit_test(of_depthwise_convolutions_in_bf16),
         cmocka_unit_test(not_where_it_does_not_pay),
         cmocka_unit_test(the_convolutions_alone_disturb_no_pass),
         cmocka_unit_test(memory_does_not_grow_with_the_batch),

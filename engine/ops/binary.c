@@ -42,10 +42,10 @@ static void add_forward(struct xt_op *op, struct xt_graph *graph, const struct x
 {
     dnnl_alg_kind_t alg = multiplies(op) ? dnnl_binary_mul : dnnl_binary_add;
     const struct xt_tensor *out = xt_op_out(op, 0);
-    struct xt_operand y = xt_op_slice(op, graph, out, xt_operand_tensor(out, out->value));
+    struct xt_operand y = xt_op_slice_operand(op, graph, out, xt_operand_tensor(out, out->value));
     int first = is_whole(op, 0) || !is_whole(op, 1) ? 0 : 1;
-    struct xt_operand a = xt_op_slice(op, graph, xt_op_in(op, first), in[first]);
-    struct xt_operand b = xt_op_slice(op, graph, xt_op_in(op, 1 - first), in[1 - first]);
+    struct xt_operand a = xt_op_slice_operand(op, graph, xt_op_in(op, first), in[first]);
+    struct xt_operand b = xt_op_slice_operand(op, graph, xt_op_in(op, 1 - first), in[1 - first]);
     if (!is_whole(op, first)) {
         xt_program_zero(&op->program, XT_FORWARD, &y);
         xt_program_binary(&op->program, XT_FORWARD, dnnl_binary_add, &y, &a, &y, NULL);

@@ -458,8 +458,8 @@ struct xt_operand xt_op_numbers(struct xt_op *op, struct xt_graph *graph, int i)
     return numbers;
 }
 
-struct xt_operand xt_op_slice(const struct xt_op *op, const struct xt_graph *graph,
-                              const struct xt_tensor *tensor, struct xt_operand of_batch)
+struct xt_operand xt_op_slice_operand(const struct xt_op *op, const struct xt_graph *graph,
+                                      const struct xt_tensor *tensor, struct xt_operand of_batch)
 {
     struct xt_operand slice = of_batch;
     if (!op->by_slices[0])

@@ -266,3 +266,16 @@ void xt_ranges_quantise(const struct xt_ranges *ranges, struct xt_tensor *tensor
     tensor->dtype = negative ? XT_S8 : XT_U8;
     tensor->scale = limit > 0 ? limit / (negative ? 127.0f : 255.0f) : 1;
 }
+
+double xt_ranges_share(const struct xt_graph *graph)
+{
+    double all = 0, in_int8 = 0;
+    for (int i = 0; i < graph->op_count; i++) {
+        const struct xt_op *op = graph->ops[i];
+        if (op->kind != &xt_kind_conv)
+            continue;
+        all += op->flops;
+        in_int8 += xt_dtype_is_int8(xt_op_in(op, 0)->dtype) ? op->flops : 0;
+    }
+    return all > 0 ? in_int8 / all : 0;
+}

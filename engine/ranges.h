@@ -54,3 +54,6 @@ enum xt_status xt_ranges_parse(const char *text, const struct xt_graph *graph,
 
 /* Makes the tensor int8, with the step of its range: unsigned if it has no negative values. */
 void xt_ranges_quantise(const struct xt_ranges *ranges, struct xt_tensor *tensor);
+
+/* The part, 0 to 1, of the convolutions' multiplications that a planned graph computes in int8. */
+double xt_ranges_share(const struct xt_graph *graph);

@@ -75,6 +75,7 @@ struct xt_network {
     int processes;                      /* that share the host's memory; 0: only this one */
     int ranks;      /* training: that share a batch, of which `batch` is a part; 0: only this one */
     bool bn_frozen; /* training does not update the statistics; decided in building */
+    bool int8_told; /* how much of it is computed in int8 */
     int batch;
 };
 

@@ -298,6 +298,22 @@ static enum xt_status take_ranges(struct xt_network *network,
                : status;
 }
 
+/* That convolutions compute in float32 where their input is not int8 must not pass in silence. */
+static void tell_int8(struct xt_network *network, const struct xt_graph *graph)
+{
+    const double nearly_all = 0.9;
+    if (!graph->options.int8 || graph->options.lower_bound || network->int8_told)
+        return;
+    const char *type = xt_dtype_name(graph->options.dtype);
+    double share = xt_ranges_share(graph);
+    network->int8_told = true;
+    if (share < nearly_all)
+        xt_log_note("int8: %.0f %% of this network's multiplications are in int8, the others in %s "
+                    "(inputs that are sums, products or activations of their own are not "
+                    "quantised); xtrain bench infer --amp %s,int8 compares the speed",
+                    100 * share, type, type);
+}
+
 enum xt_status xt_network_build(struct xt_network *network,
                                 const struct xt_network_settings *settings, int batch,
                                 bool training, struct xt_err *err)
@@ -313,6 +329,8 @@ enum xt_status xt_network_build(struct xt_network *network,
                                       : build_cpu(network, settings, training, err);
     if (!status)
         store_kernels(network);
+    if (!status)
+        tell_int8(network, network->inference);
     xt_weight_file_clear(&network->weights);
     network->has_weights = false;
     network->build_span = xt_span_since(&start);
@@ -326,9 +344,12 @@ enum xt_status xt_network_build_beside(struct xt_network *network,
     struct xt_network_draft draft = {&network->params, batch, training, NULL, NULL};
     enum xt_status status = xt_network_describe(network, settings, &draft, err);
     *out = draft.graph;
-    return status ? status
-                  : build_within_memory(network, settings, &draft,
-                                        &(struct xt_network_draft){.graph = NULL}, err);
+    if (!status)
+        status = build_within_memory(network, settings, &draft,
+                                     &(struct xt_network_draft){.graph = NULL}, err);
+    if (!status)
+        tell_int8(network, *out);
+    return status;
 }
 
 enum xt_status xt_network_rebuild(struct xt_network *network,

@@ -30,6 +30,12 @@ done
 expect 0 'inference on random images of 32x32 in memory, 7 classes' \
   "$xtrain" bench infer --model resnet50 --image-size 32 --classes 7 --batch 1 --steps 1 --threads 1 --quiet
 
+# Where int8 does little of a network, it is said.
+int8=("$xtrain" bench infer --image-size 32 --classes 7 --batch 1 --steps 1 --threads 1 --amp int8 --model)
+expect 0 "% of this network's multiplications are in int8, the others in f32" "${int8[@]}" mobilenet_v3_small
+expect 0 'fused int8' "${int8[@]}" resnet18
+! grep -q multiplications <<<"$said" || fail 'said of a network that is in int8' "$said"
+
 expect 2 'bench infer needs --model' "$xtrain" bench infer
 expect 2 'image-size' "$xtrain" bench infer --model resnet50 --image-size 20
 expect 2 '--steps takes' "$xtrain" bench infer --model lprnet --steps 0

@@ -441,11 +441,42 @@ const char xt_what_binary[] = "an operation on two tensors";
 const char xt_what_eltwise[] = "an operation on each element";
 const char xt_what_matmul[] = "a matrix product";
 
-/* `scale`: location of the common factor; NULL: none. */
-static void add_reorder(struct xt_program *program, enum xt_phase phase,
-                        const_dnnl_memory_desc_t from_md, struct xt_location from,
-                        const_dnnl_memory_desc_t to_md, struct xt_location to,
-                        const struct xt_location *scale, const char *what)
+/* A slice's primitive is for one thread. */
+static void begin_slices(int workers)
+{
+    if (workers)
+        xt_device_make_for_threads(1);
+}
+
+static void end_slices(struct xt_program *program, struct xt_step *step, int workers)
+{
+    if (!workers)
+        return;
+    xt_step_by_slices(program, step, workers);
+    xt_device_use_threads(program->device);
+}
+
+/* What a primitive reads or writes, once it is laid out. */
+struct side {
+    const_dnnl_memory_desc_t md;
+    struct xt_location place;
+    size_t sample; /* bytes, of a slice's; else 0 */
+};
+
+static struct side side_of(struct xt_program *program, const struct xt_operand *operand)
+{
+    return (struct side){xt_program_layout(program, operand), operand->place, operand->sample};
+}
+
+static void add_side(struct xt_step *step, int arg, const struct side *side)
+{
+    add_argument(step, (struct argument){.arg = arg, .place = side->place, .sample = side->sample});
+}
+
+/* `scale`: location of the common factor; NULL: none. `workers`: of slices; else 0. */
+static void add_reorder(struct xt_program *program, enum xt_phase phase, const struct side *from,
+                        const struct side *to, const struct xt_location *scale, int workers,
+                        const char *what)
 {
     dnnl_engine_t engine = program->device->engine;
     dnnl_primitive_attr_t attr = xt_program_attr(program, NULL);
@@ -455,36 +486,39 @@ static void add_reorder(struct xt_program *program, enum xt_phase phase,
     if (scale)
         xt_program_check(program, xt_dnnl.primitive_attr_set_scales_mask(attr, DNNL_ARG_FROM, 0),
                          what);
+    begin_slices(workers);
     xt_program_check(
-        program, xt_dnnl.reorder_primitive_desc_create(&pd, from_md, engine, to_md, engine, attr),
+        program, xt_dnnl.reorder_primitive_desc_create(&pd, from->md, engine, to->md, engine, attr),
         what);
     struct xt_step *step = xt_program_add(program, phase, pd, what);
-    xt_step_arg(step, DNNL_ARG_FROM, from);
-    xt_step_arg(step, DNNL_ARG_TO, to);
+    add_side(step, DNNL_ARG_FROM, from);
+    add_side(step, DNNL_ARG_TO, to);
     if (scale)
         xt_step_scales(step, DNNL_ARG_FROM, *scale, 1);
+    end_slices(program, step, workers);
 }
 
 void xt_program_reorder_md(struct xt_program *program, enum xt_phase phase,
                            const_dnnl_memory_desc_t from_md, struct xt_location from,
                            const_dnnl_memory_desc_t to_md, struct xt_location to, const char *what)
 {
-    add_reorder(program, phase, from_md, from, to_md, to, NULL, what);
+    add_reorder(program, phase, &(struct side){from_md, from, 0}, &(struct side){to_md, to, 0},
+                NULL, 0, what);
 }
 
 void xt_program_reorder(struct xt_program *program, enum xt_phase phase,
                         const struct xt_operand *from, const struct xt_operand *to)
 {
-    add_reorder(program, phase, xt_program_layout(program, from), from->place,
-                xt_program_layout(program, to), to->place, NULL, xt_what_change);
+    const struct side sides[] = {side_of(program, from), side_of(program, to)};
+    add_reorder(program, phase, &sides[0], &sides[1], NULL, from->workers, xt_what_change);
 }
 
 void xt_program_dequantise(struct xt_program *program, enum xt_phase phase,
                            const struct xt_operand *from, struct xt_location scale,
                            const struct xt_operand *to)
 {
-    add_reorder(program, phase, xt_program_layout(program, from), from->place,
-                xt_program_layout(program, to), to->place, &scale, xt_what_change);
+    const struct side sides[] = {side_of(program, from), side_of(program, to)};
+    add_reorder(program, phase, &sides[0], &sides[1], &scale, from->workers, xt_what_change);
 }
 
 enum { OPERANDS_MAX = 3 };
@@ -496,13 +530,11 @@ struct described {
     dnnl_primitive_desc_t pd;
 };
 
-/* A slice's primitive is for one thread, until it is appended. */
 static struct described describe(struct xt_program *program,
                                  const struct xt_operand *const *operands, int count,
                                  const struct xt_post_ops *post_ops)
 {
-    if (operands[0]->workers)
-        xt_device_make_for_threads(1);
+    begin_slices(operands[0]->workers);
     struct described d = {.attr = xt_program_attr(program, post_ops)};
     for (int i = 0; i < count; i++)
         d.md[i] = xt_program_layout(program, operands[i]);
@@ -517,14 +549,9 @@ static struct xt_step *append(struct xt_program *program, enum xt_phase phase,
 {
     struct xt_step *step = xt_program_add(program, phase, d->pd, what);
     for (int i = 0; i < count; i++)
-        add_argument(step, (struct argument){.arg = args[i],
-                                             .place = operands[i]->place,
-                                             .sample = operands[i]->sample});
+        add_side(step, args[i], &(struct side){d->md[i], operands[i]->place, operands[i]->sample});
     xt_step_post_args(step, post_ops);
-    if (operands[0]->workers) {
-        xt_step_by_slices(program, step, operands[0]->workers);
-        xt_device_use_threads(program->device);
-    }
+    end_slices(program, step, operands[0]->workers);
     return step;
 }
 

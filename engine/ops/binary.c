@@ -41,17 +41,15 @@ static void use(struct xt_op *op, struct xt_graph *graph)
 static void add_forward(struct xt_op *op, struct xt_graph *graph, const struct xt_operand *in)
 {
     dnnl_alg_kind_t alg = multiplies(op) ? dnnl_binary_mul : dnnl_binary_add;
-    const struct xt_tensor *out = xt_op_out(op, 0);
-    struct xt_operand y = xt_op_slice_operand(op, graph, out, xt_operand_tensor(out, out->value));
+    struct xt_operand y = xt_op_output(op, graph, 0);
     int first = is_whole(op, 0) || !is_whole(op, 1) ? 0 : 1;
-    struct xt_operand a = xt_op_slice_operand(op, graph, xt_op_in(op, first), in[first]);
-    struct xt_operand b = xt_op_slice_operand(op, graph, xt_op_in(op, 1 - first), in[1 - first]);
+    struct xt_operand a = in[first];
     if (!is_whole(op, first)) {
         xt_program_zero(&op->program, XT_FORWARD, &y);
         xt_program_binary(&op->program, XT_FORWARD, dnnl_binary_add, &y, &a, &y, NULL);
         a = y;
     }
-    xt_program_binary(&op->program, XT_FORWARD, alg, &a, &b, &y, NULL);
+    xt_program_binary(&op->program, XT_FORWARD, alg, &a, &in[1 - first], &y, NULL);
 }
 
 /* The gradient of a sum is the output's; of a product, the output's times the other factor. */

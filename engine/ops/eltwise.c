@@ -130,9 +130,8 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
     const struct xt_tensor *out = xt_op_out(op, 0);
     struct xt_eltwise_algorithm a = xt_eltwise_algorithm(&eltwise->activation, out->dtype);
     xt_eltwise_use(op, graph);
-    struct xt_operand x =
-        xt_op_slice_operand(op, graph, xt_op_in(op, 0), xt_op_numbers(op, graph, 0));
-    struct xt_operand y = xt_op_slice_operand(op, graph, out, xt_operand_tensor(out, out->value));
+    struct xt_operand x = xt_op_numbers(op, graph, 0);
+    struct xt_operand y = xt_op_output(op, graph, 0);
     xt_program_eltwise(&op->program, XT_FORWARD, a.forward, a.alpha, a.beta, &x, &y);
     if (xt_op_learns(op, graph) && xt_op_in(op, 0)->wants_grad)
         add_backward(op, &a, &x, &y);

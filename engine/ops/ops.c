@@ -308,27 +308,40 @@ static void count_bytes(struct xt_graph *graph, int time, size_t bytes)
 }
 
 /* The buffer holds one slice of samples per worker. */
-static void make_ring(const struct xt_graph *graph, const struct xt_tensor *tensor,
-                      struct xt_buffer *buffer, bool backward)
+static void make_ring(const struct xt_graph *graph, struct xt_buffer *buffer, int samples,
+                      size_t sample)
 {
-    const struct xt_slices *slices = &graph->slices;
     if (!buffer)
         return;
-    buffer->ring = xt_graph_writer(graph, tensor)->by_slices[backward];
-    buffer->worker_samples = slices->worker_samples;
-    buffer->worker_bytes = xt_tensor_bytes(tensor) / (size_t)tensor->n * (size_t)buffer->ring;
-    buffer->bytes = buffer->worker_bytes * (size_t)slices->workers;
+    buffer->ring = samples;
+    buffer->worker_samples = graph->slices.worker_samples;
+    buffer->worker_bytes = sample * (size_t)samples;
+    buffer->bytes = buffer->worker_bytes * (size_t)graph->slices.workers;
+}
+
+/* In an arena of the worker's own. */
+static void make_worker_ring(const struct xt_graph *graph, struct xt_buffer *buffer, int samples,
+                             size_t sample)
+{
+    make_ring(graph, buffer, samples, sample);
+    if (!buffer)
+        return;
+    buffer->of_worker = true;
+    buffer->bytes = buffer->worker_bytes;
+}
+
+static size_t sample_bytes(const struct xt_tensor *tensor)
+{
+    return xt_tensor_bytes(tensor) / (size_t)tensor->n;
 }
 
 static struct xt_buffer *add_value(struct xt_graph *graph, const struct xt_tensor *tensor)
 {
     struct xt_buffer *value =
         xt_graph_add_buffer(graph, tensor->name, "value", xt_tensor_bytes(tensor));
-    if (value && tensor->value_ring) {
-        make_ring(graph, tensor, value, false);
-        value->of_worker = true;
-        value->bytes = value->worker_bytes;
-    }
+    if (tensor->value_ring)
+        make_worker_ring(graph, value, xt_graph_writer(graph, tensor)->by_slices[0],
+                         sample_bytes(tensor));
     return value;
 }
 
@@ -348,7 +361,7 @@ static struct xt_buffer *add_grad(struct xt_graph *graph, const struct xt_tensor
     struct xt_buffer *grad =
         xt_graph_add_buffer(graph, tensor->name, "gradient", xt_tensor_bytes(tensor));
     if (tensor->ring[reader])
-        make_ring(graph, tensor, grad, true);
+        make_ring(graph, grad, xt_graph_writer(graph, tensor)->by_slices[1], sample_bytes(tensor));
     return grad;
 }
 
@@ -441,33 +454,44 @@ enum xt_dtype xt_op_numbers_type(const struct xt_graph *graph, const struct xt_t
     return xt_dtype_is_int8(in->dtype) ? graph->options.dtype : in->dtype;
 }
 
+/* Of a slice if the op runs by slices forward. */
+static struct xt_operand operand_of(const struct xt_op *op, const struct xt_graph *graph,
+                                    const struct xt_tensor *tensor, const struct xt_buffer *buffer,
+                                    size_t sample)
+{
+    struct xt_operand operand = xt_operand_tensor(tensor, buffer);
+    if (!op->by_slices[0])
+        return operand;
+    operand.dims[0] = op->by_slices[0];
+    operand.workers = graph->slices.workers;
+    operand.sample = sample;
+    return operand;
+}
+
+struct xt_operand xt_op_output(const struct xt_op *op, const struct xt_graph *graph, int i)
+{
+    const struct xt_tensor *out = xt_op_out(op, i);
+    return operand_of(op, graph, out, out->value, sample_bytes(out));
+}
+
 struct xt_operand xt_op_numbers(struct xt_op *op, struct xt_graph *graph, int i)
 {
     const struct xt_tensor *in = xt_op_in(op, i);
-    struct xt_operand held = xt_operand_tensor(in, in->value);
+    struct xt_operand held = operand_of(op, graph, in, in->value, sample_bytes(in));
     if (!xt_dtype_is_int8(in->dtype))
         return held;
-    struct xt_operand numbers =
-        xt_operand_tensor(in, xt_graph_temporary(graph, in, xt_tensor_count(in) * sizeof(float),
-                                                 xt_op_forward_time(op)));
+    size_t count = xt_tensor_count(in), sample = count / (size_t)in->n * sizeof(float);
+    struct xt_buffer *buffer =
+        xt_graph_temporary(graph, in, count * sizeof(float), xt_op_forward_time(op));
+    if (op->by_slices[0])
+        make_worker_ring(graph, buffer, op->by_slices[0], sample);
+    struct xt_operand numbers = operand_of(op, graph, in, buffer, sample);
     numbers.dtype = dnnl_f32;
     xt_program_dequantise(&op->program, XT_FORWARD, &held, xt_graph_scale_of(graph, in), &numbers);
     if (in->offset != 0)
         xt_program_eltwise(&op->program, XT_FORWARD, dnnl_eltwise_linear, 1, in->offset * in->scale,
                            &numbers, &numbers);
     return numbers;
-}
-
-struct xt_operand xt_op_slice_operand(const struct xt_op *op, const struct xt_graph *graph,
-                                      const struct xt_tensor *tensor, struct xt_operand of_batch)
-{
-    struct xt_operand slice = of_batch;
-    if (!op->by_slices[0])
-        return of_batch;
-    slice.dims[0] = op->by_slices[0];
-    slice.workers = graph->slices.workers;
-    slice.sample = xt_tensor_bytes(tensor) / (size_t)tensor->n;
-    return slice;
 }
 
 /* ---- the host's side ---- */

@@ -109,11 +109,10 @@ struct xt_buffer *xt_op_in_grad(const struct xt_op *op, int i);
 
 /* The type an op computes in: the tensor's, or the graph's if that is int8. */
 enum xt_dtype xt_op_numbers_type(const struct xt_graph *graph, const struct xt_tensor *in);
-/* The input as an operand; int8 is dequantised to float32 first. */
+/* The input as an operand; int8 is dequantised to float32 first. And the output. Of a slice if the
+ * op runs by slices forward. */
 struct xt_operand xt_op_numbers(struct xt_op *op, struct xt_graph *graph, int i);
-/* A tensor's operand as the op's forward pass takes it: of a slice if it runs by slices. */
-struct xt_operand xt_op_slice_operand(const struct xt_op *op, const struct xt_graph *graph,
-                                      const struct xt_tensor *tensor, struct xt_operand of_batch);
+struct xt_operand xt_op_output(const struct xt_op *op, const struct xt_graph *graph, int i);
 
 /* The index of an axis in a tensor's operand, and its length. */
 static inline int xt_axis_dimension(enum xt_axis axis)

@@ -49,8 +49,8 @@ struct xt_operand {
     dnnl_dims_t dims;
     dnnl_dims_t strides; /* elements */
     dnnl_dims_t offsets; /* of the first element that belongs to it, along each dimension */
-    /* If all operands of a common primitive below are slices: of how many workers at a time, and the
-     * bytes of a sample. 0: of the batch. */
+    /* If all operands of a common primitive below are slices: of how many workers at a time, and
+     * the bytes of a sample. 0: of the batch. */
     int workers;
     size_t sample;
 };

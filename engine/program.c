@@ -468,11 +468,6 @@ static struct side side_of(struct xt_program *program, const struct xt_operand *
     return (struct side){xt_program_layout(program, operand), operand->place, operand->sample};
 }
 
-static void add_side(struct xt_step *step, int arg, const struct side *side)
-{
-    add_argument(step, (struct argument){.arg = arg, .place = side->place, .sample = side->sample});
-}
-
 /* `scale`: location of the common factor; NULL: none. `workers`: of slices; else 0. */
 static void add_reorder(struct xt_program *program, enum xt_phase phase, const struct side *from,
                         const struct side *to, const struct xt_location *scale, int workers,
@@ -491,8 +486,8 @@ static void add_reorder(struct xt_program *program, enum xt_phase phase, const s
         program, xt_dnnl.reorder_primitive_desc_create(&pd, from->md, engine, to->md, engine, attr),
         what);
     struct xt_step *step = xt_program_add(program, phase, pd, what);
-    add_side(step, DNNL_ARG_FROM, from);
-    add_side(step, DNNL_ARG_TO, to);
+    xt_step_arg_samples(step, DNNL_ARG_FROM, from->place, from->sample);
+    xt_step_arg_samples(step, DNNL_ARG_TO, to->place, to->sample);
     if (scale)
         xt_step_scales(step, DNNL_ARG_FROM, *scale, 1);
     end_slices(program, step, workers);
@@ -549,7 +544,7 @@ static struct xt_step *append(struct xt_program *program, enum xt_phase phase,
 {
     struct xt_step *step = xt_program_add(program, phase, d->pd, what);
     for (int i = 0; i < count; i++)
-        add_side(step, args[i], &(struct side){d->md[i], operands[i]->place, operands[i]->sample});
+        xt_step_arg_samples(step, args[i], operands[i]->place, operands[i]->sample);
     xt_step_post_args(step, post_ops);
     end_slices(program, step, operands[0]->workers);
     return step;

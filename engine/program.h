@@ -137,7 +137,7 @@ void xt_program_keep(struct xt_program *program, dnnl_primitive_desc_t hint);
 struct xt_step *xt_program_add(struct xt_program *program, enum xt_phase phase,
                                dnnl_primitive_desc_t pd, const char *what);
 void xt_step_arg(struct xt_step *step, int arg, struct xt_location place);
-/* The same for a step that is run by slices, with the bytes per sample. */
+/* The same for a step that is run by slices, with the bytes per sample (0: all share it). */
 void xt_step_arg_samples(struct xt_step *step, int arg, struct xt_location place, size_t sample);
 /* Scales of the argument: `count` float32 numbers, by its mask. */
 void xt_step_scales(struct xt_step *step, int arg, struct xt_location place, int count);

@@ -442,13 +442,13 @@ const char xt_what_eltwise[] = "an operation on each element";
 const char xt_what_matmul[] = "a matrix product";
 
 /* A slice's primitive is for one thread. */
-static void begin_slices(int workers)
+static void make_for_slices(int workers)
 {
     if (workers)
         xt_device_make_for_threads(1);
 }
 
-static void end_slices(struct xt_program *program, struct xt_step *step, int workers)
+static void run_by_slices(struct xt_program *program, struct xt_step *step, int workers)
 {
     if (!workers)
         return;
@@ -481,7 +481,7 @@ static void add_reorder(struct xt_program *program, enum xt_phase phase, const s
     if (scale)
         xt_program_check(program, xt_dnnl.primitive_attr_set_scales_mask(attr, DNNL_ARG_FROM, 0),
                          what);
-    begin_slices(workers);
+    make_for_slices(workers);
     xt_program_check(
         program, xt_dnnl.reorder_primitive_desc_create(&pd, from->md, engine, to->md, engine, attr),
         what);
@@ -490,7 +490,7 @@ static void add_reorder(struct xt_program *program, enum xt_phase phase, const s
     xt_step_arg_samples(step, DNNL_ARG_TO, to->place, to->sample);
     if (scale)
         xt_step_scales(step, DNNL_ARG_FROM, *scale, 1);
-    end_slices(program, step, workers);
+    run_by_slices(program, step, workers);
 }
 
 void xt_program_reorder_md(struct xt_program *program, enum xt_phase phase,
@@ -529,7 +529,7 @@ static struct described describe(struct xt_program *program,
                                  const struct xt_operand *const *operands, int count,
                                  const struct xt_post_ops *post_ops)
 {
-    begin_slices(operands[0]->workers);
+    make_for_slices(operands[0]->workers);
     struct described d = {.attr = xt_program_attr(program, post_ops)};
     for (int i = 0; i < count; i++)
         d.md[i] = xt_program_layout(program, operands[i]);
@@ -546,7 +546,7 @@ static struct xt_step *append(struct xt_program *program, enum xt_phase phase,
     for (int i = 0; i < count; i++)
         xt_step_arg_samples(step, args[i], operands[i]->place, operands[i]->sample);
     xt_step_post_args(step, post_ops);
-    end_slices(program, step, operands[0]->workers);
+    run_by_slices(program, step, operands[0]->workers);
     return step;
 }
 

@@ -328,7 +328,7 @@ static void hold_value(struct xt_graph *graph, struct rings *rings, size_t i, si
                        struct xt_tensor *tensor)
 {
     const struct xt_piece *pieces = graph->slices.pieces[0];
-    size_t bytes = xt_tensor_bytes(tensor) / (size_t)tensor->n * (size_t)pieces[i].samples;
+    size_t bytes = xt_tensor_sample_bytes(tensor) * (size_t)pieces[i].samples;
     struct xt_buffer *ring = bytes <= RING_BYTES_MOST ? take_ring(graph, rings, i, last) : NULL;
     if (!ring)
         return;

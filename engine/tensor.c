@@ -10,6 +10,11 @@ size_t xt_tensor_bytes(const struct xt_tensor *tensor)
     return xt_tensor_count(tensor) * xt_dtype_size(tensor->dtype);
 }
 
+size_t xt_tensor_sample_bytes(const struct xt_tensor *tensor)
+{
+    return xt_tensor_bytes(tensor) / (size_t)tensor->n;
+}
+
 void *xt_buffer_sample(const struct xt_buffer *buffer, size_t sample, int n)
 {
     if (!buffer->ring)
@@ -22,7 +27,7 @@ void *xt_tensor_sample(const struct xt_tensor *tensor, const struct xt_buffer *b
 {
     if (!tensor || !buffer)
         return NULL;
-    return xt_buffer_sample(buffer, xt_tensor_bytes(tensor) / (size_t)tensor->n, n);
+    return xt_buffer_sample(buffer, xt_tensor_sample_bytes(tensor), n);
 }
 
 void xt_buffer_use(struct xt_buffer *buffer, int time)

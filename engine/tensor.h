@@ -65,6 +65,7 @@ struct xt_tensor {
 
 size_t xt_tensor_count(const struct xt_tensor *tensor); /* elements */
 size_t xt_tensor_bytes(const struct xt_tensor *tensor);
+size_t xt_tensor_sample_bytes(const struct xt_tensor *tensor);
 /* How many ops may read it in training. */
 int xt_tensor_readers_most(const struct xt_tensor *tensor);
 

@@ -167,7 +167,7 @@ void xt_cpu_conv_norm_describe(struct xt_cpu_conv_norm *own, struct xt_conv_op *
     if (!xt_cpu_norm_is_plain(norm))
         own->rows = rows_of(own);
     if (!xt_op_out(norm, XT_NORM_FULL))
-        own->room = xt_tensor_bytes(z) / (size_t)z->n / sizeof(float);
+        own->room = xt_tensor_sample_bytes(z) / sizeof(float);
     if (by_tiles) {
         own->output = by_tiles->output;
         own->output.far = false;
@@ -271,7 +271,7 @@ void xt_cpu_conv_norm_plan(struct xt_cpu_conv_norm *own, struct xt_graph *graph)
     const int forward[] = {xt_op_forward_time(conv), xt_op_forward_time(own->norm)};
     const int backward[] = {xt_op_backward_time(graph, own->norm), all[1]};
     size_t workers = (size_t)graph->slices.workers;
-    size_t slice = xt_tensor_bytes(x) / (size_t)x->n * (size_t)conv->by_slices[1] / sizeof(float);
+    size_t slice = xt_tensor_sample_bytes(x) * (size_t)conv->by_slices[1] / sizeof(float);
     bool has_patches = xt_cpu_conv_norm_has_patches(own);
     if (own->room && !has_patches && !own->is_followed)
         put_beside(own);

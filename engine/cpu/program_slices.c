@@ -1,22 +1,16 @@
 /* Sums, products and functions of each element run their program by slices too, in inference. */
 #include "engine/cpu/cpu.h"
 
-/* The bytes of a sample that an op reads: of int8 also the float32 numbers that they become. */
-static size_t reads(const struct xt_tensor *in)
-{
-    size_t numbers = xt_tensor_count(in) / (size_t)in->n;
-    return xt_dtype_is_int8(in->dtype) ? numbers * (1 + sizeof(float))
-                                       : numbers * xt_dtype_size(in->dtype);
-}
-
+/* Of int8 it also reads the float32 numbers that it becomes. */
 bool xt_cpu_program_can_slice(const struct xt_op *op, struct xt_graph *graph, bool backward,
                               int samples)
 {
-    const struct xt_tensor *out = xt_op_out(op, 0);
-    size_t bytes = xt_tensor_bytes(out) / (size_t)out->n;
-    for (int i = 0; i < op->input_count; i++)
-        bytes += reads(xt_op_in(op, i));
-    return !graph->options.training && !backward && graph->slices.even &&
+    size_t bytes = xt_tensor_sample_bytes(xt_op_out(op, 0));
+    for (int i = 0; i < op->input_count; i++) {
+        size_t own = xt_tensor_sample_bytes(xt_op_in(op, i));
+        bytes += xt_dtype_is_int8(xt_op_in(op, i)->dtype) ? own * (1 + sizeof(float)) : own;
+    }
+    return !graph->options.training && !backward &&
            bytes * (size_t)samples <= graph->slices.bytes_most;
 }
 

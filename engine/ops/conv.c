@@ -397,8 +397,7 @@ static void add_tensor(const struct description *m, struct xt_step *step, int ar
                        const struct xt_tensor *tensor, const struct xt_buffer *buffer)
 {
     if (m->slice)
-        xt_step_arg_samples(step, arg, xt_in_buffer(buffer),
-                            xt_tensor_bytes(tensor) / (size_t)tensor->n);
+        xt_step_arg_samples(step, arg, xt_in_buffer(buffer), xt_tensor_sample_bytes(tensor));
     else
         xt_step_arg(step, arg, xt_in_buffer(buffer));
 }

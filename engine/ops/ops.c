@@ -330,18 +330,13 @@ static void make_worker_ring(const struct xt_graph *graph, struct xt_buffer *buf
     buffer->bytes = buffer->worker_bytes;
 }
 
-static size_t sample_bytes(const struct xt_tensor *tensor)
-{
-    return xt_tensor_bytes(tensor) / (size_t)tensor->n;
-}
-
 static struct xt_buffer *add_value(struct xt_graph *graph, const struct xt_tensor *tensor)
 {
     struct xt_buffer *value =
         xt_graph_add_buffer(graph, tensor->name, "value", xt_tensor_bytes(tensor));
     if (tensor->value_ring)
         make_worker_ring(graph, value, xt_graph_writer(graph, tensor)->by_slices[0],
-                         sample_bytes(tensor));
+                         xt_tensor_sample_bytes(tensor));
     return value;
 }
 
@@ -361,7 +356,8 @@ static struct xt_buffer *add_grad(struct xt_graph *graph, const struct xt_tensor
     struct xt_buffer *grad =
         xt_graph_add_buffer(graph, tensor->name, "gradient", xt_tensor_bytes(tensor));
     if (tensor->ring[reader])
-        make_ring(graph, grad, xt_graph_writer(graph, tensor)->by_slices[1], sample_bytes(tensor));
+        make_ring(graph, grad, xt_graph_writer(graph, tensor)->by_slices[1],
+                  xt_tensor_sample_bytes(tensor));
     return grad;
 }
 
@@ -471,13 +467,13 @@ static struct xt_operand operand_of(const struct xt_op *op, const struct xt_grap
 struct xt_operand xt_op_output(const struct xt_op *op, const struct xt_graph *graph, int i)
 {
     const struct xt_tensor *out = xt_op_out(op, i);
-    return operand_of(op, graph, out, out->value, sample_bytes(out));
+    return operand_of(op, graph, out, out->value, xt_tensor_sample_bytes(out));
 }
 
 struct xt_operand xt_op_numbers(struct xt_op *op, struct xt_graph *graph, int i)
 {
     const struct xt_tensor *in = xt_op_in(op, i);
-    struct xt_operand held = operand_of(op, graph, in, in->value, sample_bytes(in));
+    struct xt_operand held = operand_of(op, graph, in, in->value, xt_tensor_sample_bytes(in));
     if (!xt_dtype_is_int8(in->dtype))
         return held;
     size_t count = xt_tensor_count(in), sample = count / (size_t)in->n * sizeof(float);

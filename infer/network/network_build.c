@@ -66,6 +66,22 @@ enum xt_status xt_network_advise_batch(struct xt_network *network,
     return err->status;
 }
 
+/* That convolutions compute in float32 where their input is not int8 must not pass in silence. */
+static void tell_int8(struct xt_network *network, const struct xt_graph *graph)
+{
+    const double nearly_all = 0.9;
+    if (!graph->options.int8 || graph->options.lower_bound || network->int8_told)
+        return;
+    const char *type = xt_dtype_name(graph->options.dtype);
+    double share = xt_ranges_share(graph);
+    network->int8_told = true;
+    if (share < nearly_all)
+        xt_log_note("int8: %.0f %% of this network's multiplications are in int8, the others in %s "
+                    "(inputs that are sums, products or activations of their own are not "
+                    "quantised); xtrain bench infer --amp %s,int8 compares the speed",
+                    100 * share, type, type);
+}
+
 /* Builds the described graph after checking that memory suffices. */
 static enum xt_status build_within_memory(struct xt_network *network,
                                           const struct xt_network_settings *settings,
@@ -92,6 +108,8 @@ static enum xt_status build_within_memory(struct xt_network *network,
         xt_memory_plan_refuse(&plan, draft->graph, "a smaller --batch needs less", err);
         xt_err_prefix(err, "%s: ", why.text);
     }
+    if (!status)
+        tell_int8(network, draft->graph);
     return status;
 }
 
@@ -298,22 +316,6 @@ static enum xt_status take_ranges(struct xt_network *network,
                : status;
 }
 
-/* That convolutions compute in float32 where their input is not int8 must not pass in silence. */
-static void tell_int8(struct xt_network *network, const struct xt_graph *graph)
-{
-    const double nearly_all = 0.9;
-    if (!graph->options.int8 || graph->options.lower_bound || network->int8_told)
-        return;
-    const char *type = xt_dtype_name(graph->options.dtype);
-    double share = xt_ranges_share(graph);
-    network->int8_told = true;
-    if (share < nearly_all)
-        xt_log_note("int8: %.0f %% of this network's multiplications are in int8, the others in %s "
-                    "(inputs that are sums, products or activations of their own are not "
-                    "quantised); xtrain bench infer --amp %s,int8 compares the speed",
-                    100 * share, type, type);
-}
-
 enum xt_status xt_network_build(struct xt_network *network,
                                 const struct xt_network_settings *settings, int batch,
                                 bool training, struct xt_err *err)
@@ -329,8 +331,6 @@ enum xt_status xt_network_build(struct xt_network *network,
                                       : build_cpu(network, settings, training, err);
     if (!status)
         store_kernels(network);
-    if (!status)
-        tell_int8(network, network->inference);
     xt_weight_file_clear(&network->weights);
     network->has_weights = false;
     network->build_span = xt_span_since(&start);
@@ -344,12 +344,9 @@ enum xt_status xt_network_build_beside(struct xt_network *network,
     struct xt_network_draft draft = {&network->params, batch, training, NULL, NULL};
     enum xt_status status = xt_network_describe(network, settings, &draft, err);
     *out = draft.graph;
-    if (!status)
-        status = build_within_memory(network, settings, &draft,
-                                     &(struct xt_network_draft){.graph = NULL}, err);
-    if (!status)
-        tell_int8(network, *out);
-    return status;
+    return status ? status
+                  : build_within_memory(network, settings, &draft,
+                                        &(struct xt_network_draft){.graph = NULL}, err);
 }
 
 enum xt_status xt_network_rebuild(struct xt_network *network,

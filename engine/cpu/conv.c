@@ -1,12 +1,13 @@
 /* A convolution: which loops compute its passes, where they are faster than oneDNN's primitives
  * (docs/notes/performance.md), and the ReLU's gradient with the sum of two readers' gradients in
  * one pass. The loops' own files are winograd.c, tile_conv.c, pointwise.c, pointwise_infer.c,
- * depthwise.c, weight_grad.c and data_grad.c; the program runs what they do not. */
+ * depthwise.c, depthwise_infer.c, weight_grad.c and data_grad.c; the program runs what they do not.
+ */
 #include "base/mem.h"
 #include "engine/cpu/conv_norm.h"
 
 struct state {
-    enum { LOOPS, WINOGRAD, DEPTHWISE, POINTWISE_INFER } by;
+    enum { LOOPS, WINOGRAD, DEPTHWISE, DEPTHWISE_INFER, POINTWISE_INFER } by;
     struct xt_cpu_weight_grad weight_grad;
     struct xt_cpu_data_grad data_grad;
     bool by_pointwise; /* beside the loops for the weights' gradient */
@@ -16,6 +17,7 @@ struct state {
     struct xt_cpu_conv_norm joined;
     struct xt_cpu_winograd winograd;
     struct xt_cpu_depthwise depthwise;
+    struct xt_cpu_depthwise_infer depthwise_infer;
     struct xt_cpu_pointwise_infer pointwise_infer;
 };
 
@@ -82,6 +84,13 @@ static const struct xt_cpu_depthwise *depthwise_of(const struct xt_op *op)
 {
     const struct state *state = op->own;
     return state && state->by == DEPTHWISE ? &state->depthwise : NULL;
+}
+
+/* NULL: not run by them in inference. */
+static const struct xt_cpu_depthwise_infer *depthwise_infer_of(const struct xt_op *op)
+{
+    const struct state *state = op->own;
+    return state && state->by == DEPTHWISE_INFER ? &state->depthwise_infer : NULL;
 }
 
 /* NULL: not run by the loops for 1x1 convolutions of inference. */
@@ -278,16 +287,19 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
     xt_weight_grad_loop *loop =
         !by_winograd && xt_op_learns(op, graph) ? xt_cpu_weight_grad_loop(conv, graph) : NULL;
     bool by_depthwise = xt_cpu_depthwise_can(conv, graph);
+    bool by_depthwise_infer = xt_cpu_depthwise_infer_can(conv, graph);
     bool infers_by_tiles = xt_cpu_tile_conv_can_infer(conv, graph);
     bool by_pointwise_infer = !infers_by_tiles && xt_cpu_pointwise_infer_can(conv, graph);
     conv->own[0] = conv->own[1] = conv->own_weights = conv->own_weight_grad = false;
     leave_relu_to_reader(conv, graph);
     bool by_tiles = loop && tiles_can(conv, graph);
     conv->read_grad = by_tiles ? NULL : read_grad_of(conv, graph);
-    if (loop || by_winograd || by_depthwise || infers_by_tiles || by_pointwise_infer) {
+    if (loop || by_winograd || by_depthwise || by_depthwise_infer || infers_by_tiles ||
+        by_pointwise_infer) {
         if (xt_mem_calloc(&state, 1, sizeof *state, op->name, &graph->err))
             return;
         state->by = by_depthwise         ? DEPTHWISE
+                    : by_depthwise_infer ? DEPTHWISE_INFER
                     : by_winograd        ? WINOGRAD
                     : by_pointwise_infer ? POINTWISE_INFER
                                          : LOOPS;
@@ -324,6 +336,9 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
     } else if (by_depthwise) {
         xt_cpu_depthwise_prepare(&state->depthwise, conv, graph);
         op->own_name[0] = op->own_name[1] = "xtrain depthwise";
+    } else if (by_depthwise_infer) {
+        xt_cpu_depthwise_infer_prepare(&state->depthwise_infer, conv, graph);
+        op->own_name[0] = "xtrain depthwise";
     } else if (infers_by_tiles) {
         state->by_tiles = true;
         xt_cpu_tile_conv_prepare_inference(&state->tiles, conv, graph);
@@ -395,6 +410,9 @@ enum xt_status xt_cpu_conv_refresh(struct xt_op *op, struct xt_graph *graph, str
     if (pointwise_infer_of(op))
         xt_cpu_pointwise_infer_refresh(pointwise_infer_of(op), (const struct xt_conv_op *)op,
                                        graph);
+    if (depthwise_infer_of(op))
+        xt_cpu_depthwise_infer_refresh(depthwise_infer_of(op), (const struct xt_conv_op *)op,
+                                       graph);
     if (!winograd_of(op) || graph->options.training)
         return XT_OK;
     return xt_cpu_winograd_fold(&state->winograd, (const struct xt_conv_op *)op, graph, err);
@@ -414,6 +432,10 @@ enum xt_status xt_cpu_conv_forward(struct xt_op *op, struct xt_graph *graph, str
     }
     if (pointwise_infer_of(op)) {
         xt_cpu_pointwise_infer_forward(pointwise_infer_of(op), op, graph);
+        return XT_OK;
+    }
+    if (depthwise_infer_of(op)) {
+        xt_cpu_depthwise_infer_forward(depthwise_infer_of(op), op, graph);
         return XT_OK;
     }
     return winograd ? xt_cpu_winograd_forward(winograd, op, graph, err)
@@ -522,6 +544,10 @@ static enum xt_status forward_slice(struct xt_op *op, struct xt_graph *graph, bo
     }
     if (pointwise_infer_of(op)) {
         xt_cpu_pointwise_infer_forward_slice(pointwise_infer_of(op), op, graph, slice);
+        return XT_OK;
+    }
+    if (depthwise_infer_of(op)) {
+        xt_cpu_depthwise_infer_forward_slice(depthwise_infer_of(op), op, graph, slice);
         return XT_OK;
     }
     if (joined)

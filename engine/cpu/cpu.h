@@ -200,6 +200,10 @@ struct xt_cpu_depthwise {
     struct xt_buffer *forward, *backward; /* the weights as the loops want them, for a pass */
     struct xt_buffer *sums;               /* [n][taps + 1][c], those of the weights' gradient */
 };
+/* Whether it is one with a job that the loops can describe. */
+bool xt_cpu_depthwise_is(const struct xt_conv_op *conv);
+/* The whole output of a sample; without its bias. */
+struct xt_depthwise xt_cpu_depthwise_describe(const struct xt_conv_op *conv);
 bool xt_cpu_depthwise_can(const struct xt_conv_op *conv, const struct xt_graph *graph);
 /* Plans its memory, before the op is described. */
 void xt_cpu_depthwise_prepare(struct xt_cpu_depthwise *depthwise, struct xt_conv_op *conv,
@@ -215,6 +219,25 @@ void xt_cpu_depthwise_forward(const struct xt_cpu_depthwise *depthwise, const st
                               const struct xt_graph *graph, int n);
 void xt_cpu_depthwise_backward(const struct xt_cpu_depthwise *depthwise, const struct xt_op *op,
                                const struct xt_graph *graph, int n);
+
+/* The same of an inference graph, in int8 too. */
+struct xt_cpu_depthwise_infer {
+    struct xt_depthwise job;
+    struct xt_buffer *weights, *bias;
+    struct xt_buffer *scale; /* NULL: not int8 */
+};
+bool xt_cpu_depthwise_infer_can(const struct xt_conv_op *conv, const struct xt_graph *graph);
+/* Plans its memory, before the op is described. */
+void xt_cpu_depthwise_infer_prepare(struct xt_cpu_depthwise_infer *depthwise,
+                                    struct xt_conv_op *conv, struct xt_graph *graph);
+/* From the weights that are staged, with the norm folded into them, if any. */
+void xt_cpu_depthwise_infer_refresh(const struct xt_cpu_depthwise_infer *depthwise,
+                                    const struct xt_conv_op *conv, const struct xt_graph *graph);
+void xt_cpu_depthwise_infer_forward(const struct xt_cpu_depthwise_infer *depthwise,
+                                    const struct xt_op *op, const struct xt_graph *graph);
+void xt_cpu_depthwise_infer_forward_slice(const struct xt_cpu_depthwise_infer *depthwise,
+                                          const struct xt_op *op, const struct xt_graph *graph,
+                                          const struct xt_slice *slice);
 
 void xt_cpu_norm_prepare(struct xt_op *op, struct xt_graph *graph);
 enum xt_status xt_cpu_norm_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);

@@ -1,6 +1,7 @@
 /* Depthwise convolutions in training: the weights are brought to the loops' order once a pass, each
  * sample's sums of their gradient are added up in the samples' order. */
-#include "base/number.h"
+#include <math.h>
+
 #include "engine/cpu/cpu.h"
 
 static size_t taps_of(const struct xt_cpu_depthwise *depthwise)
@@ -8,16 +9,45 @@ static size_t taps_of(const struct xt_cpu_depthwise *depthwise)
     return (size_t)depthwise->job.kernel_h * (size_t)depthwise->job.kernel_w;
 }
 
-bool xt_cpu_depthwise_can(const struct xt_conv_op *conv, const struct xt_graph *graph)
+bool xt_cpu_depthwise_is(const struct xt_conv_op *conv)
+{
+    bool strided = conv->strides[0] > 1 || conv->strides[1] > 1;
+    bool dilated = conv->dilates[0] || conv->dilates[1];
+    int c = xt_op_in(&conv->op, 0)->c;
+    return conv->groups > 1 && conv->groups == c && xt_op_out(&conv->op, 0)->c == c &&
+           !(strided && dilated) && conv->kernel[0] <= XT_DEPTHWISE_KERNEL_MOST;
+}
+
+struct xt_depthwise xt_cpu_depthwise_describe(const struct xt_conv_op *conv)
 {
     const struct xt_tensor *in = xt_op_in(&conv->op, 0);
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
-    bool strided = conv->strides[0] > 1 || conv->strides[1] > 1;
-    bool dilated = conv->dilates[0] || conv->dilates[1];
-    return conv->groups > 1 && conv->groups == in->c && out->c == in->c &&
-           in->dtype == out->dtype && (in->dtype == XT_F32 || in->dtype == XT_BF16) &&
-           !(strided && dilated) && conv->kernel[0] <= XT_DEPTHWISE_KERNEL_MOST &&
-           xt_op_learns(&conv->op, graph) && !graph->options.params->items[conv->weight].md;
+    return (struct xt_depthwise){
+        .dtype = in->dtype,
+        .h = in->h,
+        .w = in->w,
+        .c = in->c,
+        .out_h = out->h,
+        .out_w = out->w,
+        .end_row = out->h,
+        .kernel_h = (int)conv->kernel[0],
+        .kernel_w = (int)conv->kernel[1],
+        .stride_h = (int)conv->strides[0],
+        .stride_w = (int)conv->strides[1],
+        .dilation_h = (int)conv->dilates[0] + 1,
+        .dilation_w = (int)conv->dilates[1] + 1,
+        .pad_h = (int)conv->pads[0],
+        .pad_w = (int)conv->pads[1],
+        .ending = {.least = conv->relu ? 0 : -INFINITY, .most = INFINITY},
+    };
+}
+
+bool xt_cpu_depthwise_can(const struct xt_conv_op *conv, const struct xt_graph *graph)
+{
+    const struct xt_tensor *in = xt_op_in(&conv->op, 0);
+    return xt_cpu_depthwise_is(conv) && in->dtype == xt_op_out(&conv->op, 0)->dtype &&
+           (in->dtype == XT_F32 || in->dtype == XT_BF16) && xt_op_learns(&conv->op, graph) &&
+           !graph->options.params->items[conv->weight].md;
 }
 
 void xt_cpu_depthwise_prepare(struct xt_cpu_depthwise *depthwise, struct xt_conv_op *conv,
@@ -26,21 +56,7 @@ void xt_cpu_depthwise_prepare(struct xt_cpu_depthwise *depthwise, struct xt_conv
     const struct xt_op *op = &conv->op;
     const struct xt_tensor *in = xt_op_in(op, 0);
     const struct xt_tensor *out = xt_op_out(op, 0);
-    depthwise->job = (struct xt_depthwise){.dtype = in->dtype,
-                                           .h = in->h,
-                                           .w = in->w,
-                                           .c = in->c,
-                                           .out_h = out->h,
-                                           .out_w = out->w,
-                                           .kernel_h = (int)conv->kernel[0],
-                                           .kernel_w = (int)conv->kernel[1],
-                                           .stride_h = (int)conv->strides[0],
-                                           .stride_w = (int)conv->strides[1],
-                                           .dilation_h = (int)conv->dilates[0] + 1,
-                                           .dilation_w = (int)conv->dilates[1] + 1,
-                                           .pad_h = (int)conv->pads[0],
-                                           .pad_w = (int)conv->pads[1],
-                                           .relu = conv->relu};
+    depthwise->job = xt_cpu_depthwise_describe(conv);
     size_t taps = taps_of(depthwise);
     size_t weights = taps * (size_t)in->c * sizeof(float);
     int backward = xt_op_backward_time(graph, op);
@@ -137,7 +153,7 @@ void xt_cpu_depthwise_forward(const struct xt_cpu_depthwise *depthwise, const st
     const struct xt_tensor *out = xt_op_out(op, 0);
     struct xt_depthwise job = depthwise->job;
     job.weights = depthwise->forward->data;
-    job.bias = bias_of(op, graph);
+    job.ending.bias = bias_of(op, graph);
     graph->loops->depthwise(&job, xt_tensor_sample(in, in->value, n),
                             xt_tensor_sample(out, out->value, n));
 }
@@ -150,7 +166,7 @@ void xt_cpu_depthwise_backward(const struct xt_cpu_depthwise *depthwise, const s
     const struct xt_tensor *out = xt_op_out(op, 0);
     const void *out_grad = xt_tensor_sample(out, out->grad[0], n);
     struct xt_depthwise job = depthwise->job;
-    job.bias = bias_of(op, graph);
+    job.ending.bias = bias_of(op, graph);
     graph->loops->depthwise_weight_grad(&job, xt_tensor_sample(in, in->value, n), out_grad,
                                         sums_of(depthwise, (size_t)n));
     if (!depthwise->backward)

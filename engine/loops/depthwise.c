@@ -1,10 +1,12 @@
 /* Depthwise convolutions, row by row of what is written: some neighbouring pixels at a time, so
  * that a weight is read once for all of them and a pixel of the input once for the taps of a row.
  * depthwise_job.h says what a job is. */
-#include "engine/loops/lanes.h"
+#include "engine/loops/activation_value.h"
 #include "engine/loops/table.h"
 
-enum { PIXELS = 4, SUMMED = 8 };
+/* Pixels at a time: 7 divides the widths of tensors of 224 x 224 images; of other narrow ones; of
+ * the weights' gradient. */
+enum { PIXELS = 7, FEW = 4, SUMMED = 8 };
 
 /* What the next row reads, of which each pixel of this row prefetches a share: rows are too short
  * and too far apart for the CPU to do so. Excess prefetches are harmless. */
@@ -39,65 +41,198 @@ struct line {
     int taps, tap_step;
     int width; /* columns of what is read */
     int c;
-    bool relu;
-    const float *bias;
+    const struct xt_depthwise_ending *ending;
     int rows; /* that are read, with the weights of each: [taps][c] */
     const void *in[XT_DEPTHWISE_KERNEL_MOST];
     const float *weights[XT_DEPTHWISE_KERNEL_MOST];
 };
 
-/* Taps [from, to) of `pixels` pixels from x on, of the channels from k on. */
-XT_INLINE void add_taps(const struct line *l, int x, size_t k, int pixels, int from, int to,
-                        int step, int tap_step, enum xt_dtype dtype)
+/* Hard swish or SiLU. */
+static void activate(const struct xt_depthwise_ending *ending, vec *sum, int pixels)
 {
-    size_t c = (size_t)l->c;
-    vec sum[PIXELS];
-    for (int p = 0; p < pixels; p++)
-        sum[p] = l->bias ? load_vec(l->bias, k, XT_F32) : (vec){0};
-    for (int r = 0; r < l->rows; r++) {
-        size_t column = to > from ? (size_t)(l->first + x * step + from * tap_step) : 0;
-        const void *in = at(l->in[r], column * c + k, dtype);
+    const struct limits none = {vec_of(0), vec_of(0)};
+    bool hard = ending->activation->kind == XT_ACT_HARD_SWISH;
+    for (int p = 0; p < pixels; p++) {
+        sum[p] = hard ? activation_value(sum[p], XT_ACT_HARD_SWISH, none, XT_F32)
+                      : activation_value(sum[p], XT_ACT_SILU, none, XT_F32);
+        sum[p] = ending->scale ? sum[p] * ending->steps : sum[p];
+    }
+}
+
+/* What is the same for all pixels of a row, of the channels from k on. */
+struct ending {
+    const struct xt_depthwise_ending *of;
+    bool activates;
+    vec begin, scale, bias, least, most;
+};
+
+XT_INLINE struct ending ending_of(const struct xt_depthwise_ending *of, size_t k,
+                                  enum xt_dtype dtype)
+{
+    struct ending ending = {.of = of,
+                            .activates = of->activation != NULL,
+                            .least = vec_of(of->least),
+                            .most = vec_of(of->most)};
+    vec bias = of->bias ? load_vec(of->bias, k, XT_F32) : (vec){0};
+    if (!xt_dtype_is_int8(dtype))
+        ending.begin = bias;
+    else
+        ending.scale = load_vec(of->scale, k, XT_F32);
+    ending.bias = bias;
+    return ending;
+}
+
+XT_INLINE void end_sums(const struct ending *ending, int pixels, vec *sum, enum xt_dtype dtype)
+{
+    if (xt_dtype_is_int8(dtype))
 #pragma GCC unroll 8
-        for (int t = from; t < to; t++) {
-            vec weight = load_vec(l->weights[r], (size_t)t * c + k, XT_F32);
+        for (int p = 0; p < pixels; p++)
+            sum[p] = sum[p] * ending->scale + ending->bias;
+    if (ending->activates) {
+        vec copy[PIXELS]; /* so that sums need no memory without */
+        memcpy(copy, sum, (size_t)pixels * sizeof *sum);
+        activate(ending->of, copy, pixels);
+        memcpy(sum, copy, (size_t)pixels * sizeof *sum);
+    }
+#pragma GCC unroll 8
+    for (int p = 0; p < pixels; p++)
+        sum[p] = vec_least(ending->most, vec_most(ending->least, sum[p]));
+}
+
+/* In a register: as an operand in memory it would be read for each of its taps. */
+XT_INLINE vec keep(vec v)
+{
+#ifdef __SSE2__
+    __asm__("" : "+v"(v));
+#endif
+    return v;
+}
+
+/* Adds to the sums of `pixels` pixels, of the channels from k on; the first one's first tap is in
+ * column `left`. Of the columns that they read, as many as half the taps may be outside on either
+ * side. `pixels`, `taps` and `step` are constants. */
+XT_INLINE void add_taps(const struct line *l, int left, size_t k, int pixels, int taps, int step,
+                        enum xt_dtype dtype, vec *sum)
+{
+    enum { TAPS_MOST = 7 };
+    const int columns = (pixels - 1) * step + taps;
+    const int edge = taps / 2;
+    size_t c = (size_t)l->c;
+    int end = l->width - left;
+    size_t first = (size_t)left * c + k; /* wraps where that column is outside */
+    for (int r = 0; r < l->rows; r++) {
+        const void *in = l->in[r];
+        const float *from = l->weights[r] + k;
+        vec weight[TAPS_MOST];
+#pragma GCC unroll 8
+        for (int t = 0; t < taps; t++)
+            weight[t] = load_vec(from, (size_t)t * c, XT_F32);
+#pragma GCC unroll 24
+        for (int i = 0; i < columns; i++) {
+            if ((i < edge && i < -left) || (i >= columns - edge && i >= end))
+                continue;
+            vec column = keep(load_vec(in, first + (size_t)i * c, dtype));
 #pragma GCC unroll 8
             for (int p = 0; p < pixels; p++)
-                sum[p] +=
-                    weight * load_vec(in, (size_t)(p * step + (t - from) * tap_step) * c, dtype);
+                if (i - p * step >= 0 && i - p * step < taps)
+                    sum[p] += weight[i - p * step] * column;
         }
     }
-    for (int p = 0; p < pixels; p++) {
-        if (l->relu)
-            sum[p] = (vec)((bits)sum[p] & ~(bits)(sum[p] < 0));
-        store_vec(l->out, (size_t)(x + p) * l->out_step + k, sum[p], dtype);
-    }
 }
 
-/* All channels; the last ones again where they fill no vector, of which there is one at least. */
-XT_INLINE void add_channels(const struct line *l, int x, int pixels, int from, int to, int step,
-                            int tap_step, enum xt_dtype dtype)
+/* `pixels` pixels from x on, of the channels from k on. */
+XT_INLINE void write_pixels(const struct line *l, int x, size_t k, int pixels, int taps, int step,
+                            enum xt_dtype dtype)
+{
+    const struct ending ending = ending_of(l->ending, k, dtype);
+    vec sum[PIXELS];
+#pragma GCC unroll 8
+    for (int p = 0; p < pixels; p++)
+        sum[p] = ending.begin;
+    add_taps(l, l->first + x * step, k, pixels, taps, step, dtype, sum);
+    end_sums(&ending, pixels, sum, dtype);
+    void *out = at_out(l->out, (size_t)x * l->out_step + k, dtype);
+#pragma GCC unroll 8
+    for (int p = 0; p < pixels; p++, out = at_out(out, l->out_step, dtype))
+        store_vec(out, 0, sum[p], dtype);
+}
+
+/* A row, `pixels` at a time, of which it has as many at least; its last pixels again where they
+ * fill no block, and the last channels where they fill no vector. */
+XT_INLINE void write_blocks(const struct line *l, int pixels, int taps, int step,
+                            enum xt_dtype dtype)
 {
     size_t c = (size_t)l->c;
-    size_t k = 0;
-    for (; k + WIDTH <= c; k += WIDTH)
-        add_taps(l, x, k, pixels, from, to, step, tap_step, dtype);
-    if (k < c)
-        add_taps(l, x, c - WIDTH, pixels, from, to, step, tap_step, dtype);
+    int last = l->count - pixels;
+    for (int x = 0; x < last + pixels; x += pixels) {
+        int first = x < last ? x : last;
+        fetch(&l->ahead, first, pixels);
+        size_t k = 0;
+        for (; k + WIDTH <= c; k += WIDTH)
+            write_pixels(l, first, k, pixels, taps, step, dtype);
+        if (k < c)
+            write_pixels(l, first, c - WIDTH, pixels, taps, step, dtype);
+    }
 }
 
-/* Pixels [x, end), some of whose taps are outside. */
-XT_INLINE void add_edge(const struct line *l, int x, int end, enum xt_dtype dtype)
+XT_INLINE void write_row(const struct line *l, int taps, int step, enum xt_dtype dtype)
 {
-    for (; x < end; x++) {
-        int left = l->first + x * l->step;
-        int from = 0;
-        int to = l->taps;
-        while (from < to && left + from * l->tap_step < 0)
-            from++;
-        while (to > from && left + (to - 1) * l->tap_step >= l->width)
-            to--;
-        add_channels(l, x, 1, from, to, l->step, l->tap_step, dtype);
+    if (l->count % PIXELS == 0 || l->count > 4 * PIXELS)
+        write_blocks(l, PIXELS, taps, step, dtype);
+    else
+        write_blocks(l, FEW, taps, step, dtype);
+}
+
+/* Pixel by pixel, of any shape. */
+XT_INLINE void write_any(const struct line *l, size_t k, enum xt_dtype dtype)
+{
+    const struct ending ending = ending_of(l->ending, k, dtype);
+    size_t c = (size_t)l->c;
+    for (int x = 0; x < l->count; x++) {
+        vec sum = ending.begin;
+        for (int r = 0; r < l->rows; r++)
+            for (int t = 0; t < l->taps; t++) {
+                int column = l->first + x * l->step + t * l->tap_step;
+                if (column >= 0 && column < l->width)
+                    sum += load_vec(l->weights[r], (size_t)t * c + k, XT_F32) *
+                           load_vec(l->in[r], (size_t)column * c + k, dtype);
+            }
+        end_sums(&ending, 1, &sum, dtype);
+        store_vec(l->out, (size_t)x * l->out_step + k, sum, dtype);
     }
+}
+
+/* 10 * taps + step if there is a loop for them: those with a padding of up to half the taps. */
+static int shape_of(const struct line *l)
+{
+    int most = l->taps / 2;
+    int right = l->first + (l->count - 1) * l->step + l->taps - l->width;
+    return l->tap_step == 1 && l->count >= FEW && -l->first <= most && right <= most
+               ? 10 * l->taps + l->step
+               : 0;
+}
+
+XT_INLINE void write_wide(const struct line *l, enum xt_dtype dtype)
+{
+    size_t c = (size_t)l->c;
+    int shape = shape_of(l);
+    if (shape == 11)
+        write_row(l, 1, 1, dtype);
+    else if (shape == 21)
+        write_row(l, 2, 1, dtype);
+    else if (shape == 31)
+        write_row(l, 3, 1, dtype);
+    else if (shape == 32)
+        write_row(l, 3, 2, dtype);
+    else if (shape == 51)
+        write_row(l, 5, 1, dtype);
+    else if (shape == 52)
+        write_row(l, 5, 2, dtype);
+    else if (shape == 71)
+        write_row(l, 7, 1, dtype);
+    else
+        for (size_t k = 0; k < c; k += WIDTH)
+            write_any(l, k + WIDTH <= c ? k : c - WIDTH, dtype);
 }
 
 /* The first pixel from which on no tap is outside on the left; and on the right, likewise. */
@@ -111,51 +246,14 @@ static void find_inner(const struct line *l, int *begin, int *end)
     *end = *end > *begin ? *end : *begin;
 }
 
-/* `taps` and `step` are constants, but in the last case. */
-XT_INLINE void add_inner(const struct line *l, int x, int end, int taps, int step,
-                         enum xt_dtype dtype)
-{
-    for (; x + PIXELS <= end; x += PIXELS) {
-        fetch(&l->ahead, x, PIXELS);
-        add_channels(l, x, PIXELS, 0, taps, step, 1, dtype);
-    }
-    for (; x < end; x++)
-        add_channels(l, x, 1, 0, taps, step, 1, dtype);
-}
-
-XT_INLINE void write_wide(const struct line *l, enum xt_dtype dtype)
-{
-    int x = 0;
-    int end = 0;
-    find_inner(l, &x, &end);
-    add_edge(l, 0, x, dtype);
-    int shape = l->tap_step == 1 ? 10 * l->taps + l->step : 0;
-    if (shape == 11)
-        add_inner(l, x, end, 1, 1, dtype);
-    else if (shape == 21)
-        add_inner(l, x, end, 2, 1, dtype);
-    else if (shape == 31)
-        add_inner(l, x, end, 3, 1, dtype);
-    else if (shape == 32)
-        add_inner(l, x, end, 3, 2, dtype);
-    else if (shape == 51)
-        add_inner(l, x, end, 5, 1, dtype);
-    else if (shape == 52)
-        add_inner(l, x, end, 5, 2, dtype);
-    else if (shape == 71)
-        add_inner(l, x, end, 7, 1, dtype);
-    else
-        add_edge(l, x, end, dtype);
-    add_edge(l, end, l->count, dtype);
-}
-
-/* Fewer channels than a vector has. */
+/* Fewer channels than a vector has, in training. */
 static void write_narrow(const struct line *l, enum xt_dtype dtype)
 {
+    const struct xt_depthwise_ending *ending = l->ending;
     size_t c = (size_t)l->c;
     for (int x = 0; x < l->count; x++)
         for (size_t k = 0; k < c; k++) {
-            float sum = l->bias ? l->bias[k] : 0;
+            float sum = ending->bias ? ending->bias[k] : 0;
             for (int r = 0; r < l->rows; r++)
                 for (int t = 0; t < l->taps; t++) {
                     int column = l->first + x * l->step + t * l->tap_step;
@@ -163,7 +261,8 @@ static void write_narrow(const struct line *l, enum xt_dtype dtype)
                         sum += l->weights[r][(size_t)t * c + k] *
                                load(l->in[r], (size_t)column * c + k, dtype);
                 }
-            store(l->out, (size_t)x * l->out_step + k, l->relu && sum < 0 ? 0 : sum, dtype);
+            store(l->out, (size_t)x * l->out_step + k, sum < ending->least ? ending->least : sum,
+                  dtype);
         }
 }
 
@@ -173,8 +272,12 @@ static void write_line(const struct line *l, enum xt_dtype dtype)
         write_narrow(l, dtype);
     else if (dtype == XT_F32)
         write_wide(l, XT_F32);
-    else
+    else if (dtype == XT_BF16)
         write_wide(l, XT_BF16);
+    else if (dtype == XT_U8)
+        write_wide(l, XT_U8);
+    else
+        write_wide(l, XT_S8);
 }
 
 void XT_LOOPS_NAME(depthwise)(const struct xt_depthwise *job, const void *from, void *to)
@@ -189,9 +292,8 @@ void XT_LOOPS_NAME(depthwise)(const struct xt_depthwise *job, const void *from, 
                      .tap_step = job->dilation_w,
                      .width = job->w,
                      .c = job->c,
-                     .relu = job->relu,
-                     .bias = job->bias};
-    for (int oy = 0; oy < job->out_h; oy++) {
+                     .ending = &job->ending};
+    for (int oy = job->first_row; oy < job->end_row; oy++) {
         l.rows = 0;
         l.out = at_out(to, (size_t)oy * (size_t)job->out_w * l.out_step, job->dtype);
         for (int ky = 0; ky < job->kernel_h; ky++) {
@@ -231,12 +333,14 @@ static void find_rows(const struct xt_depthwise *job, int y, const void *from, s
 /* A phase is every stride-th column: the same taps reach all of them. */
 void XT_LOOPS_NAME(depthwise_data_grad)(const struct xt_depthwise *job, const void *from, void *to)
 {
+    static const struct xt_depthwise_ending none = {.least = -INFINITY, .most = INFINITY};
     size_t c = (size_t)job->c;
     struct line l = {.out_step = (size_t)job->stride_w * c,
                      .step = 1,
                      .tap_step = job->dilation_w,
                      .width = job->out_w,
-                     .c = job->c};
+                     .c = job->c,
+                     .ending = &none};
     for (int y = 0; y < job->h; y++) {
         find_rows(job, y, from, &l);
         for (int phase = 0; phase < job->stride_w; phase++) {
@@ -521,9 +625,9 @@ void XT_LOOPS_NAME(depthwise_weight_grad)(const struct xt_depthwise *job, const 
             m.sums = sums + (size_t)(ky * job->kernel_w) * c;
             sum_line(&m, &l, job->dtype);
         }
-        if (job->bias && job->dtype == XT_F32)
+        if (job->ending.bias && job->dtype == XT_F32)
             sum_row(m.out_grad, job->out_w, job->c, bias, XT_F32);
-        else if (job->bias)
+        else if (job->ending.bias)
             sum_row(m.out_grad, job->out_w, job->c, bias, XT_BF16);
     }
 }

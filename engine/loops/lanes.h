@@ -69,10 +69,43 @@ XT_INLINE __m512i line_of_two(vec low, vec high)
 }
 #endif
 
+XT_INLINE vec vec_of_bytes(const void *bytes, bool is_signed)
+{
+#ifdef __AVX512F__
+    __m128i b = _mm_loadu_si128(bytes);
+    return (vec)_mm512_cvtepi32_ps(is_signed ? _mm512_cvtepi8_epi32(b) : _mm512_cvtepu8_epi32(b));
+#elif defined __AVX2__
+    __m128i b = _mm_loadl_epi64(bytes);
+    return (vec)_mm256_cvtepi32_ps(is_signed ? _mm256_cvtepi8_epi32(b) : _mm256_cvtepu8_epi32(b));
+#else
+    vec v;
+    for (int i = 0; i < WIDTH; i++)
+        v[i] = is_signed ? ((const int8_t *)bytes)[i] : ((const uint8_t *)bytes)[i];
+    return v;
+#endif
+}
+
+/* Rounds numbers that the type can have, signed or not. */
+XT_INLINE void store_bytes(void *bytes, vec v)
+{
+#ifdef __AVX512F__
+    _mm_storeu_si128(bytes, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32((__m512)v)));
+#elif defined __AVX2__
+    __m256i whole = _mm256_and_si256(_mm256_cvtps_epi32((__m256)v), _mm256_set1_epi32(UINT8_MAX));
+    __m128i h = _mm_packus_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+    _mm_storel_epi64(bytes, _mm_packus_epi16(h, h));
+#else
+    for (int i = 0; i < WIDTH; i++)
+        ((uint8_t *)bytes)[i] = (uint8_t)(int)rintf(v[i]);
+#endif
+}
+
 XT_INLINE vec load_vec(const void *data, size_t i, enum xt_dtype dtype)
 {
     vec v;
     halves h;
+    if (dtype == XT_U8 || dtype == XT_S8)
+        return vec_of_bytes((const uint8_t *)data + i, dtype == XT_S8);
     if (dtype == XT_F32) {
         memcpy(&v, (const float *)data + i, sizeof v);
         return v;
@@ -83,6 +116,10 @@ XT_INLINE vec load_vec(const void *data, size_t i, enum xt_dtype dtype)
 
 XT_INLINE void store_vec(void *data, size_t i, vec v, enum xt_dtype dtype)
 {
+    if (dtype == XT_U8 || dtype == XT_S8) {
+        store_bytes((uint8_t *)data + i, v);
+        return;
+    }
     if (dtype == XT_F32) {
         memcpy((float *)data + i, &v, sizeof v);
         return;

@@ -1,9 +1,11 @@
-/* Depthwise convolutions of every build against reference loops: output, both gradients. */
+/* Depthwise convolutions of every build against reference loops: output, both gradients; in
+ * inference activations, and int8. */
 #include "loop_builds.h"
 #include "random_tensor.h"
 
 #include <math.h>
 
+#include "engine/ops/ops.h"
 #include "engine/ops/reference.h"
 
 /* Each kernel and stride that has loops of its own, others; channels below a vector, beside whole
@@ -19,7 +21,7 @@ static const struct shape {
     {3, 4, 16, 7, 5, 1, 1, 1, 3, 2, 0},  {5, 9, 3, 3, 3, 1, 1, 1, 1, 1, 0},
     {6, 9, 5, 3, 3, 2, 2, 1, 0, 0, 1},   {9, 13, 20, 3, 3, 1, 1, 2, 2, 2, 0},
     {8, 11, 19, 2, 4, 3, 2, 1, 0, 1, 0}, {5, 5, 16, 1, 1, 2, 2, 1, 0, 0, 0},
-    {6, 12, 33, 4, 2, 1, 1, 1, 1, 0, 0},
+    {6, 12, 33, 4, 2, 1, 1, 1, 1, 0, 0}, {4, 31, 16, 3, 3, 1, 1, 1, 1, 1, 0},
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
@@ -135,8 +137,10 @@ static void check_output(struct work *work, const struct xt_loops *loops, bool e
     struct xt_depthwise *job = &work->job;
     void *out = malloc(work->out_count * xt_dtype_size(job->dtype));
     job->weights = work->forward;
-    job->bias = ends ? work->bias : NULL;
-    job->relu = ends;
+    job->ending.bias = ends ? work->bias : NULL;
+    job->ending.least = ends ? 0 : -INFINITY;
+    job->ending.most = INFINITY;
+    job->end_row = job->out_h;
     loops->depthwise(job, work->in, out);
     for (size_t i = 0; i < work->out_count; i++) {
         double wanted = xt_reference_conv_output(&work->reference, work->values, work->weights, i);
@@ -165,7 +169,7 @@ static void check_weight_grad(struct work *work, const struct xt_loops *loops)
     struct xt_depthwise *job = &work->job;
     size_t c = (size_t)job->c;
     float *sums = aligned_memory((work->taps + 1) * c * sizeof *sums);
-    job->bias = work->bias;
+    job->ending.bias = work->bias;
     loops->depthwise_weight_grad(job, work->in, work->out_grad, sums);
     for (size_t i = 0; i < work->taps * c; i++)
         expect("weights' gradient", job, i, (double)sums[i % work->taps * c + i / work->taps],
@@ -208,11 +212,131 @@ static void the_same_in_bf16(void **state)
         check(all[b], XT_BF16);
 }
 
+/* ---- in inference ---- */
+
+static const struct xt_activation hard_swish = {.kind = XT_ACT_HARD_SWISH},
+                                  silu = {.kind = XT_ACT_SILU};
+
+/* What an output is before it is rounded. */
+static double ended(const struct work *work, size_t i)
+{
+    const struct xt_depthwise_ending *ending = &work->job.ending;
+    size_t k = i % (size_t)work->job.c;
+    double value = xt_reference_conv_output(&work->reference, work->values, work->weights, i);
+    value = value * (ending->scale ? (double)ending->scale[k] : 1) + (double)ending->bias[k];
+    if (ending->activation)
+        value = xt_activation_value(ending->activation, value) *
+                (ending->scale ? (double)ending->steps : 1);
+    return fmin(fmax(value, (double)ending->least), (double)ending->most);
+}
+
+/* Two calls for the rows, as two threads have it. */
+static void run_halves(struct work *work, const struct xt_loops *loops, void *out)
+{
+    struct xt_depthwise *job = &work->job;
+    job->weights = work->forward;
+    job->first_row = 0;
+    job->end_row = job->out_h / 2;
+    loops->depthwise(job, work->in, out);
+    job->first_row = job->end_row;
+    job->end_row = job->out_h;
+    loops->depthwise(job, work->in, out);
+}
+
+static void check_ending(const struct xt_loops *loops, const struct shape *s,
+                         const struct xt_activation *activation)
+{
+    struct work work;
+    setup(&work, s, XT_F32);
+    work.job.ending = (struct xt_depthwise_ending){.bias = work.bias,
+                                                   .activation = activation,
+                                                   .least = activation ? -INFINITY : -0.25F,
+                                                   .most = activation ? INFINITY : 0.5F};
+    float *out = malloc(work.out_count * sizeof *out);
+    run_halves(&work, loops, out);
+    for (size_t i = 0; i < work.out_count; i++)
+        expect("output", &work.job, i, (double)out[i], ended(&work, i), 4e-6);
+    free(out);
+    clear(&work);
+}
+
+static void it_clips_or_applies_an_activation_to_some_of_the_rows(void **state)
+{
+    const struct xt_loops *all[BUILDS_MAX];
+    (void)state;
+    for (int b = 0, count = builds(all); b < count; b++)
+        for (size_t i = 0; i < SHAPES; i++)
+            if (shapes[i].c >= XT_DEPTHWISE_INFER_LEAST)
+                check_ending(all[b], &shapes[i],
+                             i % 3 == 0   ? NULL
+                             : i % 3 == 1 ? &hard_swish
+                                          : &silu);
+}
+
+/* Bytes of all values, whole weights. */
+static void setup_int8(struct work *work, const struct shape *s, bool is_signed, float *scale)
+{
+    struct xt_rng rng = xt_rng_begin(4, (uint64_t)s->c);
+    setup(work, s, XT_F32);
+    work->job.dtype = is_signed ? XT_S8 : XT_U8;
+    for (size_t i = 0; i < work->in_count; i++) {
+        uint8_t byte = (uint8_t)(256 * xt_rng_uniform(&rng));
+        ((uint8_t *)work->in)[i] = byte;
+        work->values[i] = is_signed ? (int8_t)byte : byte;
+    }
+    for (size_t i = 0; i < work->taps * (size_t)s->c; i++) {
+        size_t k = i / work->taps;
+        work->weights[i] = floor(255 * (double)xt_rng_uniform(&rng)) - 127;
+        work->forward[i % work->taps * (size_t)s->c + k] = (float)work->weights[i];
+    }
+    for (int k = 0; k < s->c; k++) {
+        scale[k] = 0.003F + 0.0001F * (float)k;
+        work->bias[k] *= 30;
+    }
+}
+
+static void check_int8(const struct xt_loops *loops, const struct shape *s, bool is_signed,
+                       bool out_signed, const struct xt_activation *activation)
+{
+    struct work work;
+    float *scale = aligned_memory((size_t)s->c * sizeof *scale);
+    setup_int8(&work, s, is_signed, scale);
+    work.job.ending = (struct xt_depthwise_ending){.bias = work.bias,
+                                                   .activation = activation,
+                                                   .least = out_signed ? -128 : 0,
+                                                   .most = out_signed ? 127 : 255,
+                                                   .scale = scale,
+                                                   .steps = 1.5F};
+    uint8_t *out = malloc(work.out_count);
+    run_halves(&work, loops, out);
+    for (size_t i = 0; i < work.out_count; i++) {
+        double got = out_signed ? (int8_t)out[i] : out[i];
+        if (!(fabs(got - ended(&work, i)) <= 0.501))
+            fail_msg("%dx%d by %d, %d channels: [%zu] is %g, not %g", s->kernel_h, s->kernel_w,
+                     s->stride_w, s->c, i, got, ended(&work, i));
+    }
+    free(out);
+    free(scale);
+    clear(&work);
+}
+
+static void bytes_are_the_nearest_to_exact_sums(void **state)
+{
+    const struct xt_loops *all[BUILDS_MAX];
+    (void)state;
+    for (int b = 0, count = builds(all); b < count; b++)
+        for (size_t i = 0; i < SHAPES; i++)
+            for (int type = 0; type < 4 && shapes[i].c >= XT_DEPTHWISE_INFER_LEAST; type++)
+                check_int8(all[b], &shapes[i], type & 1, type & 2, i % 2 ? &hard_swish : NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_what_reference_loops_compute),
         cmocka_unit_test(the_same_in_bf16),
+        cmocka_unit_test(it_clips_or_applies_an_activation_to_some_of_the_rows),
+        cmocka_unit_test(bytes_are_the_nearest_to_exact_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

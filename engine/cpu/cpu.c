@@ -52,6 +52,7 @@ static const struct xt_override overrides[] = {
      .forward = xt_cpu_recurrence_forward,
      .backward = xt_cpu_recurrence_backward},
     {.kind = &xt_kind_add, .by_slices = &xt_cpu_program_by_slices},
+    {.kind = &xt_kind_cast, .by_slices = &xt_cpu_program_by_slices},
     {.kind = &xt_kind_mul,
      .prepare = xt_cpu_gate_prepare,
      .backward = xt_cpu_gate_backward,

@@ -1,4 +1,5 @@
-/* Sums, products and functions of each element run their program by slices too, in inference. */
+/* Sums, products, functions of each element and casts run their program by slices too, in
+ * inference. */
 #include "engine/cpu/cpu.h"
 
 /* Of int8 it also reads the float32 numbers that it becomes. */

@@ -94,12 +94,6 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
     const struct xt_tensor *out = xt_op_out(op, 0);
     const struct layouts l = layouts_of(op);
     xt_graph_use(op, graph, 0, 0);
-    if (in->dtype != out->dtype && xt_dtype_is_int8(in->dtype)) {
-        struct xt_operand numbers = xt_op_numbers(op, graph, 0);
-        struct xt_operand to = xt_operand_tensor(out, out->value);
-        xt_program_reorder(&op->program, XT_FORWARD, &numbers, &to);
-        return;
-    }
     add_copy(op, XT_FORWARD, l.in, in->value, l.out, out->value);
     if (!xt_op_learns(op, graph) || !in->wants_grad)
         return;
@@ -107,6 +101,19 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
     if (xt_tensor_count(out) < xt_tensor_count(in))
         xt_program_zero(&op->program, XT_BACKWARD, &all);
     add_copy(op, XT_BACKWARD, l.out, out->grad[0], l.in, xt_op_in_grad(op, 0));
+}
+
+/* Forward of the batch or of a slice, from int8 too. */
+static void describe_cast(struct xt_op *op, struct xt_graph *graph)
+{
+    const struct xt_tensor *in = xt_op_in(op, 0);
+    const struct layouts l = layouts_of(op);
+    xt_graph_use(op, graph, 0, 0);
+    struct xt_operand from = xt_op_numbers(op, graph, 0);
+    struct xt_operand to = xt_op_output(op, graph, 0);
+    xt_program_reorder(&op->program, XT_FORWARD, &from, &to);
+    if (xt_op_learns(op, graph) && in->wants_grad)
+        add_copy(op, XT_BACKWARD, l.out, xt_op_out(op, 0)->grad[0], l.in, xt_op_in_grad(op, 0));
 }
 
 /* The output is the input's memory; likewise the gradients. */
@@ -187,7 +194,7 @@ const struct xt_op_kind xt_kind_slice = KIND("slice", describe);
 const struct xt_op_kind xt_kind_shuffle = KIND("channel shuffle", describe);
 const struct xt_op_kind xt_kind_transpose = KIND("transposition", describe);
 const struct xt_op_kind xt_kind_reshape = KIND("reshape", describe_reshape);
-const struct xt_op_kind xt_kind_cast = KIND("cast", describe);
+const struct xt_op_kind xt_kind_cast = KIND("cast", describe_cast);
 
 /* ---- adding them to a graph ---- */
 

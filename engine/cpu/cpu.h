@@ -202,8 +202,11 @@ struct xt_cpu_depthwise {
 };
 /* Whether it is one with a job that the loops can describe. */
 bool xt_cpu_depthwise_is(const struct xt_conv_op *conv);
-/* The whole output of a sample; without its bias. */
+/* The whole output of a sample, with ReLU if that follows; without its bias. */
 struct xt_depthwise xt_cpu_depthwise_describe(const struct xt_conv_op *conv);
+/* Weights from [c][taps] to the loops' order, rounded as the job's type has them. */
+void xt_cpu_depthwise_sort(const struct xt_depthwise *job, const float *from, bool backward,
+                           float *to);
 bool xt_cpu_depthwise_can(const struct xt_conv_op *conv, const struct xt_graph *graph);
 /* Plans its memory, before the op is described. */
 void xt_cpu_depthwise_prepare(struct xt_cpu_depthwise *depthwise, struct xt_conv_op *conv,

@@ -70,25 +70,30 @@ void xt_cpu_depthwise_prepare(struct xt_cpu_depthwise *depthwise, struct xt_conv
     conv->weight_grad_format = dnnl_abcde;
 }
 
-/* [c][taps] to [taps][c]; rounded as the arithmetic of the tensors' type has them. */
+void xt_cpu_depthwise_sort(const struct xt_depthwise *job, const float *from, bool backward,
+                           float *to)
+{
+    size_t c = (size_t)job->c;
+    int taps = job->kernel_h * job->kernel_w;
+    for (int t = 0; t < taps; t++) {
+        int kx = t % job->kernel_w;
+        int place = backward ? xt_depthwise_backward_tap(job, kx) : kx;
+        float *row = to + (size_t)(t - kx + place) * c;
+        for (size_t k = 0; k < c; k++) {
+            float weight = from[k * (size_t)taps + (size_t)t];
+            row[k] = job->dtype == XT_BF16 ? xt_float_of_bits(xt_bf16_round(weight) & 0xFFFF0000u)
+                                           : weight;
+        }
+    }
+}
+
 enum xt_status xt_cpu_depthwise_begin(const struct xt_cpu_depthwise *depthwise,
                                       const struct xt_op *op, bool backward, struct xt_err *err)
 {
-    const struct xt_depthwise *job = &depthwise->job;
     const struct xt_buffer *to = backward ? depthwise->backward : depthwise->forward;
     const float *from = xt_program_address(&op->program, &depthwise->master, err);
-    size_t c = (size_t)job->c;
-    size_t taps = taps_of(depthwise);
-    for (int t = 0; t < (int)taps && from && to; t++) {
-        int kx = t % job->kernel_w;
-        int place = backward ? xt_depthwise_backward_tap(job, kx) : kx;
-        float *row = (float *)to->data + (size_t)(t - kx + place) * c;
-        for (size_t k = 0; k < c; k++) {
-            float weight = from[k * taps + (size_t)t];
-            row[k] = job->dtype == XT_F32 ? weight
-                                          : xt_float_of_bits(xt_bf16_round(weight) & 0xFFFF0000u);
-        }
-    }
+    if (from && to)
+        xt_cpu_depthwise_sort(&depthwise->job, from, backward, to->data);
     return from ? XT_OK : err->status;
 }
 

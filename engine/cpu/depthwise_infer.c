@@ -26,23 +26,22 @@ bool xt_cpu_depthwise_infer_can(const struct xt_conv_op *conv, const struct xt_g
            xt_op_in(&conv->op, 0)->c >= XT_DEPTHWISE_INFER_LEAST;
 }
 
-/* All but the bias and the scales. */
-static struct xt_depthwise_ending ending_of(const struct xt_conv_op *conv)
+/* The activation, and what the output's type can have. */
+static void describe_ending(const struct xt_conv_op *conv, struct xt_depthwise_ending *ending)
 {
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);
     const struct xt_activation *activation = conv->fold.activation;
-    bool clips = activation && activation->kind == XT_ACT_CLIP;
-    struct xt_depthwise_ending ending = {.activation = clips ? NULL : activation,
-                                         .least = clips        ? activation->alpha
-                                                  : conv->relu ? 0
-                                                               : -INFINITY,
-                                         .most = clips ? activation->beta : INFINITY};
+    if (activation && activation->kind == XT_ACT_CLIP) {
+        ending->least = activation->alpha;
+        ending->most = activation->beta;
+    } else {
+        ending->activation = activation;
+    }
     if (!xt_dtype_is_int8(out->dtype))
-        return ending;
-    ending.steps = 1 / out->scale;
-    ending.least = fmaxf(ending.least / out->scale, out->dtype == XT_U8 ? 0 : INT8_MIN);
-    ending.most = fminf(ending.most / out->scale, out->dtype == XT_U8 ? UINT8_MAX : INT8_MAX);
-    return ending;
+        return;
+    ending->steps = 1 / out->scale;
+    ending->least = fmaxf(ending->least / out->scale, out->dtype == XT_U8 ? 0 : INT8_MIN);
+    ending->most = fminf(ending->most / out->scale, out->dtype == XT_U8 ? UINT8_MAX : INT8_MAX);
 }
 
 void xt_cpu_depthwise_infer_prepare(struct xt_cpu_depthwise_infer *depthwise,
@@ -51,7 +50,7 @@ void xt_cpu_depthwise_infer_prepare(struct xt_cpu_depthwise_infer *depthwise,
     const char *name = conv->op.name;
     struct xt_depthwise *job = &depthwise->job;
     *job = xt_cpu_depthwise_describe(conv);
-    job->ending = ending_of(conv);
+    describe_ending(conv, &job->ending);
     size_t channels = (size_t)job->c * sizeof(float);
     size_t taps = (size_t)job->kernel_h * (size_t)job->kernel_w;
     depthwise->weights = xt_graph_permanent(graph, name, XT_WORKING_WEIGHTS, taps * channels);
@@ -79,19 +78,12 @@ void xt_cpu_depthwise_infer_refresh(const struct xt_cpu_depthwise_infer *depthwi
                                     const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
     const struct xt_depthwise *job = &depthwise->job;
-    const float *from = graph->staging.host, *bias = conv->host_bias.host;
-    float *to = depthwise->weights->data;
-    size_t c = (size_t)job->c;
-    size_t taps = (size_t)job->kernel_h * (size_t)job->kernel_w;
-    for (size_t t = 0; t < taps; t++)
-        for (size_t k = 0; k < c; k++)
-            to[t * c + k] = job->dtype == XT_BF16
-                                ? xt_float_of_bits(xt_bf16_round(from[k * taps + t]) & 0xFFFF0000u)
-                                : from[k * taps + t];
+    const float *bias = conv->host_bias.host;
+    xt_cpu_depthwise_sort(job, graph->staging.host, false, depthwise->weights->data);
     if (depthwise->scale)
         scale_sums(depthwise, conv);
     else
-        memcpy(depthwise->bias->data, bias, c * sizeof *bias);
+        memcpy(depthwise->bias->data, bias, (size_t)job->c * sizeof *bias);
 }
 
 /* Rows [first, end) of sample n. */

@@ -103,6 +103,18 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
     add_copy(op, XT_BACKWARD, l.out, out->grad[0], l.in, xt_op_in_grad(op, 0));
 }
 
+/* Of dense elements, in their order in memory. */
+static struct xt_operand as_row(const struct xt_operand *of)
+{
+    size_t count = 1;
+    for (int i = 0; i < of->ndims; i++)
+        count *= (size_t)of->dims[i];
+    struct xt_operand row = xt_operand_matrix(of->place, of->dtype, 1, count);
+    row.workers = of->workers;
+    row.sample = of->sample;
+    return row;
+}
+
 /* Forward of the batch or of a slice, from int8 too. */
 static void describe_cast(struct xt_op *op, struct xt_graph *graph)
 {
@@ -111,6 +123,8 @@ static void describe_cast(struct xt_op *op, struct xt_graph *graph)
     xt_graph_use(op, graph, 0, 0);
     struct xt_operand from = xt_op_numbers(op, graph, 0);
     struct xt_operand to = xt_op_output(op, graph, 0);
+    from = as_row(&from);
+    to = as_row(&to);
     xt_program_reorder(&op->program, XT_FORWARD, &from, &to);
     if (xt_op_learns(op, graph) && in->wants_grad)
         add_copy(op, XT_BACKWARD, l.out, xt_op_out(op, 0)->grad[0], l.in, xt_op_in_grad(op, 0));

@@ -13,20 +13,13 @@ static bool has_types(const struct xt_conv_op *conv)
     return in == out && (in == XT_F32 || in == XT_BF16);
 }
 
-static bool has_activation(const struct xt_activation *activation)
-{
-    return !activation || activation->kind == XT_ACT_CLIP ||
-           activation->kind == XT_ACT_HARD_SWISH || activation->kind == XT_ACT_SILU;
-}
-
 bool xt_cpu_depthwise_infer_can(const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
     return !graph->options.training && xt_cpu_depthwise_is(conv) && has_types(conv) &&
-           !conv->fold.residual && has_activation(conv->fold.activation) &&
-           xt_op_in(&conv->op, 0)->c >= XT_DEPTHWISE_INFER_LEAST;
+           !conv->fold.residual && xt_op_in(&conv->op, 0)->c >= XT_DEPTHWISE_INFER_LEAST;
 }
 
-/* The activation, and what the output's type can have. */
+/* The activation, one of xt_norm_can_activate, and what the output's type can have. */
 static void describe_ending(const struct xt_conv_op *conv, struct xt_depthwise_ending *ending)
 {
     const struct xt_tensor *out = xt_op_out(&conv->op, 0);

@@ -59,44 +59,33 @@ static void activate(const struct xt_depthwise_ending *ending, vec *sum, int pix
     }
 }
 
-/* What is the same for all pixels of a row, of the channels from k on. */
-struct ending {
-    const struct xt_depthwise_ending *of;
-    bool activates;
-    vec begin, scale, bias, least, most;
-};
-
-XT_INLINE struct ending ending_of(const struct xt_depthwise_ending *of, size_t k,
-                                  enum xt_dtype dtype)
+/* What the sums of the channels from k on begin with. */
+XT_INLINE vec begin_sum(const struct xt_depthwise_ending *ending, size_t k, enum xt_dtype dtype)
 {
-    struct ending ending = {.of = of,
-                            .activates = of->activation != NULL,
-                            .least = vec_of(of->least),
-                            .most = vec_of(of->most)};
-    vec bias = of->bias ? load_vec(of->bias, k, XT_F32) : (vec){0};
-    if (!xt_dtype_is_int8(dtype))
-        ending.begin = bias;
-    else
-        ending.scale = load_vec(of->scale, k, XT_F32);
-    ending.bias = bias;
-    return ending;
+    return ending->bias && !xt_dtype_is_int8(dtype) ? load_vec(ending->bias, k, XT_F32) : (vec){0};
 }
 
-XT_INLINE void end_sums(const struct ending *ending, int pixels, vec *sum, enum xt_dtype dtype)
+XT_INLINE void end_sums(const struct xt_depthwise_ending *ending, size_t k, int pixels, vec *sum,
+                        enum xt_dtype dtype)
 {
-    if (xt_dtype_is_int8(dtype))
+    if (xt_dtype_is_int8(dtype)) {
+        vec scale = load_vec(ending->scale, k, XT_F32);
+        vec bias = load_vec(ending->bias, k, XT_F32);
 #pragma GCC unroll 8
         for (int p = 0; p < pixels; p++)
-            sum[p] = sum[p] * ending->scale + ending->bias;
-    if (ending->activates) {
+            sum[p] = sum[p] * scale + bias;
+    }
+    if (ending->activation) {
         vec copy[PIXELS]; /* so that sums need no memory without */
         memcpy(copy, sum, (size_t)pixels * sizeof *sum);
-        activate(ending->of, copy, pixels);
+        activate(ending, copy, pixels);
         memcpy(sum, copy, (size_t)pixels * sizeof *sum);
     }
+    vec least = vec_of(ending->least);
+    vec most = vec_of(ending->most);
 #pragma GCC unroll 8
     for (int p = 0; p < pixels; p++)
-        sum[p] = vec_least(ending->most, vec_most(ending->least, sum[p]));
+        sum[p] = vec_least(most, vec_most(least, sum[p]));
 }
 
 /* In a register: as an operand in memory it would be read for each of its taps. */
@@ -144,13 +133,13 @@ XT_INLINE void add_taps(const struct line *l, int left, size_t k, int pixels, in
 XT_INLINE void write_pixels(const struct line *l, int x, size_t k, int pixels, int taps, int step,
                             enum xt_dtype dtype)
 {
-    const struct ending ending = ending_of(l->ending, k, dtype);
+    vec begin = begin_sum(l->ending, k, dtype);
     vec sum[PIXELS];
 #pragma GCC unroll 8
     for (int p = 0; p < pixels; p++)
-        sum[p] = ending.begin;
+        sum[p] = begin;
     add_taps(l, l->first + x * step, k, pixels, taps, step, dtype, sum);
-    end_sums(&ending, pixels, sum, dtype);
+    end_sums(l->ending, k, pixels, sum, dtype);
     void *out = at_out(l->out, (size_t)x * l->out_step + k, dtype);
 #pragma GCC unroll 8
     for (int p = 0; p < pixels; p++, out = at_out(out, l->out_step, dtype))
@@ -186,10 +175,9 @@ XT_INLINE void write_row(const struct line *l, int taps, int step, enum xt_dtype
 /* Pixel by pixel, of any shape. */
 XT_INLINE void write_any(const struct line *l, size_t k, enum xt_dtype dtype)
 {
-    const struct ending ending = ending_of(l->ending, k, dtype);
     size_t c = (size_t)l->c;
     for (int x = 0; x < l->count; x++) {
-        vec sum = ending.begin;
+        vec sum = begin_sum(l->ending, k, dtype);
         for (int r = 0; r < l->rows; r++)
             for (int t = 0; t < l->taps; t++) {
                 int column = l->first + x * l->step + t * l->tap_step;
@@ -197,7 +185,7 @@ XT_INLINE void write_any(const struct line *l, size_t k, enum xt_dtype dtype)
                     sum += load_vec(l->weights[r], (size_t)t * c + k, XT_F32) *
                            load_vec(l->in[r], (size_t)column * c + k, dtype);
             }
-        end_sums(&ending, 1, &sum, dtype);
+        end_sums(l->ending, k, 1, &sum, dtype);
         store_vec(l->out, (size_t)x * l->out_step + k, sum, dtype);
     }
 }

@@ -104,7 +104,7 @@ XT_INLINE vec load_vec(const void *data, size_t i, enum xt_dtype dtype)
 {
     vec v;
     halves h;
-    if (dtype == XT_U8 || dtype == XT_S8)
+    if (xt_dtype_is_int8(dtype))
         return vec_of_bytes((const uint8_t *)data + i, dtype == XT_S8);
     if (dtype == XT_F32) {
         memcpy(&v, (const float *)data + i, sizeof v);
@@ -116,7 +116,7 @@ XT_INLINE vec load_vec(const void *data, size_t i, enum xt_dtype dtype)
 
 XT_INLINE void store_vec(void *data, size_t i, vec v, enum xt_dtype dtype)
 {
-    if (dtype == XT_U8 || dtype == XT_S8) {
+    if (xt_dtype_is_int8(dtype)) {
         store_bytes((uint8_t *)data + i, v);
         return;
     }

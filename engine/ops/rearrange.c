@@ -61,12 +61,6 @@ static struct layouts transpose_of(const struct xt_rearrange_op *transpose)
     return l;
 }
 
-static struct xt_operand row_of(const struct xt_tensor *t)
-{
-    return xt_operand_matrix((struct xt_location){.buffer = NULL}, xt_dtype_dnnl(t->dtype), 1,
-                             xt_tensor_count(t));
-}
-
 static struct layouts layouts_of(const struct xt_op *op)
 {
     const struct xt_rearrange_op *rearrange = (const struct xt_rearrange_op *)op;
@@ -74,9 +68,7 @@ static struct layouts layouts_of(const struct xt_op *op)
         return slice_of(rearrange);
     if (op->kind == &xt_kind_shuffle)
         return shuffle_of(rearrange);
-    if (op->kind == &xt_kind_transpose)
-        return transpose_of(rearrange);
-    return (struct layouts){row_of(xt_op_in(op, 0)), row_of(xt_op_out(op, 0))};
+    return transpose_of(rearrange);
 }
 
 static void add_copy(struct xt_op *op, enum xt_phase phase, struct xt_operand from,
@@ -104,14 +96,14 @@ static void describe(struct xt_op *op, struct xt_graph *graph)
 }
 
 /* Of dense elements, in their order in memory. */
-static struct xt_operand as_row(const struct xt_operand *of)
+static struct xt_operand as_row(struct xt_operand of)
 {
     size_t count = 1;
-    for (int i = 0; i < of->ndims; i++)
-        count *= (size_t)of->dims[i];
-    struct xt_operand row = xt_operand_matrix(of->place, of->dtype, 1, count);
-    row.workers = of->workers;
-    row.sample = of->sample;
+    for (int i = 0; i < of.ndims; i++)
+        count *= (size_t)of.dims[i];
+    struct xt_operand row = xt_operand_matrix(of.place, of.dtype, 1, count);
+    row.workers = of.workers;
+    row.sample = of.sample;
     return row;
 }
 
@@ -119,15 +111,16 @@ static struct xt_operand as_row(const struct xt_operand *of)
 static void describe_cast(struct xt_op *op, struct xt_graph *graph)
 {
     const struct xt_tensor *in = xt_op_in(op, 0);
-    const struct layouts l = layouts_of(op);
+    const struct xt_tensor *out = xt_op_out(op, 0);
     xt_graph_use(op, graph, 0, 0);
-    struct xt_operand from = xt_op_numbers(op, graph, 0);
-    struct xt_operand to = xt_op_output(op, graph, 0);
-    from = as_row(&from);
-    to = as_row(&to);
+    struct xt_operand from = as_row(xt_op_numbers(op, graph, 0));
+    struct xt_operand to = as_row(xt_op_output(op, graph, 0));
     xt_program_reorder(&op->program, XT_FORWARD, &from, &to);
-    if (xt_op_learns(op, graph) && in->wants_grad)
-        add_copy(op, XT_BACKWARD, l.out, xt_op_out(op, 0)->grad[0], l.in, xt_op_in_grad(op, 0));
+    if (!xt_op_learns(op, graph) || !in->wants_grad)
+        return;
+    struct xt_operand grad = as_row(xt_operand_tensor(out, out->grad[0]));
+    struct xt_operand in_grad = as_row(xt_operand_tensor(in, xt_op_in_grad(op, 0)));
+    xt_program_reorder(&op->program, XT_BACKWARD, &grad, &in_grad);
 }
 
 /* The output is the input's memory; likewise the gradients. */

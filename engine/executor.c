@@ -59,6 +59,7 @@ void xt_graph_destroy(struct xt_graph *graph)
         free(graph->buffers[i]);
     free(graph->pinned);
     free(graph->loop_scratch);
+    free(graph->turns);
     free(graph);
 }
 
@@ -389,6 +390,9 @@ static enum xt_status allocate_host(struct xt_graph *graph, struct xt_err *err)
         status = xt_mem_aligned(&graph->loop_scratch,
                                 (size_t)device->threads * graph->loop_scratch_floats, sizeof(float),
                                 "the loops' scratch", err);
+    if (!status)
+        status = xt_mem_aligned(&graph->turns, (size_t)device->threads, sizeof *graph->turns,
+                                "the threads' turns", err);
     return status;
 }
 

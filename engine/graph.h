@@ -13,6 +13,7 @@
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -183,6 +184,11 @@ struct xt_slices {
     struct xt_piece pieces[2][2 * XT_OPS_MAX];
 };
 
+/* The next part of a thread's share of an op, on a cache line of its own. */
+struct xt_turn {
+    _Alignas(64) atomic_int next;
+};
+
 struct xt_graph {
     struct xt_graph_options options;
     struct xt_err err; /* the first failure while describing and planning */
@@ -218,6 +224,7 @@ struct xt_graph {
     struct xt_buffer *lower_bound_memory[4];
     size_t loop_scratch_floats; /* a thread's */
     float *loop_scratch;        /* [threads][loop_scratch_floats] */
+    struct xt_turn *turns;      /* [threads] */
     struct xt_pinned *pinned;   /* the host memory requested by ops */
     size_t pinned_count, pinned_capacity;
     size_t pinned_bytes;             /* followed by as much on an XPU */

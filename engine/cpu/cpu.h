@@ -155,12 +155,19 @@ void xt_cpu_tile_conv_backward(const struct xt_cpu_tile_conv *tiles, const struc
 void xt_cpu_tile_conv_input_grad(const struct xt_tile_conv *job, const struct xt_op *op,
                                  const struct xt_graph *graph, const struct xt_slice *slice);
 
+/* Computes one of an op's parts. */
+typedef void xt_cpu_part(const void *context, const struct xt_graph *graph, int part);
+/* How many parts of an op's work keep threads busy that are not equally fast. */
+int xt_cpu_parts(const struct xt_graph *graph);
+/* Runs all parts: each thread takes its own, in order, then what others have not begun, so that
+ * none waits long for a slower core (a desktop CPU's efficient ones, or one that another process
+ * uses too). Only where no result depends on the thread. */
+void xt_cpu_share_out(const struct xt_graph *graph, int parts, xt_cpu_part *work,
+                      const void *context);
+
 /* Part `part` of `parts` of so many pixels, in units of what the loops keep in registers: from
  * *first up to the returned end. */
 int xt_cpu_pointwise_part(int pixels, int part, int parts, int *first);
-/* Among how many shares of a convolution's `blocks` of output channels the threads are divided:
- * more than one where that makes each thread read less. */
-int xt_cpu_channel_shares(size_t weight_bytes, size_t input_bytes, int blocks, int threads);
 
 /* Whether loops for int8 write the output, with the residual and the activation that it has. */
 bool xt_cpu_writes_int8(const struct xt_conv_op *conv);
@@ -170,14 +177,14 @@ struct xt_cpu_int8_factors {
 };
 struct xt_cpu_int8_factors xt_cpu_int8_factors(const struct xt_conv_op *conv, int channel);
 
-/* A 1x1 convolution of inference in int8 or bf16 by loops (loops/pointwise_infer_job.h), in place
+/* A 1x1 convolution of inference by loops (loops/pointwise_infer_job.h), in place
  * of its primitive. */
 struct xt_cpu_pointwise_infer {
     struct xt_pointwise_infer job; /* without the tensors' memory */
     xt_pointwise_infer_loop *loop;
     struct xt_buffer *weights, *bias;
-    struct xt_buffer *scale; /* NULL: bf16 */
-    int shares;              /* of the output's channels, on different threads */
+    struct xt_buffer *scale; /* NULL: not int8 */
+    int groups, shares; /* of pixels, of the output's channels: parts are groups times shares */
 };
 bool xt_cpu_pointwise_infer_can(const struct xt_conv_op *conv, const struct xt_graph *graph);
 /* Plans its memory, before the op is described. */

@@ -95,23 +95,33 @@ static void convolve(const struct xt_cpu_depthwise_infer *depthwise, const struc
                             xt_tensor_sample(out, out->value, n));
 }
 
+/* A whole pass. */
+struct pass {
+    const struct xt_cpu_depthwise_infer *depthwise;
+    const struct xt_op *op;
+    int parts;
+};
+
+static void run_part(const void *context, const struct xt_graph *graph, int part)
+{
+    const struct pass *pass = context;
+    int h = pass->depthwise->job.out_h;
+    int64_t rows = (int64_t)xt_op_out(pass->op, 0)->n * h;
+    int row = (int)(rows * part / pass->parts);
+    int last = (int)(rows * (part + 1) / pass->parts);
+    while (row < last) {
+        int n = row / h;
+        int end = last - n * h < h ? last - n * h : h;
+        convolve(pass->depthwise, pass->op, graph, n, row - n * h, end);
+        row = n * h + end;
+    }
+}
+
 void xt_cpu_depthwise_infer_forward(const struct xt_cpu_depthwise_infer *depthwise,
                                     const struct xt_op *op, const struct xt_graph *graph)
 {
-    int threads = graph->options.device->threads;
-    int h = depthwise->job.out_h;
-    int64_t rows = (int64_t)xt_op_out(op, 0)->n * h;
-#pragma omp parallel for schedule(static)
-    for (int part = 0; part < threads; part++) {
-        int row = (int)(rows * part / threads);
-        int last = (int)(rows * (part + 1) / threads);
-        while (row < last) {
-            int n = row / h;
-            int end = last - n * h < h ? last - n * h : h;
-            convolve(depthwise, op, graph, n, row - n * h, end);
-            row = n * h + end;
-        }
-    }
+    const struct pass pass = {depthwise, op, xt_cpu_parts(graph)};
+    xt_cpu_share_out(graph, pass.parts, run_part, &pass);
 }
 
 void xt_cpu_depthwise_infer_forward_slice(const struct xt_cpu_depthwise_infer *depthwise,

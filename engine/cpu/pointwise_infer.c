@@ -1,5 +1,6 @@
-/* 1x1 convolutions of inference in int8 and bf16 by loops (loops/pointwise_infer_job.h), which are
- * faster than oneDNN's primitives on CPUs with AVX-512's dot products and without AMX. */
+/* 1x1 convolutions of inference by loops (loops/pointwise_infer_job.h), which are faster than
+ * oneDNN's primitives: in int8 and bf16 on CPUs with AVX-512's dot products and without AMX, in
+ * float32 on CPUs with no more than AVX2. */
 #include <string.h>
 
 #include "engine/cpu/cpu.h"
@@ -12,10 +13,12 @@ static xt_pointwise_infer_loop *loop_for(const struct xt_conv_op *conv,
     const struct xt_tensor *residual = conv->fold.residual;
     enum xt_dtype in = xt_op_in(&conv->op, 0)->dtype, out = xt_op_out(&conv->op, 0)->dtype;
     int weights = xt_op_in(&conv->op, 0)->c * xt_op_out(&conv->op, 0)->c;
+    bool same = out == in && (!residual || residual->dtype == in);
+    if (in == XT_F32)
+        return same && graph->loops->lanes < XT_POINTWISE_BLOCK ? graph->loops->pointwise_f32
+                                                                : NULL;
     if (in == XT_BF16)
-        return weights >= BF16_LEAST && out == in && (!residual || residual->dtype == in)
-                   ? graph->loops->pointwise_bf16
-                   : NULL;
+        return same && weights >= BF16_LEAST ? graph->loops->pointwise_bf16 : NULL;
     return in == XT_U8 && xt_cpu_writes_int8(conv) && xt_device_cpu_has_vnni()
                ? graph->loops->pointwise_int8
                : NULL;
@@ -29,8 +32,8 @@ bool xt_cpu_pointwise_infer_can(const struct xt_conv_op *conv, const struct xt_g
     return !graph->options.training && conv->groups == 1 && conv->kernel[0] == 1 &&
            conv->kernel[1] == 1 && xt_conv_is_even(conv) && !conv->pads[0] && !conv->pads[1] &&
            (size_t)in->c * xt_dtype_size(in->dtype) % XT_POINTWISE_INFER_BYTES == 0 &&
-           out->c % XT_POINTWISE_INFER_OUT == 0 && out->h * out->w >= PIXELS_LEAST &&
-           loop_for(conv, graph);
+           out->c % (in->dtype == XT_F32 ? XT_POINTWISE_BLOCK : XT_POINTWISE_INFER_OUT) == 0 &&
+           out->h * out->w >= PIXELS_LEAST && loop_for(conv, graph);
 }
 
 static struct xt_pointwise_infer describe_job(const struct xt_conv_op *conv)
@@ -64,13 +67,24 @@ static size_t column_of(const struct xt_pointwise_infer *job)
     return (size_t)job->in_c * xt_dtype_size(job->dtype);
 }
 
-int xt_cpu_channel_shares(size_t weight_bytes, size_t input_bytes, int blocks, int threads)
+/* Output channels whose weights lie side by side. */
+static int block_of(const struct xt_pointwise_infer *job)
 {
-    size_t shares = 1;
-    while ((size_t)threads % (2 * shares) == 0 && (size_t)blocks % (2 * shares) == 0 &&
-           weight_bytes / shares > input_bytes * 2 * shares / (size_t)threads)
-        shares *= 2;
-    return (int)shares;
+    return job->dtype == XT_F32 ? XT_POINTWISE_BLOCK : XT_POINTWISE_INFER_OUT;
+}
+
+/* Into groups of pixels, and into shares of channels where those are few. */
+static void divide(struct xt_cpu_pointwise_infer *pointwise, int samples,
+                   const struct xt_graph *graph)
+{
+    const struct xt_pointwise_infer *job = &pointwise->job;
+    int parts = xt_cpu_parts(graph);
+    int64_t chunks = ((int64_t)samples * job->out_h * job->out_w + XT_POINTWISE_INFER_CHUNK - 1) /
+                     XT_POINTWISE_INFER_CHUNK;
+    int blocks = job->out_c / block_of(job);
+    int shares = (int)((parts + chunks - 1) / chunks);
+    pointwise->groups = chunks < parts ? (int)chunks : parts;
+    pointwise->shares = shares < blocks ? shares : blocks;
 }
 
 void xt_cpu_pointwise_infer_prepare(struct xt_cpu_pointwise_infer *pointwise,
@@ -80,9 +94,7 @@ void xt_cpu_pointwise_infer_prepare(struct xt_cpu_pointwise_infer *pointwise,
     pointwise->job = describe_job(conv);
     pointwise->loop = loop_for(conv, graph);
     size_t channels = (size_t)pointwise->job.out_c;
-    pointwise->shares = xt_cpu_channel_shares(
-        channels * column_of(&pointwise->job), xt_tensor_bytes(xt_op_in(&conv->op, 0)),
-        pointwise->job.out_c / XT_POINTWISE_INFER_OUT, graph->options.device->threads);
+    divide(pointwise, xt_op_out(&conv->op, 0)->n, graph);
     pointwise->weights =
         xt_graph_permanent(graph, name, XT_WORKING_WEIGHTS, channels * column_of(&pointwise->job));
     pointwise->bias = xt_graph_permanent(graph, name, "bias", channels * sizeof(float));
@@ -91,8 +103,15 @@ void xt_cpu_pointwise_infer_prepare(struct xt_cpu_pointwise_infer *pointwise,
     conv->own[0] = conv->own_weights = true;
 }
 
-/* One block of channels, from O, I. */
-static void sort_weights(const float *dense, const struct xt_pointwise_infer *job, char *to)
+static void sort_floats(const float *dense, const struct xt_pointwise_infer *job, float *to)
+{
+    for (int i = 0; i < job->in_c; i++)
+        for (int place = 0; place < XT_POINTWISE_BLOCK; place++)
+            *to++ = dense[place * job->in_c + i];
+}
+
+/* Words of int8 or bf16. */
+static void sort_words(const float *dense, const struct xt_pointwise_infer *job, char *to)
 {
     bool int8 = job->dtype == XT_U8;
     int in_word = XT_POINTWISE_INFER_WORD / (int)xt_dtype_size(job->dtype);
@@ -109,6 +128,15 @@ static void sort_weights(const float *dense, const struct xt_pointwise_infer *jo
         }
 }
 
+/* A block of channels, from O, I. */
+static void sort_weights(const float *dense, const struct xt_pointwise_infer *job, void *to)
+{
+    if (job->dtype == XT_F32)
+        sort_floats(dense, job, to);
+    else
+        sort_words(dense, job, to);
+}
+
 void xt_cpu_pointwise_infer_refresh(const struct xt_cpu_pointwise_infer *pointwise,
                                     const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
@@ -116,11 +144,12 @@ void xt_cpu_pointwise_infer_refresh(const struct xt_cpu_pointwise_infer *pointwi
     const float *weights = graph->staging.host, *from = conv->host_bias.host;
     float *bias = pointwise->bias->data;
     float *scale = pointwise->scale ? pointwise->scale->data : NULL;
+    int block = block_of(job);
 #pragma omp parallel for schedule(static)
-    for (int first = 0; first < job->out_c; first += XT_POINTWISE_INFER_OUT) {
+    for (int first = 0; first < job->out_c; first += block) {
         sort_weights(weights + (size_t)first * (size_t)job->in_c, job,
                      (char *)pointwise->weights->data + (size_t)first * column_of(job));
-        for (int place = 0; place < XT_POINTWISE_INFER_OUT; place++) {
+        for (int place = 0; place < block; place++) {
             int channel = first + xt_pointwise_infer_channel(scale != NULL, place);
             bias[first + place] = from[channel];
             if (scale) {
@@ -150,8 +179,10 @@ static struct xt_pointwise_infer share_of(const struct xt_pointwise_infer *job, 
                                           int shares)
 {
     struct xt_pointwise_infer some = *job;
-    some.out_c = job->out_c / shares;
-    size_t channel = (size_t)share * (size_t)some.out_c;
+    int blocks = job->out_c / block_of(job);
+    int first = blocks * share / shares;
+    size_t channel = (size_t)first * (size_t)block_of(job);
+    some.out_c = (blocks * (share + 1) / shares - first) * block_of(job);
     some.weights = (const char *)job->weights + channel * column_of(job);
     some.out = (char *)job->out + channel * xt_dtype_size(job->dtype);
     some.bias += channel;
@@ -159,20 +190,31 @@ static struct xt_pointwise_infer share_of(const struct xt_pointwise_infer *job, 
     return some;
 }
 
+/* A pass over the batch. */
+struct pass {
+    const struct xt_cpu_pointwise_infer *pointwise;
+    struct xt_pointwise_infer job;
+    int pixels;
+};
+
+/* The groups of a share follow each other: its weights stay in the caches. */
+static void run_part(const void *context, const struct xt_graph *graph, int part)
+{
+    const struct pass *pass = context;
+    int groups = pass->pointwise->groups;
+    struct xt_pointwise_infer some = share_of(&pass->job, part / groups, pass->pointwise->shares);
+    int first = 0;
+    int end = xt_cpu_pointwise_part(pass->pixels, part % groups, groups, &first);
+    (void)graph;
+    pass->pointwise->loop(&some, first, end);
+}
+
 void xt_cpu_pointwise_infer_forward(const struct xt_cpu_pointwise_infer *pointwise,
                                     const struct xt_op *op, const struct xt_graph *graph)
 {
-    const struct xt_pointwise_infer job = job_at(pointwise, op, 0);
-    int pixels = xt_op_out(op, 0)->n * job.out_h * job.out_w;
-    int threads = graph->options.device->threads;
-    int shares = pointwise->shares;
-#pragma omp parallel for schedule(static)
-    for (int part = 0; part < threads; part++) {
-        struct xt_pointwise_infer some = share_of(&job, part % shares, shares);
-        int first = 0;
-        int end = xt_cpu_pointwise_part(pixels, part / shares, threads / shares, &first);
-        pointwise->loop(&some, first, end);
-    }
+    const struct pass pass = {pointwise, job_at(pointwise, op, 0),
+                              xt_op_out(op, 0)->n * pointwise->job.out_h * pointwise->job.out_w};
+    xt_cpu_share_out(graph, pointwise->groups * pointwise->shares, run_part, &pass);
 }
 
 void xt_cpu_pointwise_infer_forward_slice(const struct xt_cpu_pointwise_infer *pointwise,

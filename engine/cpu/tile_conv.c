@@ -181,6 +181,17 @@ static size_t channel_weights(const struct xt_tile_conv *job)
     return xt_tile_conv_weights(job) * (size_t)xt_summands_of(job->f32);
 }
 
+/* Among how many shares of `blocks` of output channels the threads are divided: more than one where
+ * that makes each thread read less. */
+static int channel_shares(size_t weight_bytes, size_t input_bytes, int blocks, int threads)
+{
+    size_t shares = 1;
+    while ((size_t)threads % (2 * shares) == 0 && (size_t)blocks % (2 * shares) == 0 &&
+           weight_bytes / shares > input_bytes * 2 * shares / (size_t)threads)
+        shares *= 2;
+    return (int)shares;
+}
+
 void xt_cpu_tile_conv_prepare_inference(struct xt_cpu_tile_conv *tiles, struct xt_conv_op *conv,
                                         struct xt_graph *graph)
 {
@@ -192,7 +203,7 @@ void xt_cpu_tile_conv_prepare_inference(struct xt_cpu_tile_conv *tiles, struct x
         channel_weights(&tiles->output) * (size_t)panels * XT_TILE_CONV_WIDE * sizeof(uint16_t);
     int blocks = tiles->output.out_c % BLOCK ? 1 : tiles->output.out_c / BLOCK;
     tiles->shares =
-        xt_cpu_channel_shares(weights, xt_tensor_bytes(xt_op_in(&conv->op, 0)), blocks, threads);
+        channel_shares(weights, xt_tensor_bytes(xt_op_in(&conv->op, 0)), blocks, threads);
     plan(&tiles->output, graph, threads / tiles->shares);
     tiles->weights = xt_graph_permanent(graph, conv->op.name, XT_WORKING_WEIGHTS, weights);
     conv->own[0] = conv->own_weights = true;

@@ -228,6 +228,8 @@ void xt_cpu_winograd_prepare(struct xt_cpu_winograd *winograd, struct xt_conv_op
     xt_winograd_plan(&winograd->output, graph->options.device->threads);
     if (training)
         prepare_training(winograd, conv, graph);
+    else if (graph->options.device->threads > 1)
+        xt_winograd_halve_groups(&winograd->output);
     if (winograd->weights_alone)
         return;
     xt_graph_want_scratch(graph, in->dtype == XT_U8 ? xt_winograd_int8_scratch(in->c)
@@ -344,8 +346,9 @@ enum xt_status xt_cpu_winograd_begin(const struct xt_cpu_winograd *winograd, con
     return XT_OK;
 }
 
-static void convolve_part(const struct xt_winograd *job, const struct xt_graph *graph, int part)
+static void convolve_part(const void *context, const struct xt_graph *graph, int part)
 {
+    const struct xt_winograd *job = context;
     float *scratch = xt_graph_loop_scratch(graph);
     if (job->dtype == XT_U8)
         graph->loops->winograd_int8(job, part, scratch);
@@ -355,9 +358,7 @@ static void convolve_part(const struct xt_winograd *job, const struct xt_graph *
 
 static void convolve(const struct xt_winograd *job, const struct xt_graph *graph)
 {
-#pragma omp parallel for schedule(static)
-    for (int part = 0; part < job->groups * job->shares; part++)
-        convolve_part(job, graph, part);
+    xt_cpu_share_out(graph, job->groups * job->shares, convolve_part, job);
 }
 
 /* The output of samples from `first` on. */

@@ -72,13 +72,17 @@ static bool can_share(int threads, int shares, int panels)
            2 * shares <= threads;
 }
 
+static int tiles_of(const struct xt_winograd *job)
+{
+    return xt_winograd_tiles(job->form, job->n, xt_winograd_out_h(job->form, job->h, job->pads),
+                             xt_winograd_out_w(job->form, job->w, job->pads));
+}
+
 void xt_winograd_plan(struct xt_winograd *job, int threads)
 {
     /* Fewer of them share the transform of their weights. */
     enum { FEW = 5 * XT_WINOGRAD_TILES };
-    int tiles =
-        xt_winograd_tiles(job->form, job->n, xt_winograd_out_h(job->form, job->h, job->pads),
-                          xt_winograd_out_w(job->form, job->w, job->pads));
+    int tiles = tiles_of(job);
     int panels = job->out_c / XT_WINOGRAD_WIDE;
     job->shares = 1;
     while (can_share(threads, job->shares, panels) && tiles < threads / job->shares * FEW)
@@ -86,6 +90,13 @@ void xt_winograd_plan(struct xt_winograd *job, int threads)
     job->groups = threads / job->shares;
     if (job->groups > tiles)
         job->groups = tiles;
+}
+
+void xt_winograd_halve_groups(struct xt_winograd *job)
+{
+    enum { FEW = 2 * XT_WINOGRAD_TILES };
+    if (tiles_of(job) >= 2 * job->groups * FEW)
+        job->groups *= 2;
 }
 
 void xt_winograd_grad_plan(struct xt_winograd_grad *job, int threads)

@@ -82,6 +82,14 @@ XT_INLINE struct limits limits_of(const struct xt_activation *activation)
     return (struct limits){vec_of(activation->alpha), vec_of(activation->beta)};
 }
 
+/* Of ReLU, of a clip, or none. */
+XT_INLINE struct limits limits_behind(bool relu, const struct xt_activation *activation)
+{
+    if (activation && activation->kind == XT_ACT_CLIP)
+        return limits_of(activation);
+    return (struct limits){vec_of(relu ? 0 : -INFINITY), vec_of(INFINITY)};
+}
+
 XT_INLINE vec activation_value(vec x, enum xt_activation_kind kind, struct limits limits,
                                enum xt_dtype dtype)
 {

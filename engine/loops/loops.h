@@ -254,9 +254,11 @@ struct xt_loops {
     xt_data_grad_loop *data_grad;
     /* Other convolutions in bf16 (tile_conv_job.h); the same. */
     xt_tile_conv_loop *tile_conv;
-    /* 1x1 convolutions of float32 (pointwise_job.h); NULL in builds without AVX2. */
+    /* 1x1 convolutions of float32 (pointwise_job.h, pointwise_infer_job.h); NULL in builds without
+     * AVX2. */
     xt_pointwise_loop *pointwise;
     xt_pointwise_turn_loop *pointwise_turn;
+    xt_pointwise_infer_loop *pointwise_f32;
     /* Of inference (pointwise_infer_job.h), int8 for CPUs with VNNI; NULL in builds without
      * AVX-512 or its bf16, and in that for AMX, which oneDNN's primitives use. */
     xt_pointwise_infer_loop *pointwise_int8;

@@ -1,4 +1,6 @@
-/* 1x1 convolutions by AVX-512 or AVX2, defined in pointwise_job.h. */
+/* 1x1 convolutions of float32 by AVX-512 or AVX2, defined in pointwise_job.h and
+ * pointwise_infer_job.h. */
+#include "engine/loops/activation_value.h"
 #include "engine/loops/pixels.h"
 #include "engine/loops/table.h"
 #include "engine/loops/turn.h"
@@ -10,8 +12,8 @@ enum {
     BLOCK = XT_POINTWISE_BLOCK,
     PAIR = 2 * LANES,           /* channels of the output, in registers */
     ROWS = LANES == 16 ? 8 : 6, /* pixels */
-    FEW_ROWS = ROWS / 2,
     CHUNK = 48, /* pixels whose input is read from L2 for all channels of the output */
+    CHUNK_MOST = CHUNK + ROWS, /* of the last: so that none is of a few alone */
     STEPS = 4,
     /* Unrolled, gcc finds too few of AVX2's registers for the sums. */
     UNROLL = LANES == 16 ? STEPS : 1,
@@ -19,7 +21,7 @@ enum {
 };
 
 struct chunk {
-    const void *in[CHUNK]; /* a pixel's channels */
+    const void *in[CHUNK_MOST]; /* a pixel's channels */
     int count;
 };
 
@@ -52,7 +54,7 @@ XT_INLINE void fetch_norm(struct ahead *ahead, const struct xt_pointwise *job)
     __builtin_prefetch((const float *)job->norm.y + ahead->at, 0, 2);
     __builtin_prefetch((const float *)job->norm.z + ahead->at, 0, 2);
     bool last = PAIR == LINE || ahead->lines % 2;
-    ahead->at += last ? (size_t)(job->out_c - PAIR + LINE) : LINE;
+    ahead->at += last ? (size_t)(job->row - PAIR + LINE) : LINE;
     ahead->lines--;
 }
 
@@ -62,7 +64,7 @@ static void find_pixels(const struct xt_pointwise *job, int first, int end, stru
                                      job->h,        job->w,
                                      job->out_h,    job->out_w,
                                      job->stride_h, job->stride_w};
-    chunk->count = end - first < CHUNK ? end - first : CHUNK;
+    chunk->count = end - first <= CHUNK_MOST ? end - first : CHUNK;
     xt_find_pixels(&pixels, first, chunk->count, chunk->in);
 }
 
@@ -73,7 +75,7 @@ struct sums {
 };
 
 /* What becomes of the products beside being written. */
-enum then { NOTHING, STATISTICS, GRADIENT };
+enum then { NOTHING, STATISTICS, GRADIENT, INFERENCE };
 
 XT_INLINE void add_statistics(float *pivots, int rows, xt_vector tile[ROWS][2], struct sums *sums)
 {
@@ -98,7 +100,7 @@ XT_INLINE void mask_gradient(const struct xt_pointwise *job, const float *out, c
     for (int v = 0; v < 2; v++) {
         xt_vector pivot = xt_vector_load(pivots + v * LANES);
         for (int r = 0; r < rows; r++) {
-            size_t at = (size_t)r * (size_t)job->out_c + (size_t)v * LANES;
+            size_t at = (size_t)r * (size_t)job->row + (size_t)v * LANES;
             xt_vector grad = tile[r][v];
             if (job->adds)
                 grad += xt_vector_load(out + at);
@@ -111,6 +113,33 @@ XT_INLINE void mask_gradient(const struct xt_pointwise *job, const float *out, c
     }
 }
 
+/* Adds the residual that the output holds; then the activation, if limits are all of it. */
+XT_INLINE void end_inference(const struct xt_pointwise_infer *ending, const float *out, int rows,
+                             xt_vector tile[ROWS][2])
+{
+    const struct limits limits = limits_behind(ending->relu, ending->activation);
+    for (int r = 0; r < rows; r++, out += ending->row)
+        for (int v = 0; v < 2; v++) {
+            if (ending->adds)
+                tile[r][v] += xt_vector_load(out + v * LANES);
+            tile[r][v] = vec_least(limits.most, vec_most(limits.least, tile[r][v]));
+        }
+}
+
+/* Another activation, of a few pixels in memory: few convolutions have one. */
+static void activate(const struct xt_pointwise_infer *ending, float *out, int rows)
+{
+    const struct limits none = {0};
+    for (int r = 0; r < rows; r++, out += ending->row)
+        for (size_t at = 0; at < PAIR; at += LANES) {
+            vec value = load_vec(out, at, XT_F32);
+            value = ending->activation->kind == XT_ACT_HARD_SWISH
+                        ? activation_value(value, XT_ACT_HARD_SWISH, none, XT_F32)
+                        : activation_value(value, XT_ACT_SILU, none, XT_F32);
+            store_vec(out, at, value, XT_F32);
+        }
+}
+
 /* PAIR channels of `rows` pixels. */
 XT_INLINE void multiply(const struct xt_pointwise *job, const void *const *in, int channel,
                         float *out, int rows, struct sums *sums, struct ahead *next, enum then then)
@@ -119,11 +148,14 @@ XT_INLINE void multiply(const struct xt_pointwise *job, const void *const *in, i
     const float *weights =
         job->weights + (size_t)(channel / BLOCK) * (size_t)job->in_c * BLOCK + channel % BLOCK;
     size_t second = LANES == BLOCK ? (size_t)job->in_c * BLOCK : LANES;
+    size_t row = (size_t)job->row;
+    const float *bias = then == INFERENCE ? job->ending->bias + channel : NULL;
     xt_vector tile[ROWS][2];
     for (int r = 0; r < rows; r++) {
-        tile[r][0] = tile[r][1] = xt_vector_of(0);
-        __builtin_prefetch(out + (size_t)r * (size_t)job->out_c, 1);
-        __builtin_prefetch(out + (size_t)r * (size_t)job->out_c + LANES, 1);
+        tile[r][0] = bias ? xt_vector_load(bias) : xt_vector_of(0);
+        tile[r][1] = bias ? xt_vector_load(bias + LANES) : xt_vector_of(0);
+        __builtin_prefetch(out + (size_t)r * row, 1);
+        __builtin_prefetch(out + (size_t)r * row + LANES, 1);
     }
     for (int i = 0; i < job->in_c; i += STEPS) {
         fetch_input(&ahead, job->in_c);
@@ -145,9 +177,38 @@ XT_INLINE void multiply(const struct xt_pointwise *job, const void *const *in, i
         add_statistics(job->norm.pivot + channel, rows, tile, sums);
     if (then == GRADIENT)
         mask_gradient(job, out, job->norm.pivot + channel, rows, tile, sums);
+    if (then == INFERENCE)
+        end_inference(job->ending, out, rows, tile);
     for (int r = 0; r < rows; r++) {
-        xt_vector_store(out + (size_t)r * (size_t)job->out_c, tile[r][0]);
-        xt_vector_store(out + (size_t)r * (size_t)job->out_c + LANES, tile[r][1]);
+        xt_vector_store(out + (size_t)r * row, tile[r][0]);
+        xt_vector_store(out + (size_t)r * row + LANES, tile[r][1]);
+    }
+    if (then == INFERENCE && job->ending->activation &&
+        job->ending->activation->kind != XT_ACT_CLIP)
+        activate(job->ending, out, rows);
+}
+
+/* With a number of rows that is known. */
+XT_INLINE void multiply_rows(const struct xt_pointwise *job, const void *const *in, int channel,
+                             float *out, int rows, struct sums *sums, struct ahead *next,
+                             enum then then)
+{
+    switch (rows) {
+    case ROWS:
+        multiply(job, in, channel, out, ROWS, sums, next, then);
+        break;
+    case ROWS - 1:
+        multiply(job, in, channel, out, ROWS - 1, sums, next, then);
+        break;
+    case ROWS - 2:
+        multiply(job, in, channel, out, ROWS - 2, sums, next, then);
+        break;
+    case ROWS - 3:
+        multiply(job, in, channel, out, ROWS - 3, sums, next, then);
+        break;
+    default:
+        for (int r = 0; r < rows; r++, out += job->row)
+            multiply(job, in + r, channel, out, 1, sums, next, then);
     }
 }
 
@@ -167,26 +228,26 @@ static void look_ahead(const struct xt_pointwise *job, const float *out, int cha
     bool last = channel + PAIR == job->out_c;
     ahead->lines = PAIR / LINE * (last ? ahead->chunk->count : count);
     ahead->at = (size_t)(out - job->out) +
-                (last ? (size_t)count * (size_t)job->out_c : (size_t)(channel + PAIR));
+                (last ? (size_t)count * (size_t)job->row : (size_t)(channel + PAIR));
 }
 
 XT_INLINE void multiply_chunk(const struct xt_pointwise *job, const struct chunk *chunk, float *out,
                               bool begins, struct ahead *ahead, enum then then)
 {
-    size_t c = (size_t)job->out_c;
+    size_t row = (size_t)job->row;
     for (int channel = 0; channel < job->out_c; channel += PAIR) {
         struct sums sums = {.begins = begins};
         float *to = out + channel;
         int i = 0;
         if (then == GRADIENT)
             look_ahead(job, out, channel, chunk->count, ahead);
-        for (; i + ROWS <= chunk->count; i += ROWS)
-            multiply(job, chunk->in + i, channel, to + (size_t)i * c, ROWS, &sums, ahead, then);
-        for (; i + FEW_ROWS <= chunk->count; i += FEW_ROWS)
-            multiply(job, chunk->in + i, channel, to + (size_t)i * c, FEW_ROWS, &sums, ahead, then);
-        for (; i < chunk->count; i++)
-            multiply(job, chunk->in + i, channel, to + (size_t)i * c, 1, &sums, ahead, then);
-        if (then == NOTHING)
+        for (int tiles = (chunk->count + ROWS - 1) / ROWS; tiles; tiles--) {
+            int rows = (chunk->count - i + tiles - 1) / tiles;
+            multiply_rows(job, chunk->in + i, channel, to + (size_t)i * row, rows, &sums, ahead,
+                          then);
+            i += rows;
+        }
+        if (then != STATISTICS && then != GRADIENT)
             continue;
         add_to_doubles(sums.first, job->norm.sums[0] + channel);
         add_to_doubles(sums.second, job->norm.sums[1] + channel);
@@ -202,8 +263,8 @@ XT_INLINE void run(const struct xt_pointwise *job, int first, int end, enum then
         int next = first + chunks[i].count;
         find_pixels(job, next, end, &chunks[!i]);
         struct ahead ahead = {.chunk = &chunks[!i]};
-        multiply_chunk(job, &chunks[i], job->out + (size_t)first * (size_t)job->out_c,
-                       first == begin, &ahead, then);
+        multiply_chunk(job, &chunks[i], job->out + (size_t)first * (size_t)job->row, first == begin,
+                       &ahead, then);
         first = next;
     }
 }
@@ -216,6 +277,24 @@ void XT_LOOPS_NAME(pointwise)(const struct xt_pointwise *job, int first, int end
         run(job, first, end, STATISTICS);
     else
         run(job, first, end, NOTHING);
+}
+
+void XT_LOOPS_NAME(pointwise_f32)(const struct xt_pointwise_infer *infer, int first, int end)
+{
+    const struct xt_pointwise job = {.h = infer->h,
+                                     .w = infer->w,
+                                     .out_h = infer->out_h,
+                                     .out_w = infer->out_w,
+                                     .stride_h = infer->stride_h,
+                                     .stride_w = infer->stride_w,
+                                     .in_c = infer->in_c,
+                                     .out_c = infer->out_c,
+                                     .row = infer->row,
+                                     .in = infer->in,
+                                     .weights = infer->weights,
+                                     .out = infer->out,
+                                     .ending = infer};
+    run(&job, first, end, INFERENCE);
 }
 
 void XT_LOOPS_NAME(pointwise_turn)(const float *from, int rows, int columns, int block, float *to)

@@ -113,14 +113,6 @@ XT_INLINE void end_bytes(const struct xt_pointwise_infer *job, int channel, uint
     }
 }
 
-/* bf16: the limits that ReLU and clip set, or none. */
-static struct limits limits_on(const struct xt_pointwise_infer *job)
-{
-    if (job->activation && job->activation->kind == XT_ACT_CLIP)
-        return limits_of(job->activation);
-    return (struct limits){vec_of(job->relu ? 0 : -INFINITY), vec_of(INFINITY)};
-}
-
 /* PAIR channels of a few pixels, from memory: few convolutions have these activations. */
 static void activate_pairs(const struct xt_pointwise_infer *job, uint16_t *out, int rows,
                            const vec sums[ROWS][2])
@@ -141,7 +133,7 @@ static void activate_pairs(const struct xt_pointwise_infer *job, uint16_t *out, 
 XT_INLINE void end_halves(const struct xt_pointwise_infer *job, uint16_t *out, int rows,
                           __m512i sums[ROWS][2])
 {
-    const struct limits limits = limits_on(job);
+    const struct limits limits = limits_behind(job->relu, job->activation);
     if (job->activation && job->activation->kind != XT_ACT_CLIP) {
         vec copy[ROWS][2];
         for (int r = 0; r < rows; r++)

@@ -15,11 +15,14 @@ struct xt_pointwise {
     int out_h, out_w;
     int stride_h, stride_w;
     int in_c, out_c;
+    int row; /* channels from one pixel of the output to the next: out_c, or more */
     const float *in;
     const float *weights; /* [out_c / 16][in_c][16] */
     float *out;
     struct xt_norm_sums norm; /* of the output; of float32 */
     bool adds;                /* with norm.y: to what the output's memory holds */
+    /* Of inference (pointwise_infer_job.h): bias, residual and activation; NULL: none. */
+    const struct xt_pointwise_infer *ending;
 };
 
 /* Pixels [first, end) of the output. */

@@ -55,6 +55,7 @@ const struct xt_loops XT_LOOPS_NAME(table) = {
     .weight_grad_packed = XT_LOOPS_NAME(weight_grad_packed),
     .pointwise = XT_LOOPS_NAME(pointwise),
     .pointwise_turn = XT_LOOPS_NAME(pointwise_turn),
+    .pointwise_f32 = XT_LOOPS_NAME(pointwise_f32),
     .winograd = XT_LOOPS_NAME(winograd),
     .winograd_grad = XT_LOOPS_NAME(winograd_grad),
     .winograd_weights = XT_LOOPS_NAME(winograd_weights),

@@ -91,6 +91,7 @@ xt_weight_grad_loop XT_LOOPS_NAME(weight_grad_f32);
 xt_weight_grad_loop XT_LOOPS_NAME(weight_grad_packed);
 xt_pointwise_loop XT_LOOPS_NAME(pointwise);
 xt_pointwise_turn_loop XT_LOOPS_NAME(pointwise_turn);
+xt_pointwise_infer_loop XT_LOOPS_NAME(pointwise_f32);
 xt_winograd_loop XT_LOOPS_NAME(winograd);
 xt_winograd_grad_loop XT_LOOPS_NAME(winograd_grad);
 xt_winograd_weights_loop XT_LOOPS_NAME(winograd_weights);

@@ -169,6 +169,9 @@ size_t xt_winograd_int8_scratch(int in_c);
 bool xt_winograd_int8_is_exact(const float *weights, size_t count);
 /* Divide the work among at most `threads`. */
 void xt_winograd_plan(struct xt_winograd *job, int threads);
+/* Twice as many groups, if each still has a few whole blocks of tiles and so takes little longer.
+ */
+void xt_winograd_halve_groups(struct xt_winograd *job);
 void xt_winograd_grad_plan(struct xt_winograd_grad *job, int threads);
 /* Part `part` of `parts` of `count`: from *first up to the returned end. */
 int xt_winograd_part(int count, int part, int parts, int *first);

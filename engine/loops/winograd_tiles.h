@@ -160,8 +160,12 @@ XT_INLINE struct share share_of(const struct xt_winograd *job, int part, const s
                                 enum xt_winograd_form form)
 {
     struct share share;
-    share.end = xt_winograd_part(xt_winograd_tiles(form, job->n, chunk->h, chunk->w),
-                                 part / job->shares, job->groups, &share.first);
+    int tiles = xt_winograd_tiles(form, job->n, chunk->h, chunk->w);
+    int block = tiles < job->groups * TILES ? 1 : TILES;
+    share.end = block * xt_winograd_part((tiles + block - 1) / block, part / job->shares,
+                                         job->groups, &share.first);
+    share.first *= block;
+    share.end = share.end < tiles ? share.end : tiles;
     share.last = xt_winograd_part(job->out_c / WIDE, part % job->shares, job->shares, &share.panel);
     return share;
 }

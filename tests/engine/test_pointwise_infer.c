@@ -26,7 +26,13 @@ static void *random_bytes(struct xt_rng *rng, size_t count)
     return bytes;
 }
 
-/* Bytes, or numbers in bf16. */
+/* Channels whose weights lie side by side. */
+static int wide(const struct xt_pointwise_infer *job)
+{
+    return job->dtype == XT_F32 ? XT_POINTWISE_BLOCK : OUT;
+}
+
+/* Bytes, or numbers in bf16 or float32. */
 static void *random_tensor(struct xt_rng *rng, enum xt_dtype dtype, size_t count)
 {
     if (dtype == XT_U8)
@@ -100,7 +106,7 @@ static double number_at(const void *tensor, int i, enum xt_dtype dtype)
 static double sum_of(const struct work *work, int pixel, int block, int place)
 {
     const struct xt_pointwise_infer *job = &work->job;
-    int in_word = job->dtype == XT_U8 ? 4 : 2;
+    int in_word = XT_POINTWISE_INFER_WORD / (int)xt_dtype_size(job->dtype);
     int x = pixel % job->out_w * job->stride_w;
     int y = pixel / job->out_w % job->out_h * job->stride_h;
     int at = (pixel / job->out_w / job->out_h * job->h + y) * job->w + x;
@@ -108,7 +114,7 @@ static double sum_of(const struct work *work, int pixel, int block, int place)
     for (int i = 0; i < job->in_c; i++)
         sum += number_at(work->in, at * job->in_c + i, job->dtype) *
                number_at(work->weights,
-                         (block * job->in_c + i / in_word * in_word) * OUT + place * in_word +
+                         (block * job->in_c + i / in_word * in_word) * wide(job) + place * in_word +
                              i % in_word,
                          job->dtype == XT_U8 ? XT_S8 : job->dtype);
     return sum;
@@ -116,7 +122,7 @@ static double sum_of(const struct work *work, int pixel, int block, int place)
 
 static int channel_of(const struct work *work, int block, int place)
 {
-    return block * OUT + xt_pointwise_infer_channel(work->job.dtype == XT_U8, place);
+    return block * wide(&work->job) + xt_pointwise_infer_channel(work->job.dtype == XT_U8, place);
 }
 
 /* Before it is rounded. */
@@ -128,8 +134,8 @@ static double wanted_of(const struct work *work, int pixel, int block, int place
                               job->residual_signed ? XT_S8 : job->dtype);
     double sum = sum_of(work, pixel, block, place);
     if (int8)
-        sum *= (double)work->scale[block * OUT + place];
-    double value = sum + (double)work->bias[block * OUT + place];
+        sum *= (double)work->scale[block * wide(job) + place];
+    double value = sum + (double)work->bias[block * wide(job) + place];
     if (job->adds)
         value += before * (int8 ? (double)job->residual_scale : 1);
     if (int8)
@@ -144,11 +150,12 @@ static void check(const struct work *work, const char *isa)
     const struct xt_pointwise_infer *job = &work->job;
     for (int pixel = 0; pixel < pixels_of(work); pixel++)
         for (int i = 0; i < job->out_c; i++) {
-            int at = pixel * job->out_c + channel_of(work, i / OUT, i % OUT);
+            int at = pixel * job->out_c + channel_of(work, i / wide(job), i % wide(job));
             double got = number_at(work->out, at, job->out_signed ? XT_S8 : job->dtype);
-            double wanted = wanted_of(work, pixel, i / OUT, i % OUT);
-            double most =
-                job->dtype == XT_U8 ? 0.501 : fabs(wanted) / 256 + 1e-3 + 1e-6 * job->in_c;
+            double wanted = wanted_of(work, pixel, i / wide(job), i % wide(job));
+            double most = job->dtype == XT_U8    ? 0.501
+                          : job->dtype == XT_F32 ? 1e-6 * (fabs(wanted) + job->in_c)
+                                                 : fabs(wanted) / 256 + 1e-3 + 1e-6 * job->in_c;
             if (!(fabs(got - wanted) <= most))
                 fail_msg("%s: pixel %d channel %d is %g, not %g", isa, pixel, i, got, wanted);
         }
@@ -157,7 +164,8 @@ static void check(const struct work *work, const char *isa)
 static const struct xt_activation relu6 = {XT_ACT_CLIP, 0, 6}, swish = {XT_ACT_HARD_SWISH, 0, 0},
                                   silu = {XT_ACT_SILU, 0, 0};
 
-/* All counts of pixels that a tile may have, with each kind of output. */
+/* All counts of pixels that a tile may have, with each kind of output; those of bf16 are float32's
+ * too. */
 static const struct xt_pointwise_infer shapes[] = {
     {.h = 7, .w = 7, .in_c = 64, .out_c = 96, .stride_h = 1, .stride_w = 1},
     {.h = 9, .w = 13, .in_c = 16, .out_c = 32, .stride_h = 2, .stride_w = 2, .out_signed = true},
@@ -251,6 +259,19 @@ static void check_parts(struct work *work, xt_pointwise_infer_loop *loop)
     free(whole);
 }
 
+static void check_shape(const struct xt_loops *loops, struct xt_pointwise_infer shape,
+                        xt_pointwise_infer_loop *loop)
+{
+    struct work work;
+    if (!loop)
+        return;
+    setup(&work, shape, 3);
+    loop(&work.job, 0, pixels_of(&work));
+    check(&work, loops->isa);
+    check_parts(&work, loop);
+    clear(&work);
+}
+
 static void it_is_what_plain_loops_make_of_it(void **state)
 {
     const struct xt_loops *all[BUILDS_MAX];
@@ -259,18 +280,13 @@ static void it_is_what_plain_loops_make_of_it(void **state)
     for (int i = 0; i < count * SHAPES; i++) {
         const struct xt_loops *loops = all[i / SHAPES];
         struct xt_pointwise_infer shape = shapes[i % SHAPES];
-        struct work work;
-        if (shape.dtype != XT_BF16)
-            shape.dtype = XT_U8;
-        xt_pointwise_infer_loop *loop =
-            shape.dtype == XT_BF16 ? loops->pointwise_bf16 : loops->pointwise_int8;
-        if (!loop || !__builtin_cpu_supports("avx512vnni"))
-            continue;
-        setup(&work, shape, 3);
-        loop(&work.job, 0, pixels_of(&work));
-        check(&work, loops->isa);
-        check_parts(&work, loop);
-        clear(&work);
+        bool bytes = shape.dtype != XT_BF16;
+        shape.dtype = bytes ? XT_U8 : XT_BF16;
+        if (__builtin_cpu_supports("avx512vnni"))
+            check_shape(loops, shape, bytes ? loops->pointwise_int8 : loops->pointwise_bf16);
+        shape.dtype = XT_F32;
+        if (!bytes)
+            check_shape(loops, shape, loops->pointwise_f32);
     }
 }
 

@@ -40,6 +40,7 @@ static struct {
     struct runtime runtime;
     char **environment; /* of the last load; not freed, the host's threads may have read it */
     const char *waiting;
+    bool trains;
 } openmp = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- loading ---- */
@@ -53,10 +54,12 @@ static const char *named_by_user(void)
     return NULL;
 }
 
-/* About 0.5 ms, as a count for libgomp and a time for libiomp5; waits on a quiet machine are
- * shorter. */
-static char *const short_spin[] = {"GOMP_SPINCOUNT=10000", "KMP_BLOCKTIME=1"};
-enum { SHORT_SPIN = sizeof short_spin / sizeof *short_spin };
+/* As a count for libgomp and a time for libiomp5. About 15 us: where a thread has to share its CPU
+ * with the one that it waits for, as another process keeps the others busy, each loop of a pass
+ * takes as long as its spin. In training, whose loops take longer than that, about 0.5 ms. */
+enum { SHORT_SPIN = 2 };
+static char *const short_spins[][SHORT_SPIN] = {{"GOMP_SPINCOUNT=300", "KMP_BLOCKTIME=1"},
+                                                {"GOMP_SPINCOUNT=10000", "KMP_BLOCKTIME=1"}};
 
 /* The environment plus the variables for a short spin; NULL if out of memory. */
 static char **with_short_spin(char **environment)
@@ -69,7 +72,7 @@ static char **with_short_spin(char **environment)
         return NULL;
     if (count)
         memcpy(more, environment, count * sizeof *more);
-    memcpy(more + count, short_spin, sizeof short_spin);
+    memcpy(more + count, short_spins[openmp.trains], sizeof short_spins[0]);
     return more;
 }
 
@@ -113,7 +116,7 @@ static const char *who_says(const char *user)
     if (user)
         return user;
     return is_here("libgomp.so.1") || is_here("libiomp5.so") ? "the process that had OpenMP before"
-                                                             : short_spin[0];
+                                                             : short_spins[openmp.trains][0];
 }
 
 /* With the lock held. */
@@ -123,6 +126,13 @@ static void *open_library(const char *path)
     if (!openmp.waiting)
         openmp.waiting = who_says(user);
     return user ? load(path) : load_with_short_spin(path);
+}
+
+void xt_openmp_will_train(void)
+{
+    pthread_mutex_lock(&openmp.lock);
+    openmp.trains = true;
+    pthread_mutex_unlock(&openmp.lock);
 }
 
 void *xt_openmp_open(const char *path)

@@ -7,6 +7,9 @@
  */
 #pragma once
 
+/* That the process trains, before a runtime is loaded: threads spin for longer then. */
+void xt_openmp_will_train(void);
+
 /* dlopen(path, RTLD_NOW | RTLD_LOCAL) in an environment that gives an OpenMP runtime among its
  * dependencies a short spin, unless the user has set OMP_WAIT_POLICY, GOMP_SPINCOUNT or
  * KMP_BLOCKTIME. A runtime that is loaded already does not change. Not thread-safe. */

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "models/loaded.h"
 #include "base/mem.h"
+#include "base/system/openmp.h"
 #include "base/system/thread.h"
 #include "data/overlap.h"
 #include "data/sources/part.h"
@@ -294,6 +295,7 @@ static enum xt_status open_carried(struct xt_trainer *trainer, struct xt_network
         if (!has_normalize && carried.normalize)
             settings->normalize = carried.normalize;
     }
+    xt_openmp_will_train();
     if (!status)
         status = xt_network_open(&trainer->network, settings, device, err);
     clear_carried(&carried);

@@ -28,8 +28,7 @@ void xt_cpu_pointwise_prepare(struct xt_cpu_pointwise *pointwise, struct xt_conv
                                               .stride_h = (int)conv->strides[0],
                                               .stride_w = (int)conv->strides[1],
                                               .in_c = in->c,
-                                              .out_c = out->c,
-                                              .row = out->c};
+                                              .out_c = out->c};
     pointwise->input_grad = (struct xt_pointwise){.h = out->h,
                                                   .w = out->w,
                                                   .out_h = out->h,
@@ -37,8 +36,7 @@ void xt_cpu_pointwise_prepare(struct xt_cpu_pointwise *pointwise, struct xt_conv
                                                   .stride_h = 1,
                                                   .stride_w = 1,
                                                   .in_c = out->c,
-                                                  .out_c = in->c,
-                                                  .row = in->c};
+                                                  .out_c = in->c};
     pointwise->master = xt_graph_value_of(graph, conv->weight);
     if (in->wants_grad)
         pointwise->turned =

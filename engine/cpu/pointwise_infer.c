@@ -1,6 +1,6 @@
-/* 1x1 convolutions of inference by loops (loops/pointwise_infer_job.h), which are faster than
- * oneDNN's primitives: in int8 and bf16 on CPUs with AVX-512's dot products and without AMX, in
- * float32 on CPUs with no more than AVX2. */
+/* 1x1 convolutions of inference by loops (loops/pointwise_infer_job.h): in int8 and bf16 on CPUs
+ * with AVX-512's dot products and without AMX, where they are faster than oneDNN's primitives; in
+ * float32 on CPUs with no more than AVX2, as fast, but not divided evenly among unequal cores. */
 #include <string.h>
 
 #include "engine/cpu/cpu.h"

@@ -9,6 +9,14 @@ static int first_of(int parts, int thread, int threads)
     return (int)((int64_t)parts * thread / threads);
 }
 
+/* The owner's next part that nobody has begun; `end` or more: none. It is read before it is
+ * changed: of what is done, all threads then have a copy of the cache line. */
+static int take_part(struct xt_turn *turn, int end)
+{
+    int next = atomic_load_explicit(&turn->next, memory_order_relaxed);
+    return next < end ? atomic_fetch_add(&turn->next, 1) : next;
+}
+
 static void take_parts(const struct xt_graph *graph, int parts, xt_cpu_part *work,
                        const void *context, int thread)
 {
@@ -16,7 +24,7 @@ static void take_parts(const struct xt_graph *graph, int parts, xt_cpu_part *wor
     for (int k = 0; k < threads; k++) {
         int owner = (thread + k) % threads;
         int end = first_of(parts, owner + 1, threads);
-        for (int part; (part = atomic_fetch_add(&graph->turns[owner].next, 1)) < end;)
+        for (int part; (part = take_part(&graph->turns[owner], end)) < end;)
             work(context, graph, part);
     }
 }

@@ -20,6 +20,12 @@ enum {
     LINE = 16
 };
 
+/* Channels from one pixel of the output to the next. */
+XT_INLINE int row_of(const struct xt_pointwise *job)
+{
+    return job->ending ? job->ending->row : job->out_c;
+}
+
 struct chunk {
     const void *in[CHUNK_MOST]; /* a pixel's channels */
     int count;
@@ -54,7 +60,7 @@ XT_INLINE void fetch_norm(struct ahead *ahead, const struct xt_pointwise *job)
     __builtin_prefetch((const float *)job->norm.y + ahead->at, 0, 2);
     __builtin_prefetch((const float *)job->norm.z + ahead->at, 0, 2);
     bool last = PAIR == LINE || ahead->lines % 2;
-    ahead->at += last ? (size_t)(job->row - PAIR + LINE) : LINE;
+    ahead->at += last ? (size_t)(row_of(job) - PAIR + LINE) : LINE;
     ahead->lines--;
 }
 
@@ -100,7 +106,7 @@ XT_INLINE void mask_gradient(const struct xt_pointwise *job, const float *out, c
     for (int v = 0; v < 2; v++) {
         xt_vector pivot = xt_vector_load(pivots + v * LANES);
         for (int r = 0; r < rows; r++) {
-            size_t at = (size_t)r * (size_t)job->row + (size_t)v * LANES;
+            size_t at = (size_t)r * (size_t)row_of(job) + (size_t)v * LANES;
             xt_vector grad = tile[r][v];
             if (job->adds)
                 grad += xt_vector_load(out + at);
@@ -148,7 +154,7 @@ XT_INLINE void multiply(const struct xt_pointwise *job, const void *const *in, i
     const float *weights =
         job->weights + (size_t)(channel / BLOCK) * (size_t)job->in_c * BLOCK + channel % BLOCK;
     size_t second = LANES == BLOCK ? (size_t)job->in_c * BLOCK : LANES;
-    size_t row = (size_t)job->row;
+    size_t row = (size_t)row_of(job);
     const float *bias = then == INFERENCE ? job->ending->bias + channel : NULL;
     xt_vector tile[ROWS][2];
     for (int r = 0; r < rows; r++) {
@@ -207,7 +213,7 @@ XT_INLINE void multiply_rows(const struct xt_pointwise *job, const void *const *
         multiply(job, in, channel, out, ROWS - 3, sums, next, then);
         break;
     default:
-        for (int r = 0; r < rows; r++, out += job->row)
+        for (int r = 0; r < rows; r++, out += row_of(job))
             multiply(job, in + r, channel, out, 1, sums, next, then);
     }
 }
@@ -228,13 +234,13 @@ static void look_ahead(const struct xt_pointwise *job, const float *out, int cha
     bool last = channel + PAIR == job->out_c;
     ahead->lines = PAIR / LINE * (last ? ahead->chunk->count : count);
     ahead->at = (size_t)(out - job->out) +
-                (last ? (size_t)count * (size_t)job->row : (size_t)(channel + PAIR));
+                (last ? (size_t)count * (size_t)row_of(job) : (size_t)(channel + PAIR));
 }
 
 XT_INLINE void multiply_chunk(const struct xt_pointwise *job, const struct chunk *chunk, float *out,
                               bool begins, struct ahead *ahead, enum then then)
 {
-    size_t row = (size_t)job->row;
+    size_t row = (size_t)row_of(job);
     for (int channel = 0; channel < job->out_c; channel += PAIR) {
         struct sums sums = {.begins = begins};
         float *to = out + channel;
@@ -263,8 +269,8 @@ XT_INLINE void run(const struct xt_pointwise *job, int first, int end, enum then
         int next = first + chunks[i].count;
         find_pixels(job, next, end, &chunks[!i]);
         struct ahead ahead = {.chunk = &chunks[!i]};
-        multiply_chunk(job, &chunks[i], job->out + (size_t)first * (size_t)job->row, first == begin,
-                       &ahead, then);
+        multiply_chunk(job, &chunks[i], job->out + (size_t)first * (size_t)row_of(job),
+                       first == begin, &ahead, then);
         first = next;
     }
 }
@@ -289,7 +295,6 @@ void XT_LOOPS_NAME(pointwise_f32)(const struct xt_pointwise_infer *infer, int fi
                                      .stride_w = infer->stride_w,
                                      .in_c = infer->in_c,
                                      .out_c = infer->out_c,
-                                     .row = infer->row,
                                      .in = infer->in,
                                      .weights = infer->weights,
                                      .out = infer->out,

@@ -15,7 +15,6 @@ struct xt_pointwise {
     int out_h, out_w;
     int stride_h, stride_w;
     int in_c, out_c;
-    int row; /* channels from one pixel of the output to the next: out_c, or more */
     const float *in;
     const float *weights; /* [out_c / 16][in_c][16] */
     float *out;

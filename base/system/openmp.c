@@ -54,11 +54,11 @@ static const char *named_by_user(void)
     return NULL;
 }
 
-/* As a count for libgomp and a time for libiomp5. About 15 us: where a thread has to share its CPU
+/* As a count for libgomp and a time for libiomp5. About 30 us: where a thread has to share its CPU
  * with the one that it waits for, as another process keeps the others busy, each loop of a pass
  * takes as long as its spin. In training, whose loops take longer than that, about 0.5 ms. */
 enum { SHORT_SPIN = 2 };
-static char *const short_spins[][SHORT_SPIN] = {{"GOMP_SPINCOUNT=300", "KMP_BLOCKTIME=1"},
+static char *const short_spins[][SHORT_SPIN] = {{"GOMP_SPINCOUNT=600", "KMP_BLOCKTIME=1"},
                                                 {"GOMP_SPINCOUNT=10000", "KMP_BLOCKTIME=1"}};
 
 /* The environment plus the variables for a short spin; NULL if out of memory. */

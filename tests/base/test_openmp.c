@@ -73,7 +73,7 @@ static void waiting_threads_soon_sleep_unless_the_user_says_otherwise(void **sta
         support_skip("this process may use one CPU, where libgomp never spins for long");
     struct waited usual = wait_with(NULL, NULL);
     struct waited given = wait_with("GOMP_SPINCOUNT", "3000000");
-    assert_string_equal(usual.says, "GOMP_SPINCOUNT=300");
+    assert_string_equal(usual.says, "GOMP_SPINCOUNT=600");
     assert_string_equal(given.says, "GOMP_SPINCOUNT");
     assert_true(usual.cpu_seconds < given.cpu_seconds / 4);
 }

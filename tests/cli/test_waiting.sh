@@ -9,7 +9,7 @@ spins() {
   shift
   expect 0 "GOMP_SPINCOUNT = '$want'" env OMP_DISPLAY_ENV=verbose "$@" "$xtrain" --version
 }
-spins 300
+spins 600
 spins 77 GOMP_SPINCOUNT=77
 spins 0 OMP_WAIT_POLICY=passive
 spins 30000000000 OMP_WAIT_POLICY=active

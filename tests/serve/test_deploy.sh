@@ -30,7 +30,7 @@ bash -euo pipefail <(block C 'sh not-run: tests/serve') >out 2>said || fail "$(c
 [ ! -s said ] || fail 'it prints on its own' "$(cat said)"
 expect 1 'nowhere.safetensors' ./read nowhere.safetensors
 # A guest: it asks OpenMP for a short spin, but not one that the process had before.
-expect 0 "GOMP_SPINCOUNT = '300'" env OMP_DISPLAY_ENV=verbose ./read best.safetensors car.jpg
+expect 0 "GOMP_SPINCOUNT = '600'" env OMP_DISPLAY_ENV=verbose ./read best.safetensors car.jpg
 expect 0 "GOMP_SPINCOUNT = '300000'" env OMP_DISPLAY_ENV=verbose LD_PRELOAD=libgomp.so.1 ./read best.safetensors car.jpg
 expect 0 'not a JPEG, PNG or WebP' ./read best.safetensors read.c
 cc -std=c99 -pedantic -Wall -Werror -fsyntax-only $(pkg-config --cflags xtrain) read.c

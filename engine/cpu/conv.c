@@ -107,11 +107,6 @@ static const struct xt_cpu_conv_norm *joined_of(const struct xt_op *op)
     return state && state->joined.conv ? &state->joined : NULL;
 }
 
-static const char *name_of_vectors(const struct xt_loops *loops)
-{
-    return loops->lanes == XT_TILE_CHANNELS ? "xtrain AVX-512" : "xtrain AVX2";
-}
-
 /* oneDNN's data gradient of a strided 1x1 takes twice as long as one without strides followed by
  * zero-insertion. */
 static struct xt_buffer *read_grad_of(const struct xt_conv_op *conv, struct xt_graph *graph)
@@ -350,7 +345,7 @@ void xt_cpu_conv_prepare(struct xt_op *op, struct xt_graph *graph)
         op->own_name[0] = "xtrain AMX";
     } else if (by_pointwise_infer) {
         xt_cpu_pointwise_infer_prepare(&state->pointwise_infer, conv, graph);
-        op->own_name[0] = name_of_vectors(graph->loops);
+        op->own_name[0] = xt_cpu_vectors_name(graph);
     }
     if (loop)
         join_norm(state, conv, graph);

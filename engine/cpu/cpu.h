@@ -15,6 +15,9 @@ enum xt_status xt_cpu_conv_refresh(struct xt_op *op, struct xt_graph *graph, str
 enum xt_status xt_cpu_conv_forward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 enum xt_status xt_cpu_conv_backward(struct xt_op *op, struct xt_graph *graph, struct xt_err *err);
 
+/* What a profile calls loops of this CPU's vectors. */
+const char *xt_cpu_vectors_name(const struct xt_graph *graph);
+
 /* A convolution's weight gradient by loops (loops/weight_grad_job.h), in place of its primitive. */
 struct xt_cpu_weight_grad {
     struct xt_weight_grad job;
@@ -177,8 +180,8 @@ struct xt_cpu_int8_factors {
 };
 struct xt_cpu_int8_factors xt_cpu_int8_factors(const struct xt_conv_op *conv, int channel);
 
-/* A 1x1 convolution of inference by loops (loops/pointwise_infer_job.h), in place
- * of its primitive. */
+/* A 1x1 convolution of inference by loops (loops/pointwise_infer_job.h), in place of its primitive.
+ */
 struct xt_cpu_pointwise_infer {
     struct xt_pointwise_infer job; /* without the tensors' memory */
     xt_pointwise_infer_loop *loop;

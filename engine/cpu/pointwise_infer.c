@@ -24,6 +24,12 @@ static xt_pointwise_infer_loop *loop_for(const struct xt_conv_op *conv,
                : NULL;
 }
 
+/* Output channels whose weights lie side by side. */
+static int block_of(enum xt_dtype dtype)
+{
+    return dtype == XT_F32 ? XT_POINTWISE_BLOCK : XT_POINTWISE_INFER_OUT;
+}
+
 bool xt_cpu_pointwise_infer_can(const struct xt_conv_op *conv, const struct xt_graph *graph)
 {
     enum { PIXELS_LEAST = 8 }; /* of an image; with fewer it waits for each sum */
@@ -32,8 +38,8 @@ bool xt_cpu_pointwise_infer_can(const struct xt_conv_op *conv, const struct xt_g
     return !graph->options.training && conv->groups == 1 && conv->kernel[0] == 1 &&
            conv->kernel[1] == 1 && xt_conv_is_even(conv) && !conv->pads[0] && !conv->pads[1] &&
            (size_t)in->c * xt_dtype_size(in->dtype) % XT_POINTWISE_INFER_BYTES == 0 &&
-           out->c % (in->dtype == XT_F32 ? XT_POINTWISE_BLOCK : XT_POINTWISE_INFER_OUT) == 0 &&
-           out->h * out->w >= PIXELS_LEAST && loop_for(conv, graph);
+           out->c % block_of(in->dtype) == 0 && out->h * out->w >= PIXELS_LEAST &&
+           loop_for(conv, graph);
 }
 
 static struct xt_pointwise_infer describe_job(const struct xt_conv_op *conv)
@@ -67,21 +73,15 @@ static size_t column_of(const struct xt_pointwise_infer *job)
     return (size_t)job->in_c * xt_dtype_size(job->dtype);
 }
 
-/* Output channels whose weights lie side by side. */
-static int block_of(const struct xt_pointwise_infer *job)
-{
-    return job->dtype == XT_F32 ? XT_POINTWISE_BLOCK : XT_POINTWISE_INFER_OUT;
-}
-
 /* Into groups of pixels, and into shares of channels where those are few. */
 static void divide(struct xt_cpu_pointwise_infer *pointwise, int samples,
                    const struct xt_graph *graph)
 {
     const struct xt_pointwise_infer *job = &pointwise->job;
     int parts = xt_cpu_parts(graph);
-    int64_t chunks = ((int64_t)samples * job->out_h * job->out_w + XT_POINTWISE_INFER_CHUNK - 1) /
-                     XT_POINTWISE_INFER_CHUNK;
-    int blocks = job->out_c / block_of(job);
+    int64_t chunks =
+        ((int64_t)samples * job->out_h * job->out_w + XT_POINTWISE_CHUNK - 1) / XT_POINTWISE_CHUNK;
+    int blocks = job->out_c / block_of(job->dtype);
     int shares = (int)((parts + chunks - 1) / chunks);
     pointwise->groups = chunks < parts ? (int)chunks : parts;
     pointwise->shares = shares < blocks ? shares : blocks;
@@ -144,7 +144,7 @@ void xt_cpu_pointwise_infer_refresh(const struct xt_cpu_pointwise_infer *pointwi
     const float *weights = graph->staging.host, *from = conv->host_bias.host;
     float *bias = pointwise->bias->data;
     float *scale = pointwise->scale ? pointwise->scale->data : NULL;
-    int block = block_of(job);
+    int block = block_of(job->dtype);
 #pragma omp parallel for schedule(static)
     for (int first = 0; first < job->out_c; first += block) {
         sort_weights(weights + (size_t)first * (size_t)job->in_c, job,
@@ -179,10 +179,10 @@ static struct xt_pointwise_infer share_of(const struct xt_pointwise_infer *job, 
                                           int shares)
 {
     struct xt_pointwise_infer some = *job;
-    int blocks = job->out_c / block_of(job);
+    int blocks = job->out_c / block_of(job->dtype);
     int first = blocks * share / shares;
-    size_t channel = (size_t)first * (size_t)block_of(job);
-    some.out_c = (blocks * (share + 1) / shares - first) * block_of(job);
+    size_t channel = (size_t)first * (size_t)block_of(job->dtype);
+    some.out_c = (blocks * (share + 1) / shares - first) * block_of(job->dtype);
     some.weights = (const char *)job->weights + channel * column_of(job);
     some.out = (char *)job->out + channel * xt_dtype_size(job->dtype);
     some.bias += channel;

@@ -65,6 +65,11 @@ dnnl_format_tag_t xt_cpu_weight_grad_format(const struct xt_weight_grad *job)
                                            : dnnl_OIhw8i8o;
 }
 
+const char *xt_cpu_vectors_name(const struct xt_graph *graph)
+{
+    return graph->loops->lanes == XT_TILE_CHANNELS ? "xtrain AVX-512" : "xtrain AVX2";
+}
+
 void xt_cpu_weight_grad_prepare(struct xt_cpu_weight_grad *weight_grad, struct xt_conv_op *conv,
                                 struct xt_graph *graph, xt_weight_grad_loop *loop)
 {
@@ -88,9 +93,7 @@ void xt_cpu_weight_grad_prepare(struct xt_cpu_weight_grad *weight_grad, struct x
                                               xt_op_backward_time(graph, op));
     weight_grad->loop = loop;
     weight_grad->is_shared = xt_param_is_shared(graph, conv->weight);
-    op->own_name[1] = loop == graph->loops->weight_grad         ? "xtrain AMX"
-                      : graph->loops->lanes == XT_TILE_CHANNELS ? "xtrain AVX-512"
-                                                                : "xtrain AVX2";
+    op->own_name[1] = loop == graph->loops->weight_grad ? "xtrain AMX" : xt_cpu_vectors_name(graph);
 }
 
 enum xt_status xt_cpu_weight_grad_place(struct xt_cpu_weight_grad *weight_grad,

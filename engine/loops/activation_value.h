@@ -102,6 +102,14 @@ XT_INLINE vec activation_value(vec x, enum xt_activation_kind kind, struct limit
     return x * sigmoid(x, dtype);
 }
 
+/* Hard swish, or SiLU. */
+XT_INLINE vec swish_value(vec x, bool hard, enum xt_dtype dtype)
+{
+    const struct limits none = {0};
+    return hard ? activation_value(x, XT_ACT_HARD_SWISH, none, dtype)
+                : activation_value(x, XT_ACT_SILU, none, dtype);
+}
+
 /* `g` times the slope. */
 XT_INLINE vec activation_grad(vec x, vec g, enum xt_activation_kind kind, struct limits limits,
                               enum xt_dtype dtype)

@@ -50,11 +50,9 @@ struct line {
 /* Hard swish or SiLU. */
 static void activate(const struct xt_depthwise_ending *ending, vec *sum, int pixels)
 {
-    const struct limits none = {vec_of(0), vec_of(0)};
     bool hard = ending->activation->kind == XT_ACT_HARD_SWISH;
     for (int p = 0; p < pixels; p++) {
-        sum[p] = hard ? activation_value(sum[p], XT_ACT_HARD_SWISH, none, XT_F32)
-                      : activation_value(sum[p], XT_ACT_SILU, none, XT_F32);
+        sum[p] = swish_value(sum[p], hard, XT_F32);
         sum[p] = ending->scale ? sum[p] * ending->steps : sum[p];
     }
 }

@@ -12,7 +12,8 @@ enum {
     BLOCK = XT_POINTWISE_BLOCK,
     PAIR = 2 * LANES,           /* channels of the output, in registers */
     ROWS = LANES == 16 ? 8 : 6, /* pixels */
-    CHUNK = 48, /* pixels whose input is read from L2 for all channels of the output */
+    CHUNK =
+        XT_POINTWISE_CHUNK, /* pixels whose input is read from L2 for all channels of the output */
     CHUNK_MOST = CHUNK + ROWS, /* of the last: so that none is of a few alone */
     STEPS = 4,
     /* Unrolled, gcc finds too few of AVX2's registers for the sums. */
@@ -60,7 +61,7 @@ XT_INLINE void fetch_norm(struct ahead *ahead, const struct xt_pointwise *job)
     __builtin_prefetch((const float *)job->norm.y + ahead->at, 0, 2);
     __builtin_prefetch((const float *)job->norm.z + ahead->at, 0, 2);
     bool last = PAIR == LINE || ahead->lines % 2;
-    ahead->at += last ? (size_t)(row_of(job) - PAIR + LINE) : LINE;
+    ahead->at += last ? (size_t)(job->out_c - PAIR + LINE) : LINE;
     ahead->lines--;
 }
 
@@ -106,7 +107,7 @@ XT_INLINE void mask_gradient(const struct xt_pointwise *job, const float *out, c
     for (int v = 0; v < 2; v++) {
         xt_vector pivot = xt_vector_load(pivots + v * LANES);
         for (int r = 0; r < rows; r++) {
-            size_t at = (size_t)r * (size_t)row_of(job) + (size_t)v * LANES;
+            size_t at = (size_t)r * (size_t)job->out_c + (size_t)v * LANES;
             xt_vector grad = tile[r][v];
             if (job->adds)
                 grad += xt_vector_load(out + at);
@@ -135,15 +136,10 @@ XT_INLINE void end_inference(const struct xt_pointwise_infer *ending, const floa
 /* Another activation, of a few pixels in memory: few convolutions have one. */
 static void activate(const struct xt_pointwise_infer *ending, float *out, int rows)
 {
-    const struct limits none = {0};
+    bool hard = ending->activation->kind == XT_ACT_HARD_SWISH;
     for (int r = 0; r < rows; r++, out += ending->row)
-        for (size_t at = 0; at < PAIR; at += LANES) {
-            vec value = load_vec(out, at, XT_F32);
-            value = ending->activation->kind == XT_ACT_HARD_SWISH
-                        ? activation_value(value, XT_ACT_HARD_SWISH, none, XT_F32)
-                        : activation_value(value, XT_ACT_SILU, none, XT_F32);
-            store_vec(out, at, value, XT_F32);
-        }
+        for (size_t at = 0; at < PAIR; at += LANES)
+            store_vec(out, at, swish_value(load_vec(out, at, XT_F32), hard, XT_F32), XT_F32);
 }
 
 /* PAIR channels of `rows` pixels. */
@@ -234,7 +230,7 @@ static void look_ahead(const struct xt_pointwise *job, const float *out, int cha
     bool last = channel + PAIR == job->out_c;
     ahead->lines = PAIR / LINE * (last ? ahead->chunk->count : count);
     ahead->at = (size_t)(out - job->out) +
-                (last ? (size_t)count * (size_t)row_of(job) : (size_t)(channel + PAIR));
+                (last ? (size_t)count * (size_t)job->out_c : (size_t)(channel + PAIR));
 }
 
 XT_INLINE void multiply_chunk(const struct xt_pointwise *job, const struct chunk *chunk, float *out,

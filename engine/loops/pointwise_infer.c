@@ -117,16 +117,13 @@ XT_INLINE void end_bytes(const struct xt_pointwise_infer *job, int channel, uint
 static void activate_pairs(const struct xt_pointwise_infer *job, uint16_t *out, int rows,
                            const vec sums[ROWS][2])
 {
-    const struct limits none = {0};
+    bool hard = job->activation->kind == XT_ACT_HARD_SWISH;
     for (int r = 0; r < rows; r++, out += job->row)
         for (int v = 0; v < 2; v++) {
             vec value = sums[r][v];
             if (job->adds)
                 value += load_vec(out, (size_t)v * LANES, XT_BF16);
-            value = job->activation->kind == XT_ACT_HARD_SWISH
-                        ? activation_value(value, XT_ACT_HARD_SWISH, none, XT_BF16)
-                        : activation_value(value, XT_ACT_SILU, none, XT_BF16);
-            store_vec(out, (size_t)v * LANES, value, XT_BF16);
+            store_vec(out, (size_t)v * LANES, swish_value(value, hard, XT_BF16), XT_BF16);
         }
 }
 

@@ -16,8 +16,7 @@
 
 enum {
     XT_POINTWISE_INFER_OUT = 32,
-    XT_POINTWISE_INFER_CHUNK = 48, /* pixels that are read from the caches, for all channels */
-    XT_POINTWISE_INFER_ROWS = 8,   /* pixels, in registers */
+    XT_POINTWISE_INFER_ROWS = 8, /* pixels, in registers */
     XT_POINTWISE_INFER_BYTES = 16,
     XT_POINTWISE_INFER_WORD = 4
 };

@@ -8,7 +8,11 @@
 
 #include "engine/loops/norm_sums.h"
 
-enum { XT_POINTWISE_CHANNELS = 32, XT_POINTWISE_BLOCK = 16 };
+enum {
+    XT_POINTWISE_CHANNELS = 32,
+    XT_POINTWISE_BLOCK = 16,
+    XT_POINTWISE_CHUNK = 48 /* pixels at a time */
+};
 
 struct xt_pointwise {
     int h, w; /* of the input */
